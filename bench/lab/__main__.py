@@ -137,7 +137,7 @@ def said(ours: Versions, theirs: Versions, told: str, ask: Callable[[Sequence[st
     differs = differences(ours, theirs)
     named = told_names(differs, told)
     left: Sequence[str] = [one for one in differs if one.split(" ")[0] not in named]
-    if left and (pins := told_pins(differs, told)) and (again := ask(pins).packages):
+    if left and (pins := told_pins(ours, theirs, told)) and (again := ask(pins).packages):
         left = differences(ours, again)
     what = "differs" if left else "told" if differs else "equal"
     return {"what": what, "packages": len(ours), "differs": differs, "open": left}

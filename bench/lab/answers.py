@@ -33,7 +33,7 @@ from envspec.resolve.torch_index import choice as torch_index
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
 
-NEEDED = "--allow-needed"
+NEEDED, _OFFERED = "--allow-needed", ("--allow-needed", "--allow-static")
 PIP_SECONDS = 120
 """The longest that pip may take: it backtracks for hours where uv says no at once."""
 
@@ -69,7 +69,8 @@ class Bench:
         """Lock the case; sources are let be built where only they stand in the way, as uv builds them."""
         _ = self.spec
         found = envspec_answer(self.spec_path, self.caches / "envspec", self.folder, self.more, self.page, options)
-        return found if found.packages or options or NEEDED not in found.told else self.ours(NEEDED)
+        offered = not options and any(one in found.told for one in _OFFERED)
+        return self.ours(NEEDED) if offered and not found.packages else found
 
     def uvs(self, besides: Sequence[str] = ()) -> Answer:
         """Ask uv, with requirements more."""

@@ -25,12 +25,14 @@ def told_names(differs: Sequence[str], told: str) -> tuple[str, ...]:
     return tuple(name for name in (one.split(" ")[0] for one in differs) if name in words)
 
 
-def told_pins(differs: Sequence[str], told: str) -> tuple[str, ...]:
+def told_pins(ours: Versions, theirs: Versions, told: str) -> tuple[str, ...]:
     """Pin the packages that lock told of as lock has them: with these, the other tool would give the same answer, if
-    lock told everything that it moved."""
-    named = told_names(differs, told)
-    ours = {name: version for name, version, *_ in (one.split(" ") for one in differs) if version != "-"}
-    return tuple(f"{name}=={ours[name]}" for name in named if name in ours)
+    lock told everything that it moved. Those that don't differ are pinned too: a moved one may lead to another of
+    theirs. None where none that differs was told."""
+    if not (moved := told_names(differences(ours, theirs), told)):
+        return ()
+    also = told_names([f"{name} -" for name in ours], told)
+    return tuple(f"{name}=={ours[name]}" for name in dict.fromkeys((*moved, *also)) if name in ours)
 
 
 def shrunk(parts: Sequence[str], shows: Callable[[tuple[str, ...]], bool], probes: int = 40) -> tuple[str, ...]:

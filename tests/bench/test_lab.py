@@ -38,12 +38,13 @@ def test_answers_differ_by_version_and_by_name() -> None:
     [
         ("note: cpu: B_C 3 has no wheel: 2 is locked", ("b-c",), ("b-c==2",)),
         ("note: bb-c, c and e.", ("e",), ()),
+        ("note: a for b-c", ("b-c",), ("b-c==2", "a==1")),
         ("note: d for b-c (correction d-b-c)", ("b-c", "d"), ("b-c==2", "d==1")),
         ("", (), ()),
     ],
 )
 def test_what_lock_names_is_told(told: str, names: tuple[str, ...], pins: tuple[str, ...]) -> None:
-    assert (told_names(DIFFERS, told), told_pins(DIFFERS, told)) == (names, pins)
+    assert (told_names(DIFFERS, told), told_pins(OURS, THEIRS, told)) == (names, pins)
 
 
 @settings(max_examples=examples(60))

@@ -6,14 +6,24 @@ goes back years, for a newer release of something that it only leads to, isn't t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from envspec.base.errors import AnswerNo
+from envspec.base.finding import Finding
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.newest import Releases, asks_of, is_skipped, newer_than, suits_target
 from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.sharing import versions_of
 from envspec.resolve.uv.answer import Found
+
+_WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
+"""What may be a package's name."""
+_LISTED = 8
+"""Packages that a note about others names."""
 
 
 def floors(found: Iterable[Found], request: Request, kept: Mapping[str, str], releases: Releases) -> dict[str, str]:
@@ -43,6 +53,81 @@ def floors(found: Iterable[Found], request: Request, kept: Mapping[str, str], re
 def as_bounds(wanted: Mapping[str, str]) -> tuple[str, ...]:
     """Write floors as requirements."""
     return tuple(f"{name}>={version}" for name, version in sorted(wanted.items()))
+
+
+def raise_to_floors(
+    found: tuple[Found, ...],
+    higher: Mapping[str, str],
+    last: Mapping[str, str],
+    settle: Callable[[tuple[str, ...]], tuple[Found, ...]],
+) -> tuple[tuple[Found, ...], str]:
+    """Give a solution in which the packages of the spec are at their floors: the newest that each gets alone, or what
+    the `last` lock had, which can stand together. The one that was `found` where there is none. Asks for two more at
+    the most. Gives too what uv last said against it."""
+    taken = versions_of(found)
+    wanted, said = dict(higher), ""
+    for _ in range(2):
+        try:
+            return settle(as_bounds(wanted)), said
+        except AnswerNo as no:
+            # Unsatisfiable, or the newest releases together aren't an answer for another reason
+            said = no.message
+            named = {canonical_name(word) for word in _WORD.findall(said)}
+            held = {name: taken[name] if name in named else version for name, version in wanted.items()}
+            if any(is_older(taken[name], last.get(name)) for name in named & wanted.keys()):
+                # what the last lock had comes before what is new to it, or beyond the bound that it had
+                held = {name: version for name, version in held.items() if name in last or name not in named}
+            wanted = {name: last.get(name, version) for name, version in held.items()}
+        if all(wanted[name] == taken[name] for name in wanted):
+            break
+    return found, said
+
+
+def raised_finding(before: Mapping[str, str], after: Mapping[str, str], asked: Iterable[str]) -> Finding | None:
+    """Tell what a solution raised to its floors has otherwise than uv's answer `before`: the packages that are
+    `asked` for and newer, and what others are instead. None where nothing is newer."""
+    up = sorted(name for name in {*asked} & before.keys() & after.keys() if is_older(before[name], after[name]))
+    if not up:
+        return None
+    raised = ", ".join(f"{name} {after[name]} is locked, not uv's {before[name]}" for name in up)
+    message = f"{raised}: packages that the spec itself asks for don't go back for others"
+    return Finding("info", "passed-over", f"{message}{moved_beside(before, after, up)}")
+
+
+def moved_beside(before: Mapping[str, str], after: Mapping[str, str], told: Collection[str]) -> str:
+    """List for the end of a sentence what else differs between two solutions than packages that are `told`."""
+    others = [
+        f"{name} {after[name]} for {before[name]}"
+        for name in sorted(before.keys() & after.keys() - {*told})
+        if after[name] != before[name]
+    ]
+    others += [f"{name} {after[name]} besides" for name in sorted(after.keys() - before.keys() - {*told})]
+    others += [f"no {name}" for name in sorted(before.keys() - after.keys() - {*told})]
+    more = [f"{len(others) - _LISTED} more that differ"] if others[_LISTED:] else []
+    return f"; with {', '.join((*others[:_LISTED], *more))}" if others else ""
+
+
+def rejected_findings(
+    rejected: Mapping[str, str], now: Mapping[str, str], kept: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Tell what is locked in place of releases that uv takes and envspec doesn't; `rejected` says of each package which
+    and why. What is `kept` from the old lock was told when it was chosen."""
+    for name, why in sorted(rejected.items()):
+        if name not in kept or kept[name].partition("+")[0] != now.get(name):
+            instead = f"{name} {now[name]} is locked" if name in now else f"{name} isn't locked"
+            yield Finding("info", "passed-over", f"{instead}: {why}")
+
+
+def downgrades(now: Mapping[str, str], last: Mapping[str, str], conflict: str) -> Iterator[str]:
+    """Describe each package that is older than in the `last` lock, local parts aside, which name a CUDA. `conflict` is
+    what uv said against the newer ones."""
+    named = {canonical_name(word) for word in _WORD.findall(conflict)}
+    for name in sorted(last.keys() & now.keys()):
+        had = last[name].partition("+")[0]
+        if is_older(now[name], had):
+            beside = [f"{one} {now[one]}" for one in sorted(named & now.keys() - {name})]
+            why = f"newer ones don't go with {', '.join(beside) or 'the rest'}"
+            yield f"{name} goes back from {had} to {now[name]}: {why}"
 
 
 def is_older(version: str, than: str | None) -> bool:

@@ -75,15 +75,19 @@ class Retreat:
         """Whether uv has seen its source already: then something else stands in that release's way."""
         return self.may_be_built and self.name in request.unfit
 
+    def why(self, python: str) -> str:
+        """Say why the release isn't an answer."""
+        if self.refuses:
+            return (
+                f"{self.release.version} doesn't take Python {python} (Requires-Python {self.release.requires_python})"
+            )
+        return f"{self.release.version} has no wheel for Python {python}, only for older ones"
+
     def message(self, python: str) -> str:
         """Say why the release isn't an answer, and what an older one would be."""
-        if self.refuses:
-            why = f"doesn't take Python {python} (Requires-Python {self.release.requires_python})"
-        else:
-            why = f"has no wheel for Python {python}, only for older ones"
         older = self.older if self.refuses else self.taken
         said = f", and {older} says nothing of it" if older else ""
-        return f"{self.name} {self.release.version} {why}{said}"
+        return f"{self.name} {self.why(python)}{said}"
 
 
 def names_python(release: Release, request: Request) -> bool:
@@ -342,9 +346,10 @@ def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
         yield Way(f"take {exact}, which the bounds leave out", line=exact)
     if (python := newest_python(one, request)) is not None:
         yield Way(f'python = "{python}"', python=python, bounds=(f"{one.name}>={one.release.version}",))
-    if one.older is not None and asked:
+    if one.older is not None:
         bound = f"{one.name}<={one.older}"
-        yield Way(f'to take {one.older} knowingly, write "{bound}"', bounds=(bound,))
+        place = f'write "{bound}"' if asked else f'add to [pip]: constraints = ["{bound}"]'
+        yield Way(f"to take {one.older} knowingly, {place}", bounds=(bound,))
 
 
 def _older(request: Request) -> Iterator[Request]:

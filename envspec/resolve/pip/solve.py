@@ -52,7 +52,7 @@ from envspec.resolve.pip.build_requirements import build_requirements, url_requi
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
-from envspec.resolve.pip.floors import as_bounds, floors, is_older
+from envspec.resolve.pip.floors import downgrades, floors, is_older, raise_to_floors, raised_finding, rejected_findings
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import Releases, asks_of, behind, has_pre_release, stray_pre_releases, suits_target
@@ -202,6 +202,7 @@ class PipResolver:
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
     _unbounded: dict[Request, tuple[Found, ...]] = field(default_factory=dict)
     _lags: dict[Request, tuple[Lag, ...]] = field(default_factory=dict)
+    _moved: dict[Request, tuple[Finding, ...]] = field(default_factory=dict)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -298,6 +299,9 @@ class PipResolver:
             of = self._uv_indexes.releases
             hashed = self.hashes.hashed_urls() if self.hashes else ()
             tell_notes(solutions, self._lags, of, refusal, hashed, notice)
+            for request, names in groups.items():
+                for finding in self._moved.get(request, ()):
+                    notice(replace(finding, targets=names))
 
     @contextmanager
     def _serving(
@@ -390,6 +394,7 @@ class PipResolver:
         for one in question.direct.values():
             reading.know(one.file, one.metadata, request.metadata)
         barred: tuple[str, ...] = ()
+        rejected: dict[str, str] = {}
         # what another target has was judged for that one alone
         stays = {name: held for name, held in preferences.versions.items() if last.get(name) == held}
         releases = self._uv_indexes.releases(request)
@@ -450,6 +455,7 @@ class PipResolver:
                 if more_back:
                     if lost := [one for one in more_back if not one.may_be_built and one.named is None]:
                         refuse_retreats(lost, asking, label, releases)
+                    rejected.update({one.name: one.why(request.python) for one in more_back if one.refuses})
                     back = (*back, *(one for one in more_back if not one.may_be_built))
                     ways_there |= leading_to((one.name for one in back), found, answer.edges)
                     asking = in_place_of(more_back, asking)
@@ -458,14 +464,17 @@ class PipResolver:
                 if not more:
                     return found
                 barred = (*barred, *more)
+                had = versions_of(found)
+                rejected.update({name: f"{had[name]} is a pre-release, which nothing asks for" for name in more})
 
         try:
             asking = with_constraints(request, index.constraints)
             capped = retreats(newest_releases(asking, releases), asking, asks_of(asking, {}), releases)
             if lost := [one for one in capped if one.named is None]:
                 refuse_retreats(lost, asking, label, releases)
+            rejected.update({one.name: one.why(request.python) for one in capped})
             found = settle(asking, capped)
-            stands_in_the_way, alone = "", asks_of(replace(asking, constraints=()), {})
+            raised, stands_in_the_way, alone = None, "", asks_of(replace(asking, constraints=()), {})
             # the releases alone, as versions_of gives them: a local part names a build, and no bound may name it
             last = {
                 name: version.partition("+")[0]
@@ -475,10 +484,15 @@ class PipResolver:
             # what another target has is preferred too, and may be older than this one's last lock
             kept = {name: held for name, held in preferences.versions.items() if not is_older(held, last.get(name))}
             if higher := floors(found, asking, kept, releases):
-                found, stands_in_the_way = _raise_to_floors(
+                before = versions_of(found)
+                found, stands_in_the_way = raise_to_floors(
                     found, higher, last, lambda more: settle(with_constraints(asking, more), capped, sources=False)
                 )
-            self._tell_downgrades(found, last, label, stands_in_the_way)
+                raised = raised_finding(before, versions_of(found), higher)
+            now = versions_of(found)
+            for message in downgrades(now, last, stands_in_the_way):
+                self.notice(Finding("warning", "downgrade", f"{label}: {message}"))
+            self._moved[request] = (*([raised] if raised else ()), *rejected_findings(rejected, now, stays))
             if may_be_behind(found, request, preferences.versions, releases):
                 free = replace(question, torch=TorchIndex(None), gated=False)
                 self._compare(found, request, label, partial(ask, of=free), reading)
@@ -554,18 +568,6 @@ class PipResolver:
         except OutsideError:
             # it can't be read: the warning of an extra that isn't there stands alone
             return False
-
-    def _tell_downgrades(self, found: tuple[Found, ...], last: Mapping[str, str], label: str, conflict: str) -> None:
-        """Warn of what is older than in the `last` lock, local parts aside, which name a CUDA. `conflict` is what uv
-        said against the newer ones."""
-        now, last = versions_of(found), {name: version.partition("+")[0] for name, version in last.items()}
-        named = {canonical_name(word) for word in _WORD.findall(conflict)}
-        for name in sorted(last.keys() & now.keys()):
-            if is_older(now[name], last[name]):
-                beside = [f"{one} {now[one]}" for one in sorted(named & now.keys() - {name})]
-                why = f"newer ones don't go with {', '.join(beside) or 'the rest'}"
-                message = f"{label}: {name} goes back from {last[name]} to {now[name]}: {why}"
-                self.notice(Finding("warning", "downgrade", message))
 
     def _question(
         self,
@@ -661,34 +663,6 @@ def _possible_sources(names: Iterable[str], request: Request, releases: Releases
             one.source and (one.wheels or one.late) and suits_target(one, request, name, None) for one in releases(name)
         )
     ]
-
-
-def _raise_to_floors(
-    found: tuple[Found, ...],
-    higher: Mapping[str, str],
-    last: Mapping[str, str],
-    settle: Callable[[tuple[str, ...]], tuple[Found, ...]],
-) -> tuple[tuple[Found, ...], str]:
-    """Give a solution in which the packages of the spec are at their floors: the newest that each gets alone, or what
-    the `last` lock had, which can stand together. The one that was `found` where there is none. Asks for two more at
-    the most. Gives too what uv last said against it."""
-    taken = versions_of(found)
-    wanted, said = dict(higher), ""
-    for _ in range(2):
-        try:
-            return settle(as_bounds(wanted)), said
-        except AnswerNo as no:
-            # Unsatisfiable, or the newest releases together aren't an answer for another reason
-            said = no.message
-            named = {canonical_name(word) for word in _WORD.findall(said)}
-            held = {name: taken[name] if name in named else version for name, version in wanted.items()}
-            if any(is_older(taken[name], last.get(name)) for name in named & wanted.keys()):
-                # what the last lock had comes before what is new to it, or beyond the bound that it had
-                held = {name: version for name, version in held.items() if name in last or name not in named}
-            wanted = {name: last.get(name, version) for name, version in held.items()}
-        if all(wanted[name] == taken[name] for name in wanted):
-            break
-    return found, said
 
 
 def _strays(names: Iterable[str], request: Request) -> list[str]:

@@ -11,6 +11,7 @@ from envspec.base.finding import Finding
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.requirement import head_of, published_requirement
+from envspec.resolve.pip.floors import moved_beside
 from envspec.resolve.pip.unbounded import names_torch
 from envspec.rules.accepted import hint_to_keep
 
@@ -44,12 +45,17 @@ def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple
     """Say what is locked instead, in a line for each package that had to move, with the first reason for it; and how to
     keep that pin, where it may be safe."""
     lines: dict[str, tuple[str, str | None]] = {}
+    given_up = tuple(given_up)
     for one in given_up:
         moved = one.first_move(now)
         instead = f"{moved} {now[moved]} is locked, not {one.pins[moved]}" if moved in now else f"{moved} isn't locked"
         behind = " → ".join(one.path[one.path.index(moved) + 1 :])
         leads = f", which leads to {behind}" if behind else ""
         lines.setdefault(moved, (f"{instead}{leads}: {one.finding.message}", hint_to_keep(one.finding)))
+    if lines:
+        # against the first solution, which is uv's answer to the spec
+        first, (text, how) = next(iter(lines.items()))
+        lines[first] = (f"{text}{moved_beside(given_up[0].pins, now, lines)}", how)
     return tuple(lines.values())
 
 

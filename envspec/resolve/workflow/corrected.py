@@ -106,7 +106,7 @@ def effects(
 
 def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], said: Said) -> Iterator[Effect]:
     for one in corrections.about(pin.name):
-        if one.kind == "requirement":
+        if one.kind == "requirement" and one.concerns(pin.name, pin.version):
             if one.requirement in pin.added and said.rules_out(one.requirement):
                 yield Effect(one, f"{one.requirement} added")
         elif one.bounded not in versions:

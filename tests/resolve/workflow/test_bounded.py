@@ -69,7 +69,8 @@ def test_a_pin_of_another_cuda_is_given_up_and_told() -> None:
     assert [asked["a"].constraints for asked in solver.asked] == [(), (f"{DSL}<0",)]
     assert [one.text for one in notices] == [
         f"a: vllm 0.21.0 is locked, not 0.26.0, which leads to nvidia-cutlass-dsl → {DSL}: "
-        f"{DSL} 4.6.0 belongs to CUDA 13, and the target is for CUDA 12.8"
+        f"{DSL} 4.6.0 belongs to CUDA 13, and the target is for CUDA 12.8; with nvidia-cutlass-dsl 4.4.2 for 4.6.0, "
+        f"no {DSL}"
     ]
 
 
@@ -113,7 +114,9 @@ def test_a_package_that_had_to_move_is_told_once() -> None:
     findings = [Finding("error", bad, f"{one} is wrong", package=one, bound=f"{one}<0") for one in ("b", "c")]
     gone = sacrifices(findings, (pin("a", "2", "b", "c"), pin("b", "2"), pin("c", "2")), ["a"])
     how = 'if you know that it is safe here, add to [pip]: accept = { cuda-major-mixed = { b = "why" } }'
-    assert describe_moves(gone, {"a": "1"}) == (("a 1 is locked, not 2, which leads to b: b is wrong", how),)
+    assert describe_moves(gone, {"a": "1"}) == (
+        ("a 1 is locked, not 2, which leads to b: b is wrong; with no b, no c", how),
+    )
     assert describe_moves(gone, {"a": "2", "c": "2"})[0] == ("b isn't locked: b is wrong", how)
 
 

@@ -311,3 +311,13 @@ def test_an_extra_behind_a_newer_glibc_names_it(machine: Machine, index: Index) 
     machine.spec(cpu("frame[ice]"))
     ran = refused(machine)
     assert "frame 2.3 has no extra ice" in ran.error and 'glibc = "2.34" in the target' in ran.hint
+
+
+def test_a_package_on_the_way_has_the_bound_as_a_constraint(machine: Machine, server: Index) -> None:
+    """ai-edge-litert leads to backports-strenum 1.3, which refuses Python 3.11 and later."""
+    server.add(wheel("app", "1.0", "server"))
+    machine.spec(cpu("app", python="3.13"))
+    way = 'constraints = ["server<=1.0"]'
+    assert f"to take 1.0 knowingly, add to [pip]: {way}; " in refused(machine).hint
+    machine.spec(cpu("app", python="3.13", extra=way))
+    assert locked(machine) == {"app": "1.0", "server": "1.0"}

@@ -1,0 +1,43 @@
+"""What lock takes otherwise than uv is told, with all that moves for it."""
+
+from __future__ import annotations
+
+from support.index import Index
+from support.machine import Machine, cpu
+from support.packages import wheel
+
+from envspec.resolve.pip.floors import moved_beside, raised_finding
+
+
+def test_a_raised_package_is_told_with_what_moves_for_it() -> None:
+    """As nuscenes-devkit 1.2.0 with numpy 1, and datasets 5 with an older fsspec."""
+    before, after = {"app": "1.0", "lib": "2.0", "old": "1.0"}, {"app": "2.0", "lib": "1.0", "fresh": "1.0"}
+    told = raised_finding(before, after, ["app", "gone"])
+    assert told is not None and told.code == "passed-over"
+    assert told.message.startswith("app 2.0 is locked, not uv's 1.0: ")
+    assert told.message.endswith("; with lib 1.0 for 2.0, fresh 1.0 besides, no old")
+    assert raised_finding(after, after, ["app"]) is None
+
+
+def test_of_many_moves_the_first_are_named() -> None:
+    before = {f"p{n}": "1" for n in range(10)}
+    assert moved_beside(before, dict.fromkeys(before, "2"), ["p0"]).endswith("p8 2 for 1, 1 more that differ")
+
+
+def test_a_release_that_refuses_the_python_is_told_where_an_older_one_names_it(machine: Machine, index: Index) -> None:
+    """blis 1.2.1 and 1.1.0 on Python 3.13."""
+    index.add(
+        wheel("lib", "1.0", tag="cp312-cp312-manylinux_2_17_x86_64"), wheel("lib", "2.0", requires_python="<3.12")
+    )
+    machine.spec(cpu("lib"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert "note: cpu: lib 1.0 is locked: 2.0 doesn't take Python 3.12 (Requires-Python <3.12)" in ran.err
+    assert machine.envspec("lock", "specs/demo.toml").err == ""
+
+
+def test_a_pre_release_of_uvs_is_told(machine: Machine, index: Index) -> None:
+    """numba 0.63.0b1, which goes with a newer numpy than 0.64."""
+    index.add(wheel("lib", "1.0", "num<2"), wheel("lib", "2.0rc1"), wheel("num", "1.0"), wheel("num", "2.0"))
+    machine.spec(cpu("lib>=1", "num"))
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert "note: cpu: lib 1.0 is locked: 2.0rc1 is a pre-release, which nothing asks for" in ran.err
