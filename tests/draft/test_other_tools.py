@@ -12,6 +12,8 @@ from envspec.base.errors import InputError
 from envspec.draft.gather import pep440
 from envspec.draft.model import Draft
 
+FILES = Path(__file__).parent / "files"
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -19,24 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-ENVIRONMENT = """\
-name: old
-channels: [pytorch, nvidia, conda-forge, nodefaults]
-dependencies:
-  - python=3.11
-  - pytorch::pytorch=2.4
-  - pytorch-cuda=12.4
-  - numpy=1.26.4=py311h64a7726_0
-  - ffmpeg >=6, <8
-  - nodejs = 20
-  - tqdm==4.66.1
-  - pip
-  - pip:
-    - --extra-index-url https://download.example.org/whl/cu124
-    - einops
-variables: {HF_HOME: /cache}
-prefix: /home/me/envs/old
-"""
+ENVIRONMENT = (FILES / "environment.yml").read_text(encoding="utf-8")
 
 
 def test_an_environment_yml() -> None:
@@ -65,35 +50,7 @@ def test_what_conda_users_choose_a_cuda_by(line: str, cuda: tuple[str, ...]) -> 
     assert draft("environment.yaml", f"dependencies:\n  - {line}\n  - numpy\n").cuda == cuda
 
 
-PYPROJECT = """\
-[project]
-name = "mine"
-version = "1"
-description = "Mine"
-requires-python = ">=3.10,<3.12"
-dependencies = ["torch>=2.6", "einops", "acme"]
-[project.optional-dependencies]
-train = ["wandb"]
-[dependency-groups]
-dev = ["pytest"]
-[tool.uv]
-override-dependencies = ["numpy>=2"]
-constraint-dependencies = ["scipy<2"]
-no-build-isolation-package = ["flash-attn"]
-conflicts = []
-[tool.uv.sources]
-torch = [{ index = "pytorch-cu128", marker = "sys_platform == 'linux'" }]
-acme = { index = "internal" }
-einops = { git = "https://example.org/einops", tag = "v1" }
-[[tool.uv.index]]
-name = "pytorch-cu128"
-url = "https://download.example.org/whl/cu128"
-explicit = true
-[[tool.uv.index]]
-name = "internal"
-url = "https://pkgs.example.org/simple"
-explicit = true
-"""
+PYPROJECT = (FILES / "uv.toml").read_text(encoding="utf-8")
 
 
 def test_a_pyproject_with_uvs_tables() -> None:
@@ -107,28 +64,7 @@ def test_a_pyproject_with_uvs_tables() -> None:
     assert "tool.uv.conflicts is left out" in notes(found)
 
 
-POETRY = """\
-[tool.poetry]
-name = "po"
-[tool.poetry.dependencies]
-python = "^3.10"
-torch = { version = "^2.1", source = "pytorch" }
-scp = { git = "git@example.org:acme/c.git", branch = "main" }
-two = [{ version = "<2", python = "<3.11" }, { version = ">=2", python = ">=3.11" }]
-either = "^0.2 || ^0.3"
-marked = { version = "1.2", extras = ["x"], markers = "sys_platform == 'linux'" }
-local = { path = "../local" }
-maybe = { version = "*", optional = true }
-acme = { version = "*", source = "internal" }
-[tool.poetry.group.dev.dependencies]
-pytest = "*"
-[[tool.poetry.source]]
-name = "pytorch"
-url = "https://download.example.org/whl/cu121"
-[[tool.poetry.source]]
-name = "internal"
-url = "https://pkgs.example.org/simple"
-"""
+POETRY = (FILES / "poetry.toml").read_text(encoding="utf-8")
 
 
 def test_a_pyproject_of_poetry() -> None:
@@ -159,28 +95,7 @@ def test_poetrys_versions(version: str, specifier: str | None) -> None:
     assert pep440(version) == specifier
 
 
-PIXI = """\
-[workspace]
-channels = ["conda-forge", { channel = "bioconda" }]
-platforms = ["linux-64", "osx-arm64", "linux-ppc64le"]
-[tasks]
-a = "b"
-[dependencies]
-python = "3.11.*"
-ffmpeg = ">=6,<8"
-numpy = { version = "1.26.4", build = "py*" }
-cmake = "*"
-[pypi-dependencies]
-torch = { version = ">=2.6", index = "https://download.example.org/whl/cu126" }
-einops = "*"
-[system-requirements]
-cuda = "12.4"
-libc = "2.28"
-[feature.dev.dependencies]
-pytest = "*"
-[activation.env]
-HF_HOME = "/cache"
-"""
+PIXI = (FILES / "pixi.toml").read_text(encoding="utf-8")
 
 
 def test_a_pixi_toml() -> None:
@@ -193,35 +108,7 @@ def test_a_pixi_toml() -> None:
         assert left in notes(found)
 
 
-ENVIRONMENTS = """\
-[workspace]
-channels = ["conda-forge"]
-platforms = [
-  "linux-64",
-  { name = "gpu", platform = "linux-64", cuda = { driver = "12", arch = "9.0" }, archspec = "x86_64_v3" },
-  { platform = "linux-aarch64", cuda = "12.8", glibc = "2.34" },
-]
-[dependencies]
-python = "3.12.*"
-[pypi-dependencies]
-einops = "*"
-[feature.cpu]
-platforms = ["linux-64"]
-pypi-dependencies = { torch = "==2.9.1" }
-[feature.cuda]
-platforms = ["gpu", "linux-aarch64-cuda-12-8-glibc-2-34"]
-[feature.cuda.pypi-dependencies]
-torch = { version = "==2.9.1", index = "https://download.example.org/whl/cu128" }
-[feature.cuda.target.linux-aarch64.dependencies]
-openmpi = "5.*"
-[feature.docs.dependencies]
-mkdocs = "*"
-[environments]
-cpu = ["cpu"]
-cuda = { features = ["cuda"], solve-group = "one" }
-docs = { features = ["docs"], no-default-feature = true, platforms = ["linux-64"] }
-default = { features = ["cpu"] }
-"""
+ENVIRONMENTS = (FILES / "pixi-environments.toml").read_text(encoding="utf-8")
 
 
 def test_pixis_environments_are_targets() -> None:

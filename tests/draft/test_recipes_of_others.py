@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from support.drafts import draft, notes
 
+FILES = Path(__file__).parent / "files"
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -16,31 +18,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-DOCKERFILE = """\
-# syntax=docker/dockerfile:1 \\
-ARG X=1
-FROM --platform=linux/amd64 nvidia/cuda:12.1.0-cudnn8-devel-ubuntu22.04 AS base
-ENV A="b c" PATH=/x:$PATH
-ENV OLD style value
-RUN apt-get update && apt-get install -y --no-install-recommends \\
-    libgl1 git=1:2.3 \\
-    # a comment
-    && rm -rf /var/lib/apt/lists/*
-RUN --mount=type=cache,target=/c pip3 install --no-cache-dir -U pip; \\
-    pip install torch==2.3.0 --index-url https://get.example.org/whl/cu121 -r requirements.txt \\
-    "numpy<2; os_name == 'posix'"
-RUN pip install ${EXTRA}
-RUN curl -sSL https://example.org/x | bash
-RUN ["uv", "pip", "install", "--system", "einops"]
-RUN <<EOT
-pip install acme
-make install
-EOT
-RUN conda install -y -c conda-forge -n base ffmpeg=6 "openmpi>=4"
-COPY . /app
-FROM base
-CMD ["python"]
-"""
+DOCKERFILE = (FILES / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_a_dockerfile() -> None:
@@ -73,19 +51,7 @@ def test_a_base(base: str, python: str | None, cuda: tuple[str, ...], pip: tuple
     assert f"FROM {base} is left out" in notes(found)
 
 
-COG = """\
-build:
-  gpu: true
-  cuda: "12.1"
-  cudnn: "8"
-  python_version: "3.11"
-  python_requirements: requirements.txt
-  python_packages: ["torch==2.3.0", "acme>=1"]
-  system_packages: [libgl1]
-  run: [make]
-environment: ["A=b=c"]
-predict: "predict.py:Predictor"
-"""
+COG = (FILES / "cog.yaml").read_text(encoding="utf-8")
 
 
 def test_a_cog_yaml() -> None:

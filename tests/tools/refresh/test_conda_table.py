@@ -13,63 +13,17 @@ from tools.refresh.conda_table import refreshed_builds
 from tools.refresh.published import UpstreamChanged
 from tools.refresh.rows import rows_of
 
+FILES = Path(__file__).parent / "conda_recipes"
+
+
 DATA = Path(tables.__file__).parent / "data"
 COMMIT = "0123456789abcdef"
 
-TABLE = """\
-schema = 1
-sources.feedstock = "seen"
+TABLE = (FILES / "table.toml").read_text(encoding="utf-8")
 
-builds = [
-  { pytorch = "2.8.0", platform = "linux-64", cuda = "12.9", sm = "7.0 9.0", ptx = "9.0", source = "feedstock" },
-  { pytorch = "2.8.0", platform = "linux-64", source = "feedstock" },
-]
-"""
+SHELL = (FILES / "build.sh").read_text(encoding="utf-8")
 
-SHELL = """\
-if [[ "$OSTYPE" == "darwin"* ]]; then
-    export USE_CUDA=0
-elif [[ ${cuda_compiler_version} != "None" ]]; then
-    if [[ "${CI}" == "azure" ]]; then
-        export MAX_JOBS=1
-    fi
-    if [[ "${arm_variant_type}" == "tegra" ]]; then
-        export TORCH_CUDA_ARCH_LIST="8.7+PTX"
-    else
-        case ${cuda_compiler_version} in
-            12.[89])
-                export TORCH_CUDA_ARCH_LIST="7.0;9.0+PTX"
-                ;;
-            13.0)
-                if [[ "${target_platform}" == "linux-aarch64" ]]; then
-                    export TORCH_CUDA_ARCH_LIST="8.7;9.0+PTX"
-                else
-                    export TORCH_CUDA_ARCH_LIST="9.0+PTX"
-                fi
-                ;;
-            *)
-                exit 1
-        esac
-    fi
-else
-    export TORCH_CUDA_ARCH_LIST=""
-fi
-"""
-
-BATCH = """\
-if not "%cuda_compiler_version%" == "None" (
-    REM a comment (
-    if "%cuda_compiler_version:~0,2%"=="12" (
-        set "TORCH_CUDA_ARCH_LIST=7.0;9.0+PTX"
-    ) else if "%cuda_compiler_version%" == "13.0" (
-        set "TORCH_CUDA_ARCH_LIST=9.0;12.0+PTX"
-    ) else (
-        exit /b 1
-    )
-) else (
-    set "TORCH_CUDA_ARCH_LIST="
-)
-"""
+BATCH = (FILES / "bld.bat").read_text(encoding="utf-8")
 
 
 def build(platform: str, cuda: str | None, **more: str) -> str:
