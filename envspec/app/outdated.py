@@ -9,24 +9,25 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from envspec.app import inputs
-from envspec.app.observer import observer
+from envspec.app.observer import observer, warn
 from envspec.base.errors import EnvspecError
 from envspec.base.finding import Finding
 from envspec.packages.requirement import canonical_name
 from envspec.rules.horizon import Horizon, horizon
 from envspec.rules.judge import case_of
 from envspec.rules.wanted import torch_of
-from envspec.spec.newer import beginning, bounds, standing
+from envspec.spec.newer import beginning, bounds
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock, LockedTarget, Pin
     from envspec.net.index_proxy.releases import Release
     from envspec.packages.variant_choice import TargetMachine
     from envspec.resolve.pip.solve import PipResolver
-    from envspec.resolve.workflow.outdated import BetterVariant, Newer
+    from envspec.resolve.workflow.outdated import BetterVariant, Differing, Newer
+    from envspec.resolve.workflow.solve import Resolvers
     from envspec.rules.case import Case
     from envspec.spec.model import Spec
 
@@ -38,14 +39,16 @@ _AT_ONCE = 16
 class Outdated:
     """Releases newer than some targets of a lock have them.
 
-    total   the number of packages that were looked up
-    unread  why a package's page couldn't be read, by its name
+    differing  packages that the spec asks for by name, of which targets have different releases
+    total      the number of packages that were looked up
+    unread     why a package's page couldn't be read, by its name
     """
 
     spec: Spec
     lock: Lock
     targets: tuple[LockedTarget, ...]
     newer: tuple[Newer, ...]
+    differing: tuple[Differing, ...]
     variants: tuple[BetterVariant, ...]
     total: int
     unread: Mapping[str, str]
@@ -55,19 +58,26 @@ def newer_releases(
     path: str, targets: Sequence[str], locks_dir: Path | None, *, direct: bool, offline: bool
 ) -> Outdated:
     """Look up the releases of a lock's pip pins, each on its own index; with `direct`, only of what the spec asks for.
+    What holds one back, an upgrade of all packages says, which isn't written.
 
     Raises as `read_lock`, and InputError for an unknown target.
     """
-    from envspec.base.progress import Progress
-    from envspec.resolve.pip.setup import pip_resolver
-    from envspec.resolve.workflow.outdated import better_variants, find_newer
+    from envspec.app.lock.resolvers import resolvers_of
+    from envspec.resolve.workflow.outdated import Sides, better_variants, find_differing, find_newer
 
     spec, lock = inputs.read_lock(path, locks_dir, stale="ignore")
     chosen = inputs.locked_targets(lock, targets)
-    pins = {(pin.index, pin.name): pin for target in chosen for pin in target.pins if pin.kind == "pip"}
+    pins = {
+        (pin.index, pin.name): pin
+        for target in chosen
+        for pin in target.pins
+        if pin.kind == "pip" and (pin.direct or not direct)
+    }
     known: dict[tuple[str, str], Sequence[Release]] = {}
     unread: dict[str, str] = {}
-    with pip_resolver(spec, os.environ, offline=offline, refresh=False, progress=Progress()) as resolver:
+    bounded = beginning(spec, datetime.now(timezone.utc))
+    with resolvers_of(bounded, lambda finding: None, offline=offline) as resolvers:
+        resolver = cast("PipResolver", resolvers.pip)
         with observer().progress("reading pages") as progress, ThreadPoolExecutor(_AT_ONCE) as pool:
             jobs = [(key, pool.submit(_releases, resolver, pin)) for key, pin in pins.items()]
             for done, (key, job) in enumerate(jobs, start=1):
@@ -77,12 +87,36 @@ def newer_releases(
                     unread[key[1]] = str(error)
                 progress.count(done, len(jobs))
         variants = better_variants(chosen, partial(_offer, resolver, unread))
-    own = bounds(standing(spec, lock.inputs.exclude_newer))
-    found = find_newer(lock, chosen, lambda pin: known.get((pin.index, pin.name), ()), own)
-    if direct:
-        asked = {pin.name for target in chosen for pin in target.pins if pin.direct}
-        found = tuple(newer for newer in found if newer.name in asked)
-    return Outdated(spec, lock, chosen, found, variants, len(pins), unread)
+        upgraded = _upgrade(bounded, lock, resolvers) if not unread else None
+    sides = Sides(lock, upgraded or _bound_lock(bounded, lock), bounds(bounded))
+
+    def releases(pin: Pin) -> Sequence[Release]:
+        return known.get((pin.index, pin.name), ())
+
+    found = find_newer(sides, chosen, releases)
+    differing = find_differing(sides, chosen, releases)
+    return Outdated(spec, lock, chosen, found, differing, variants, len(pins), unread)
+
+
+def _upgrade(spec: Spec, lock: Lock, resolvers: Resolvers) -> Lock | None:
+    """Give the lock that an upgrade makes; None where there is none, which a line tells."""
+    from envspec.app.policy import bound_of
+    from envspec.app.site_policy import site_policy
+    from envspec.resolve.workflow.keep import Upgrade
+    from envspec.resolve.workflow.relock import RelockRequest, relock
+
+    asked = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=bound_of(spec, site_policy()))
+    try:
+        return relock(asked, resolvers)
+    except EnvspecError as error:
+        message = str(error).partition("\n")[0]
+        warn(f"{spec.path} can't be upgraded as a whole, so the old pins say what holds others back: {message}")
+        return None
+
+
+def _bound_lock(spec: Spec, lock: Lock) -> Lock:
+    """Give a lock with the spec's bound of now."""
+    return replace(lock, inputs=replace(lock.inputs, exclude_newer=spec.exclude_newer))
 
 
 def tell_holds(
@@ -92,10 +126,10 @@ def tell_holds(
     through. Gives the names of those that have a newer one."""
     from envspec.base.progress import Progress
     from envspec.resolve.pip.setup import pip_resolver
-    from envspec.resolve.workflow.outdated import find_newer
+    from envspec.resolve.workflow.outdated import Sides, find_newer
 
     bounded = beginning(spec, datetime.now(timezone.utc))
-    of_now = replace(lock, inputs=replace(lock.inputs, exclude_newer=bounded.exclude_newer))
+    of_now = _bound_lock(bounded, lock)
     wanted = {canonical_name(name) for name in names}
     pins = {(pin.index, pin.name): pin for target in lock for pin in target.pins if pin.name in wanted}
     known: dict[tuple[str, str], Sequence[Release]] = {}
@@ -105,10 +139,11 @@ def tell_holds(
                 known[key] = _releases(resolver, pin) if pin.kind == "pip" else ()
             except EnvspecError as error:
                 notice(Finding("info", "upgrade-held", f"{pin.name} stays at {pin.version}: {error}"))
-    found = find_newer(of_now, of_now.targets, lambda pin: known.get((pin.index, pin.name), ()), bounds(bounded))
+    sides = Sides(of_now, of_now, bounds(bounded))
+    found = find_newer(sides, of_now.targets, lambda pin: known.get((pin.index, pin.name), ()))
     for one in found:
         day = f" of {one.uploaded[:10]}" if one.uploaded else ""
-        why = "; ".join(hold.reason for hold in one.holds) or "what it requires itself doesn't go with the rest"
+        why = "; ".join(hold.reason for hold in one.holds)
         message = f"{one.name} stays at {one.locked}, and the newest is {one.newest}{day}: {why}"
         notice(Finding("info", "upgrade-held", message, remedy=_way_through(spec, one)))
     for name in sorted({key[1] for key in known} - {one.name for one in found}):
@@ -118,10 +153,10 @@ def tell_holds(
 
 def _way_through(spec: Spec, newer: Newer) -> str | None:
     """Say what to write into the spec, where its own words alone hold a release."""
-    if len(newer.holds) != 1:
+    if not newer.holds:
         return None
     hold = newer.holds[0]
-    if hold.is_bound and newer.uploaded:
+    if hold.kind == "bound" and newer.uploaded:
         day = date.fromisoformat(newer.uploaded[:10]) + timedelta(days=1)
         line = f'{newer.name} = {{ exclude-newer = "{day}", reason = "why it can\'t wait" }}'
         others = [one.name for one in spec.newer_for if not one.of_index]
@@ -131,7 +166,7 @@ def _way_through(spec: Spec, newer: Newer) -> str | None:
             f"add to [env.exclude-newer-package]: {line}" if others else f"add to [env]: exclude-newer-package.{line}"
         )
     if hold.by is None and hold.requirement:
-        return f"change the spec's {hold.requirement}, so that it admits {newer.newest}"
+        return f"change the spec's {hold.requirement}, so that it admits {newer.within}"
     return None
 
 

@@ -13,7 +13,7 @@ from envspec.base.errors import IndexFailure
 from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say, warn
-from envspec.cli.table import heading
+from envspec.cli.table import align, heading
 
 if TYPE_CHECKING:
     from envspec.resolve.workflow.outdated import Newer
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EPILOG = """\b
 Examples:
   envspec outdated specs/mm-v2.9.toml
-  envspec outdated specs/mm-v2.9.toml --target cpu --direct
+  envspec outdated specs/mm-v2.9.toml --target cpu --all
   envspec outdated specs/mm-v2.9.toml --horizon       how far each target's GPUs, driver and CUDA get
 """
 
@@ -32,8 +32,8 @@ _NAMES = {"pip": "torch", "conda": "pytorch"}
 @click.command(epilog=EPILOG)
 @options.spec
 @options.target
-@click.option("--all", "everything", is_flag=True, help="List also what another package pins exactly.")
-@click.option("--direct", is_flag=True, help="Only packages that the spec asks for by name.")
+@click.option("--all", "everything", is_flag=True, help="List also packages that only others require.")
+@click.option("--direct", is_flag=True, help="Only packages that the spec asks for by name [default].")
 @click.option("--offline", is_flag=True, help="Use no network: take the pages as they were read last.")
 @click.option(
     "--horizon", is_flag=True, help="Say the last torch for each target's GPUs, driver and CUDA. Uses no network."
@@ -52,60 +52,63 @@ def command(
 ) -> int:
     """List newer releases of locked packages, and the bounds that hold each back
 
-    Compares each pip pin with the newest final release on its own index, and names the requirements, the Python, the
-    platform or the date that keep it out. What nothing holds back comes with `envspec lock --upgrade-package`.
-    envspec doesn't look up conda packages. Changes nothing.
+    Of each package that the spec asks for by name: the locked release, the newest that `exclude-newer` admits, the
+    newest of all on its own index, and the one thing that holds it back: a requirement, the target, a cap of the spec,
+    or `exclude-newer`. An upgrade that isn't written says what that is. Packages of which targets have different
+    releases come with the reason. envspec doesn't look up conda packages. Changes nothing.
     """
     if horizon:
         _show_horizons(path, targets, locks_dir, as_json=as_json)
         return 0
-    found = newer_releases(path, targets, locks_dir, direct=direct, offline=offline)
+    found = newer_releases(path, targets, locks_dir, direct=direct or not everything, offline=offline)
     if as_json:
         unread = [{"package": name, "reason": reason} for name, reason in found.unread.items()]
-        told = {"newer": found.newer, "variants": found.variants, "unread": unread}
-        options.print_json("outdated", {"lock": found.lock.name, **told})
+        lists = {"newer": found.newer, "differing": found.differing, "variants": found.variants}
+        options.print_json("outdated", {"lock": found.lock.name, **lists, "unread": unread})
     else:
-        for line in _lines(found, everything=everything):
+        for line in _lines(found):
             out(line)
     for name, reason in found.unread.items():
         warn(f"{name}: {printable(reason)}")
-    free = next((newer.name for newer in found.newer if not newer.holds), None)
-    if free and not as_json:
-        say(f"hint: `envspec lock {found.spec.path} --upgrade-package {free}` takes one, `--upgrade` all that fit")
+    moving = [one.name for one in found.newer if one.upgrade != one.locked.partition("+")[0]]
+    if moving and not as_json:
+        say(f"hint: `envspec lock {found.spec.path} --upgrade-package {moving[0]}` takes one, `--upgrade` all that fit")
     return IndexFailure.exit_code if found.unread else 0
 
 
-def _lines(found: Outdated, *, everything: bool) -> Iterator[str]:
-    folded: dict[str, set[str]] = {}
-    for newer in found.newer:
-        if newer.goes_with and not everything:
-            folded.setdefault(newer.goes_with, set()).add(newer.name)
-        else:
-            yield from _newer(newer, heading(newer.targets, found.lock))
-    for by, names in folded.items():
-        yield f"with {by}: {', '.join(sorted(names))}"
-    for one in found.variants:
-        yield f"{one.name} {one.version}, variant {one.locked} -> {one.better}, {heading(one.targets, found.lock)}"
+def _lines(found: Outdated) -> Iterator[str]:
+    rows = [
+        (one.name, one.locked.partition("+")[0], one.within, one.newest, _why(one), heading(one.targets, found.lock))
+        for one in found.newer
+    ]
+    if rows:
+        yield from align((("PACKAGE", "LOCKED", "WITHIN", "NEWEST", "HELD BY", "TARGETS"), *rows), heading=True)
+    for one in found.differing:
+        yield f"{one.name} differs:"
+        for row in one.versions:
+            yield f"  {row.version} in {', '.join(row.targets)}{f': {printable(row.reason)}' if row.reason else ''}"
+    for variant in found.variants:
+        where = heading(variant.targets, found.lock)
+        yield f"{variant.name} {variant.version}, variant {variant.locked} -> {variant.better}, {where}"
         yield "  published since, and better for these machines"
     yield _summary(found)
 
 
-def _newer(newer: Newer, where: str) -> Iterator[str]:
-    date = f" ({newer.uploaded[:10]})" if newer.uploaded else ""
-    yield f"{newer.name} {newer.locked} -> {newer.newest}{date}, {where}"
-    for hold in newer.holds:
-        way = f", required by {' <- '.join(reversed(hold.path[:-1]))}" if len(hold.path) > 1 else ""
-        yield f"  {printable(hold.reason)}{way}"
+def _why(newer: Newer) -> str:
     if not newer.holds:
-        yield "  nothing holds it back"
+        return "nothing"
+    (hold,) = newer.holds
+    way = f", required by {' <- '.join(reversed(hold.path[:-1]))}" if len(hold.path) > 1 else ""
+    partly = hold.kind != "bound" and newer.upgrade != newer.locked.partition("+")[0]
+    return f"{f'{newer.upgrade} comes; then ' if partly else ''}{printable(hold.reason)}{way}"
 
 
 def _summary(found: Outdated) -> str:
     conda = any(pin.kind == "conda" for target in found.targets for pin in target.pins)
     names = len({newer.name for newer in found.newer})
-    free = len({newer.name for newer in found.newer if not newer.holds})
+    free = len({newer.name for newer in found.newer if newer.upgrade != newer.locked.partition("+")[0]})
     rest = "; conda packages aren't looked up" if conda else ""
-    moving = f"; nothing holds back {free} of them, and `envspec upgrade` takes these" if free else ", each held back"
+    moving = f"; `envspec upgrade` moves {free} of them" if free else ", each held back"
     return f"{names} of {found.total} packages have newer releases{moving if names else ''}{rest}"
 
 

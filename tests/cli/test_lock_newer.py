@@ -136,7 +136,8 @@ def test_a_package_with_a_bound_of_its_own(index: Index, project: Project, envsp
     assert envspec("check", PATH).code == 0
     assert envspec("verify", PATH).code == 0, "what the spec admits isn't too new"
     told = envspec("outdated", PATH)
-    assert "lib" not in told.out and "other 1.1 -> 1.2" in told.out and "before exclude-newer" in told.out
+    (row,) = (line.split() for line in told.out.splitlines() if line.startswith("other"))
+    assert "lib" not in told.out and row[:5] == ["other", "1.1", "1.1", "1.2", "exclude-newer,"]
 
 
 @pytest.mark.slow
@@ -195,7 +196,7 @@ def test_what_holds_a_package_to_upgrade_is_told_and_the_line_lets_it_through(
     assert envspec("lock", PATH).code == 0
     told = envspec("lock", PATH, "-P", "lib", "--exit-code")
     assert (told.code, versions(project)["lib"]) == (1, "1.1")
-    assert f"lib stays at 1.1, and the newest is 1.2 of {ago(3)[:10]}: it isn't known to be from before" in told.err
+    assert f"lib stays at 1.1, and the newest is 1.2 of {ago(3)[:10]}: exclude-newer, " in told.err
     line = told.err.split("hint: add to [env]: ")[1].splitlines()[0]
     project.spec(spec(line))
     assert envspec("lock", PATH, "-P", "lib", "--exit-code").code == 0 and versions(project)["lib"] == "1.2"

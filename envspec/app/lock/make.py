@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING, Literal
 from envspec.app import inputs
 from envspec.app.edition import tell_edition
 from envspec.app.lock.images import ImageDigests, stale_images, wants_images
+from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
-from envspec.app.observer import observer, say, warn
+from envspec.app.observer import say, warn
 from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_new_lock, refuse_spec
 from envspec.base.errors import InputError, OutsideError
 from envspec.base.texts import nearest, printable
@@ -34,13 +34,11 @@ from envspec.resolve.workflow.images import tell_images
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
 from envspec.resolve.workflow.relock import RelockRequest, relock
-from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.newer import beginning, has_ended, moot, standing
 
 if TYPE_CHECKING:
     from envspec.base.finding import Finding
     from envspec.lock.store import LockFolder
-    from envspec.resolve.conda.solve import CondaResolver
     from envspec.review.policy.model import Policy
     from envspec.spec.model import Spec
 
@@ -264,7 +262,13 @@ def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockR
     while True:
         told: list[Finding] = []
         try:
-            with _resolvers(spec, request, told.append) as resolvers:
+            with resolvers_of(
+                spec,
+                told.append,
+                offline=request.offline,
+                refresh=request.refresh,
+                fresh=bool(request.upgrade.everything or request.upgrade.packages),
+            ) as resolvers:
                 bounded = _with_moments(spec, old, request)
                 asked = RelockRequest(
                     bounded,
@@ -368,38 +372,6 @@ def notice(finding: Finding) -> None:
         say(f"note: {place}{finding.text}", style="cyan")
     if finding.remedy:
         say(f"hint: {finding.remedy}")
-
-
-@contextmanager
-def _resolvers(spec: Spec, request: LockRequest, notice: Callable[[Finding], None]) -> Iterator[Resolvers]:
-    """Give the resolvers with this machine's network, caches and progress, and a temporary scratch folder.
-
-    A spec without conda packages has no conda resolver, and needs no py-rattler.
-    """
-    from envspec.resolve.pip.build_environment import build_environments
-    from envspec.resolve.pip.publishers import publishers
-    from envspec.resolve.pip.setup import pip_resolver
-
-    with (
-        observer().resolution() as progress,
-        pip_resolver(
-            spec,
-            os.environ,
-            offline=request.offline,
-            refresh=request.refresh,
-            fresh=bool(request.upgrade.everything or request.upgrade.packages),
-            progress=progress,
-            notice=notice,
-        ) as pip,
-    ):
-        conda: CondaResolver | None = None
-        if any(spec.conda_dependencies(target) for target in spec.targets):
-            from envspec.resolve.conda.setup import conda_resolver
-
-            made = conda_resolver(spec, os.environ, offline=request.offline, progress=progress)
-            conda = replace(made, notice=notice)
-        builds, published = partial(build_environments, pip), partial(publishers, pip)
-        yield Resolvers(pip, conda, pip.inspector, builds, published, pip.tell)
 
 
 def _bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from typing import Literal
 
 from packaging.version import Version, Version as Parsed
 
@@ -56,73 +56,135 @@ def better_variants(
 ReleasesOf = Callable[[Pin], Sequence[Release]]
 """A pin's releases on the index that it comes from, newest first; none where that index isn't asked."""
 
+Kind = Literal["bound", "cap", "requirement", "target", "unknown"]
+
 
 @dataclass(frozen=True)
 class Hold:
-    """A reason why a newer release isn't locked.
+    """The reason why a newer release isn't locked.
 
-    `by` is the package that asks, None for the spec; `requirement` is what it asks for. `path` names the packages that
-    lead from the spec to it. Where no requirement holds, `reason` says what does: the Python, the platform, the date
-    (`is_bound`).
+    `kind` says what it is: the spec's `exclude-newer`, a constraint or override of the spec, a requirement of the spec
+    or of a package, or the target's Python, platform or CUDA. `by` is the package that asks, None for the spec;
+    `requirement` is what it asks for. `path` names the packages that lead from the spec to it.
     """
 
+    kind: Kind
     reason: str
     by: str | None = None
     requirement: str | None = None
     path: tuple[str, ...] = ()
 
-    @property
-    def is_bound(self) -> bool:
-        """Whether it is the spec's `exclude-newer`."""
-        return self.reason.startswith(_BOUND)
 
-
-_BOUND = "it isn't known to be from before exclude-newer "
 _COMPANIONS = (*(name for name in wheels.FAMILY if name != "torch"), "triton")
 """Packages that are made for one release of torch."""
+
+_UNKNOWN = Hold("unknown", "what it requires itself doesn't go with the rest")
 
 
 @dataclass(frozen=True)
 class Newer:
-    """A pin with a newer final release, in the targets where it is held back by the same. Without holds,
-    `lock --upgrade-package` takes it, unless packages that it requires stand in its way."""
+    """A pin with a newer final release, in the targets where it is held back by the same.
+
+    within    the newest release that the spec's `exclude-newer` admits
+    newest    the newest of all, and the day of its first file (`uploaded`)
+    upgrade   the version that an upgrade of all packages takes
+    holds     the one thing that keeps an upgrade from `within`, or `within` from `newest`; none where nothing does
+    """
 
     name: str
     index: str
+    direct: bool
     locked: str
+    within: str
     newest: str
     uploaded: str | None
+    upgrade: str
     holds: tuple[Hold, ...]
     targets: tuple[str, ...] = ()
 
-    @property
-    def goes_with(self) -> str | None:
-        """The one package that pins it exactly, or that it is made for, where nothing else holds it back."""
-        by = {hold.by for hold in self.holds}
-        exact = all(hold.requirement is None or "==" in hold.requirement for hold in self.holds)
-        return by.pop() if len(by) == 1 and exact else None
+
+@dataclass(frozen=True)
+class VersionOf:
+    """A release that some targets have, and what keeps these from the newest one of the lock; None for that."""
+
+    version: str
+    targets: tuple[str, ...]
+    reason: str | None
 
 
-def find_newer(
-    lock: Lock,
-    targets: Iterable[LockedTarget],
-    releases: ReleasesOf,
-    bounds: Mapping[str, str | None] = MappingProxyType({}),
-) -> tuple[Newer, ...]:
-    """Find every pip pin with a newer final release that isn't yanked, by name. Pins by URL or git have none. `bounds`
-    are the packages that the spec's `exclude-newer` doesn't hold for."""
+@dataclass(frozen=True)
+class Differing:
+    """A package of which targets have different releases, the newest first."""
+
+    name: str
+    versions: tuple[VersionOf, ...]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A lock, and what an upgrade of all its packages makes of it: what holds a release back holds it there, and isn't
+    a consequence of the old pins. `bounds` are the packages that `exclude-newer` itself doesn't hold for."""
+
+    lock: Lock
+    upgraded: Lock
+    bounds: Mapping[str, str | None]
+
+    def bound(self, name: str) -> str | None:
+        """The moment that nothing newer of a package is taken than."""
+        return self.bounds.get(name, self.upgraded.inputs.exclude_newer)
+
+
+def find_newer(sides: Sides, targets: Iterable[LockedTarget], releases: ReleasesOf) -> tuple[Newer, ...]:
+    """Find every pip pin with a newer final release that isn't yanked, by name. Pins by URL or git have none."""
     found: dict[Newer, list[str]] = {}
     for target in targets:
-        graph = Graph.of(target)
+        then = sides.upgraded.target(target.name) or target
+        graph = Graph.of(then)
         for pin in target.pins:
             if pin.kind == "pip" and pin.url is None and pin.git is None:
-                bound = bounds.get(pin.name, lock.inputs.exclude_newer)
-                for newer in _newer(lock, target, graph, pin, releases(pin), bound):
+                for newer in _newer(sides, then, graph, pin, releases(pin)):
                     found.setdefault(newer, []).append(target.name)
-    return tuple(
-        Newer(one.name, one.index, one.locked, one.newest, one.uploaded, one.holds, tuple(names))
-        for one, names in sorted(found.items(), key=lambda item: (item[0].name, item[1]))
-    )
+    in_order = sorted(found.items(), key=lambda item: (item[0].name, item[1]))
+    return tuple(replace(one, targets=tuple(names)) for one, names in in_order)
+
+
+def find_differing(sides: Sides, targets: Sequence[LockedTarget], releases: ReleasesOf) -> tuple[Differing, ...]:
+    """Find the packages that the spec asks for by name and of which targets have different releases, and why."""
+    found: dict[str, dict[Version, list[LockedTarget]]] = {}
+    for target in targets:
+        for pin in target.pins:
+            version = version_of(pin.version) if pin.kind == "pip" and pin.direct else None
+            if version is not None:
+                found.setdefault(pin.name, {}).setdefault(Parsed(version.public), []).append(target)
+    told = []
+    for name, groups in sorted(found.items()):
+        if len(groups) > 1:
+            best = max(groups)
+            rows = (
+                VersionOf(
+                    str(version),
+                    tuple(target.name for target in of),
+                    None if version == best else _reason(sides, of[0], name, best, releases),
+                )
+                for version, of in sorted(groups.items(), reverse=True)
+            )
+            told.append(Differing(name, tuple(rows)))
+    return tuple(told)
+
+
+def _reason(sides: Sides, target: LockedTarget, name: str, version: Version, releases: ReleasesOf) -> str:
+    """Say what keeps a target from a release that another one has."""
+    then = sides.upgraded.target(target.name) or target
+    pin, after = target.pin(name, "pip"), then.pin(name, "pip")
+    if pin is None or after is None:
+        return _UNKNOWN.reason
+    taken = version_of(after.version)
+    if taken is not None and Parsed(taken.public) >= version:
+        return "nothing: an upgrade takes it"
+    release = next((one for one in releases(pin) if version_of(one.version) == version), None)
+    if release is None:
+        return f"{pin.index} has no {name} {version}"
+    return _hold(sides, then, Graph.of(then), after, release).reason
 
 
 def facts_releases(pin: Pin) -> tuple[Release, ...]:
@@ -148,22 +210,29 @@ def facts_releases(pin: Pin) -> tuple[Release, ...]:
     )
 
 
-def _newer(
-    lock: Lock, target: LockedTarget, graph: Graph, pin: Pin, releases: Sequence[Release], bound: str | None
-) -> Iterator[Newer]:
+def _newer(sides: Sides, then: LockedTarget, graph: Graph, pin: Pin, releases: Sequence[Release]) -> Iterator[Newer]:
     locked = version_of(pin.version)
-    if locked is None:
+    after = then.pin(pin.name, "pip") or pin
+    final = [(version, one) for one in releases if (version := version_of(one.version)) and not one.yanked]
+    final = [(version, one) for version, one in final if not version.is_prerelease]
+    if locked is None or not final or not _above(final[0][0], locked):
         return
-    for release in releases:
-        version = version_of(release.version)
-        if version is None or version.is_prerelease or release.yanked:
-            continue
-        if _above(version, locked):
-            inputs = target.inputs
-            here = release.on((inputs.platform, inputs.python, inputs.glibc))
-            holds = tuple(_holds(lock, target, graph, pin, here, version, bound))
-            yield Newer(pin.name, pin.index, pin.version, str(version), release.uploaded, holds)
-        return
+    (newest, release), bound = final[0], sides.bound(pin.name)
+    own = (locked, None)
+    within, admitted = next(((version, one) for version, one in final if _is_before(one, bound)), own)
+    taken = version_of(after.version) or locked
+    hold: tuple[Hold, ...] = ()
+    if admitted is not None and _above(within, taken):
+        hold = (_hold(sides, then, graph, after, admitted),)
+    elif _above(newest, max(within, taken)):
+        hold = (Hold("bound", f"exclude-newer, {bound}: {_day(release)}"),)
+    shown = (
+        str(max(within, locked)).partition("+")[0],
+        newest.public,
+        release.uploaded,
+        after.version.partition("+")[0],
+    )
+    yield Newer(pin.name, pin.index, pin.direct, pin.version, *shown, hold)
 
 
 def _above(version: Version, locked: Version) -> bool:
@@ -171,32 +240,67 @@ def _above(version: Version, locked: Version) -> bool:
     return Parsed(version.public) > Parsed(locked.public)
 
 
+def _day(release: Release) -> str:
+    return f"it is of {release.uploaded[:10]}" if release.uploaded else "its index has no date of it"
+
+
+def _is_before(release: Release, bound: str | None) -> bool:
+    return not bound or "" < (release.uploaded or "")[:19] < bound[:19]
+
+
+def _hold(sides: Sides, target: LockedTarget, graph: Graph, pin: Pin, release: Release) -> Hold:
+    """Find the one thing that keeps a release out of an upgraded target: the target itself, the spec's caps and
+    requirements, then a package's that isn't there for this very package."""
+    inputs = target.inputs
+    here = release.on((inputs.platform, inputs.python, inputs.glibc))
+    version = version_of(release.version)
+    if version is None:
+        return _UNKNOWN
+    return next(_holds(sides.upgraded, target, graph, pin, here, version), _UNKNOWN)
+
+
 def _holds(
-    lock: Lock, target: LockedTarget, graph: Graph, pin: Pin, release: Release, version: Version, bound: str | None
+    lock: Lock, target: LockedTarget, graph: Graph, pin: Pin, release: Release, version: Version
 ) -> Iterator[Hold]:
-    node = Node(pin.kind, pin.name)
-    for edge in (*graph.roots, *graph.incoming.get(node, ())):
-        if edge.target == node and edge.kind == "pip" and not _admits(edge.requirement, version):
-            yield _hold(graph, edge)
+    yield from (Hold("target", reason) for reason in _unfit(lock, target, pin, release))
     for kind, lines in (
         ("constraint", target.inputs.constraints),
         ("override", [line for line, _ in target.inputs.overrides]),
     ):
         for line in lines:
             if requirement_name(line) == pin.name and not _admits(line, version):
-                yield Hold(f"the spec's {kind} {line}", requirement=line)
+                yield Hold("cap", f"the spec's {kind} {line}", requirement=line)
+    node = Node(pin.kind, pin.name)
+    edges = [edge for edge in graph.roots if edge.target == node]
+    edges += [edge for edge in graph.incoming.get(node, ()) if edge.source and not _leads(graph, node, edge.source)]
+    for edge in edges:
+        if edge.kind == "pip" and not _admits(edge.requirement, version):
+            yield _by_requirement(graph, edge)
     torch = target.pin("torch", "pip")
     if pin.name in _COMPANIONS and torch is not None:
-        yield Hold(f"it goes with torch {torch.version}", by="torch")
-    yield from map(Hold, _unfit(lock, target, pin, release, bound))
+        yield Hold("requirement", f"it goes with torch {torch.version}", by="torch")
 
 
-def _hold(graph: Graph, edge: Edge) -> Hold:
+def _leads(graph: Graph, start: Node, end: Node) -> bool:
+    """Say whether a package requires another one, over others as well."""
+    seen, left = {start}, [start]
+    while left:
+        for edge in graph.outgoing.get(left.pop(), ()):
+            if edge.target == end:
+                return True
+            if edge.target not in seen:
+                seen.add(edge.target)
+                left.append(edge.target)
+    return False
+
+
+def _by_requirement(graph: Graph, edge: Edge) -> Hold:
     if edge.source is None:
-        return Hold(f"the spec asks for {edge.told}", requirement=edge.requirement)
+        return Hold("requirement", f"the spec asks for {edge.told}", requirement=edge.requirement)
     way = next(iter(graph.paths_to(edge.source.name, limit=1)), ())
     name = edge.source.name
     return Hold(
+        "requirement",
         f"{name} {graph.pins[edge.source].version} asks for {edge.told}",
         by=name,
         requirement=edge.requirement,
@@ -204,13 +308,11 @@ def _hold(graph: Graph, edge: Edge) -> Hold:
     )
 
 
-def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release, bound: str | None) -> Iterator[str]:
+def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release) -> Iterator[str]:
     """The obstacle between a release and a target, whatever the requirements say."""
     inputs = target.inputs
     if not takes_python(release.requires_python or "", inputs.full_python):
         yield f"it needs Python {release.requires_python}"
-    if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:
-        yield f"{_BOUND}{bound}"
     if pin.name == "torch" and pin.index == "pypi":
         variant = torch_builds.pypi_variant(release.version, inputs.platform)
         if variant not in (None, torch_builds.variant_of(inputs.cuda)):

@@ -1,0 +1,47 @@
+"""The resolvers of a spec, with this machine's network, caches and progress."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from envspec.app.observer import observer
+from envspec.resolve.workflow.solve import Resolvers
+
+if TYPE_CHECKING:
+    from envspec.base.finding import Finding
+    from envspec.resolve.conda.solve import CondaResolver
+    from envspec.spec.model import Spec
+
+
+@contextmanager
+def resolvers_of(
+    spec: Spec, notice: Callable[[Finding], None], *, offline: bool, refresh: bool = False, fresh: bool = True
+) -> Iterator[Resolvers]:
+    """Give the resolvers of a spec, and a temporary scratch folder. `refresh` reads the live PyTorch index, `fresh`
+    pages as they are now.
+
+    A spec without conda packages has no conda resolver, and needs no py-rattler.
+    """
+    from envspec.resolve.pip.build_environment import build_environments
+    from envspec.resolve.pip.publishers import publishers
+    from envspec.resolve.pip.setup import pip_resolver
+
+    with (
+        observer().resolution() as progress,
+        pip_resolver(
+            spec, os.environ, offline=offline, refresh=refresh, fresh=fresh, progress=progress, notice=notice
+        ) as pip,
+    ):
+        conda: CondaResolver | None = None
+        if any(spec.conda_dependencies(target) for target in spec.targets):
+            from envspec.resolve.conda.setup import conda_resolver
+
+            made = conda_resolver(spec, os.environ, offline=offline, progress=progress)
+            conda = replace(made, notice=notice)
+        builds, published = partial(build_environments, pip), partial(publishers, pip)
+        yield Resolvers(pip, conda, pip.inspector, builds, published, pip.tell)
