@@ -27,7 +27,7 @@ from envspec.export.apptainer_scripts import (
     stage_header,
 )
 from envspec.export.heading import hash_heading
-from envspec.export.metadata import BASE_LABELS, labels
+from envspec.export.metadata import BASE_LABELS, recipe_labels
 from envspec.export.plan import (
     CARRIED,
     CARRIED_FOLDER,
@@ -101,7 +101,9 @@ def _online(plan: Plan) -> Iterator[str]:
         yield from _micromamba_files(plan)
     for one in plan.borrowed:
         yield from section(f"files from {one.name}", [f"{there} {here}" for there, here in one.copies])
-    yield from section("files", [*_carried_lines(plan), *([] if plan.compiling else _requirements(plan))])
+    yield from section(
+        "files", dict.fromkeys([*_carried_lines(plan), *([] if plan.compiling else _requirements(plan))])
+    )
     yield from section("post", final_post(plan))
     yield from _at_run_time(plan)
 
@@ -166,7 +168,8 @@ def _offline(plan: Plan) -> Iterator[str]:
 
 
 def _carried_lines(plan: Plan) -> list[str]:
-    return [*carried_files(plan), f"{plan.slice} {CARRIED}/{SLICE}"]
+    parts = [f"{file} {at(plan, file)}" for file in plan.parts]
+    return [*carried_files(plan), f"{plan.slice} {CARRIED}/{SLICE}", *parts]
 
 
 def carried_files(plan: Plan) -> list[str]:
@@ -176,7 +179,7 @@ def carried_files(plan: Plan) -> list[str]:
 
 
 def _requirements(plan: Plan) -> list[str]:
-    return [f"{file} {at(file)}" for file in installation_files(plan)]
+    return [f"{file} {at(plan, file)}" for file in installation_files(plan)]
 
 
 def _tools(plan: Plan) -> Iterator[tuple[ImageReference, str]]:
@@ -202,7 +205,7 @@ def _at_run_time(plan: Plan) -> Iterator[str]:
     ]
     yield from section("environment", exports)
     # which base it is, Apptainer records itself
-    found = [(name, value) for name, value in labels(plan).items() if not name.startswith(BASE_LABELS)]
+    found = [(name, value) for name, value in recipe_labels(plan).items() if not name.startswith(BASE_LABELS)]
     yield from section("labels", [f"{name} {safe_text(value)}" for name, value in found])
     yield from section("help", _help(plan))
     yield from ("%runscript", f'    exec {entrypoint} "$@"')

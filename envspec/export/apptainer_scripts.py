@@ -5,7 +5,6 @@ Whatever a build writes lies below its own root, and what isn't for the image is
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,13 +18,14 @@ from envspec.export.plan import (
     ENVIRONMENT,
     FETCH_VARIANTS,
     PYTHON,
+    REQUIREMENTS,
     WORKSPACE,
     ImageReference,
     OwnProject,
     PipStep,
     Plan,
 )
-from envspec.export.python_build import TABLE
+from envspec.export.python_build import TABLE, version_in
 from envspec.export.quote import comment, fill, one_line, shell
 from envspec.export.sums import SUMS
 
@@ -93,9 +93,9 @@ def installation_files(plan: Plan) -> Iterator[str]:
     yield from (file for step in plan.pip for file in step.files)
 
 
-def at(file: str) -> str:
-    """Give the place of such a file in a stage."""
-    return f"{_FROM}/{file.rpartition('/')[2]}"
+def at(plan: Plan, file: str) -> str:
+    """Give the place of such a file in a stage: what the image keeps is where it stays."""
+    return f"{f'{CARRIED}/{REQUIREMENTS}' if file in plan.parts else _FROM}/{file.rpartition('/')[2]}"
 
 
 def _beginning(plan: Plan) -> Iterator[str]:
@@ -191,8 +191,6 @@ def _carried_sums(plan: Plan) -> Iterator[str]:
 def _environment(plan: Plan) -> Iterator[str]:
     """Make the whole environment, each file by its hash."""
     yield from _carried_sums(plan)
-    sums = " ".join(f"'{_digest(plan, file)}  {at(file)}'" for file in installation_files(plan))
-    yield f"printf '%s\\n' {sums} | sha256sum --check --quiet"
     yield f"mkdir -p {PYTHON}; export UV_PYTHON_INSTALL_DIR={PYTHON} UV_LINK_MODE=copy"
     yield f"if [ -d {_CACHE} ]; then export UV_CACHE_DIR={_CACHE}/uv CONDA_PKGS_DIRS={_CACHE}/conda"
     yield "else export UV_NO_CACHE=1; fi"
@@ -203,7 +201,8 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield f"    echo '{_CHANNEL_HOST} is missing: build with --bind FOLDER:{SETTINGS}' >&2"
         yield "    exit 1"
         yield "fi"
-        yield f'sed "s|{_HOST_VARIABLE}|$(cat {_CHANNEL_HOST})|" {at(plan.explicit)} >{SCRATCH}/explicit.txt'
+        edits = f"s|  # .*||; s|{_HOST_VARIABLE}|$(cat {_CHANNEL_HOST})|"
+        yield f'sed "{edits}" {at(plan, plan.explicit)} >{SCRATCH}/explicit.txt'
         yield f"export MAMBA_ROOT_PREFIX={SCRATCH}/micromamba"
         yield use_netrc
         yield f"if [ -s {_CONDARC} ]; then set -- --rc-file {_CONDARC}; else set -- --no-rc; fi"
@@ -214,7 +213,7 @@ def _environment(plan: Plan) -> Iterator[str]:
             yield use_netrc
     for step in plan.pip:
         if not step.source:
-            yield from _install(step)
+            yield from _install(plan, step)
     if plan.compiling:
         yield from _build_env(plan)
         if plan.compiling.sees:
@@ -222,7 +221,7 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield from build_settings(plan, SCRATCH)
         for step in plan.pip:
             if step.source:
-                yield from _install(step)
+                yield from _install(plan, step)
         if plan.compiling.sees:
             yield "unset PYTHONPATH"
     if plan.project:
@@ -237,8 +236,9 @@ def _python(plan: Plan) -> Iterator[str]:
         only = f"UV_PYTHON_PREFERENCE={plan.python_preference} " if plan.base_python else ""
         yield f"{only}uv venv --quiet --python {shell(plan.python_request)} {ENVIRONMENT}"
         return
-    yield f"export {TABLE}={at(plan.build_table)} UV_PYTHON_PREFERENCE={plan.python_preference}"
-    yield f"uv venv --quiet --python {plan.build.version} {ENVIRONMENT}"
+    table = at(plan, plan.build_table)
+    yield f"export {TABLE}={table} UV_PYTHON_PREFERENCE={plan.python_preference}"
+    yield f"uv venv --quiet --python {version_in(table)} {ENVIRONMENT}"
 
 
 def _own(project: OwnProject, plan: Plan) -> Iterator[str]:
@@ -267,15 +267,11 @@ def local_index(name: str, *, flat: bool) -> str:
     return f"{'' if flat else 'file://'}{SETTINGS}/index-{name}"
 
 
-def _digest(plan: Plan, file: str) -> str:
-    return hashlib.sha256(plan.files[file].encode()).hexdigest()
-
-
 def _bytecode() -> str:
     return f"{ENVIRONMENT}/bin/python -I {CARRIED}/bytecode.py {ENVIRONMENT}/lib"
 
 
-def _install(step: PipStep) -> Iterator[str]:
+def _install(plan: Plan, step: PipStep) -> Iterator[str]:
     """Make one run of uv, which takes only the lock's files, each by its hash."""
     options = ["--quiet", "--no-deps", *(["--require-hashes"] if step.hashed else [])]
     # What a build needs is never built itself.
@@ -284,7 +280,7 @@ def _install(step: PipStep) -> Iterator[str]:
         options += [f"--no-binary {word(name)}" for name in step.packages]
         options += [f"--no-build-isolation-package {word(name)}" for name in step.unisolated]
     if step.built_with:
-        options.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
+        options.append(f"--build-constraints {at(plan, step.built_with)} --require-build-hashes")
     place = step.url or (local_index(str(step.index), flat=step.flat) if step.local else None)
     index = [f"{step.index_option} {word(place)}"] if place else []
     if step.torch_backend:
@@ -295,7 +291,8 @@ def _install(step: PipStep) -> Iterator[str]:
         yield from _variants(step, index)
     if step.torch_backend or step.variants:
         index.append('"$@"')
-    yield f"uv pip install --python {ENVIRONMENT} {' '.join([*options, *index])} --requirements {at(step.file)}"
+    files = (f"--requirements {at(plan, file)}" for file in step.requirements)
+    yield f"uv pip install --python {ENVIRONMENT} {' '.join([*options, *index, *files])}"
 
 
 def _variants(step: PipStep, index: Sequence[str]) -> Iterator[str]:

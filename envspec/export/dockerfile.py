@@ -26,7 +26,7 @@ from envspec.export.dockerfile_steps import (
 )
 from envspec.export.heading import MARK, hash_heading
 from envspec.export.layers import LAYERS
-from envspec.export.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, labels
+from envspec.export.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, recipe_labels
 from envspec.export.plan import REQUIREMENTS, SHARED_MEMORY, SLICE, UID, WORKSPACE, Plan
 from envspec.export.quote import dockerfile, fill, shell
 
@@ -149,7 +149,7 @@ def _settings(plan: Plan) -> Iterator[str]:
     """Render an image's metadata. It adds no layer, so a change of it rebuilds nothing."""
     check = HEALTH_CHECK
     yield _many("ENV", image_variables(plan))
-    yield _many("LABEL", labels(plan))
+    yield _many("LABEL", recipe_labels(plan))
     if plan.services:
         yield f"EXPOSE {' '.join(str(service.port) for service in plan.services)}"
     yield f"WORKDIR {WORKSPACE}"

@@ -4,9 +4,8 @@ A stage writes below a folder of its own, with fixed times, and the image copies
 bit, whatever lies below it: a tool more from Debian rebuilds no environment, and targets with equal requirements have
 equal layers.
 
-Each RUN that reads a file of the context names its digest and checks it. That proves what is installed from, and it
-makes the text of the RUN change with the file, by which builders that don't look into bind mounts know what to build
-again. What is carried is copied, where all builders look, so that a change of the smoke check changes no Dockerfile.
+Each stage copies the files of the context that it reads, and names them alone: builders know by their content what to
+make again. So a package that moves, or a change of the smoke check, changes no Dockerfile.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 
 from envspec.export.building import build_settings, own_sums
 from envspec.export.dockerfile_steps import (
+    BYTECODE,
     LAYERS,
     MIRRORS_SECRET,
     NETRC_SECRET,
@@ -26,10 +26,9 @@ from envspec.export.dockerfile_steps import (
     WHEELS,
     apt,
     at,
-    bind,
     bytecode,
-    check_digests,
     copy,
+    copy_files,
     finish,
     index_arguments,
     install,
@@ -42,7 +41,7 @@ from envspec.export.dockerfile_steps import (
     with_index,
 )
 from envspec.export.pip_steps import fetch_words
-from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, FETCH_VARIANTS, PYTHON, Compiling, Plan
+from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, FETCH_VARIANTS, PYTHON, REQUIREMENTS, Compiling, Plan
 from envspec.export.quote import dockerfile, shell
 from envspec.export.sums import SUMS
 
@@ -63,7 +62,8 @@ def variant_stages(plan: Plan) -> Iterator[str]:
             f"FROM python AS {_FETCHED}",
             run([MIRRORS_SECRET], apt(("ca-certificates",))),
             *index_arguments(steps),
-            run([SECRET, NETRC_SECRET, bind(program)], [*check_digests(plan, [program]), USE_NETRC, *fetches]),
+            copy_files(program),
+            run([SECRET, NETRC_SECRET], [USE_NETRC, *fetches]),
         ]
     )
     yield "\n".join(
@@ -98,23 +98,22 @@ def conda_stage(plan: Plan) -> str:
             "# The host of your channels: a lock names none.",
             f"ARG {CHANNEL_HOST}",
             f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
+            copy_files(plan.explicit, bytecode(plan)),
             run(
                 [
-                    bind(plan.explicit),
-                    bind(bytecode(plan)),
                     "--mount=type=cache,target=/opt/conda/pkgs,sharing=locked",
                     *_CONDA_SECRETS,
                 ],
                 [
                     f': "${{{CHANNEL_HOST}:?give the host of your channels with --build-arg {CHANNEL_HOST}=}}"',
-                    *check_digests(plan, [plan.explicit, bytecode(plan)]),
                     USE_NETRC,
-                    f'sed "s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {at(plan.explicit)} > /tmp/explicit.txt',
+                    f'sed "s|  # .*||; s|[$]{{CONDA_CHANNEL_HOST}}|$CONDA_CHANNEL_HOST|" {at(plan.explicit)}'
+                    " > /tmp/explicit.txt",
                     "MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda"
                     f" --prefix {ENVIRONMENT} --file /tmp/explicit.txt",
                     # conda's own bytecode holds the time of each file
                     f"find {ENVIRONMENT} -name '*.pyc' -delete",
-                    f"{ENVIRONMENT}/bin/python -ISB {at(bytecode(plan))} {ENVIRONMENT}/lib",
+                    f"{ENVIRONMENT}/bin/python -ISB {BYTECODE} {ENVIRONMENT}/lib",
                     # the file by which conda tools know an environment; what stands in it are times
                     f": > {ENVIRONMENT}/conda-meta/history",
                     f"mkdir -p {LAYERS}/conda/opt",
@@ -154,6 +153,8 @@ def _copy_carried_files(plan: Plan, place: str) -> Iterator[str]:
         if not name.startswith(f"{CHECK}/"):
             by_folder.setdefault(posixpath.dirname(name), []).append(plan.carried_file(name))
     by_folder[""].append(plan.slice)
+    if plan.parts:
+        by_folder[REQUIREMENTS] = list(plan.parts)
     for folder, names in by_folder.items():
         yield f"COPY --chmod=0755 {' '.join(names)} {posixpath.join(place, folder)}/".replace("//", "/")
     yield f"COPY --chmod=0755 {plan.carried_file(CHECK)} {place}/{CHECK}"
@@ -170,12 +171,12 @@ def _python_stage(plan: Plan) -> str:
 
 def _group_stage(plan: Plan, group: str) -> str:
     steps = [step for step in plan.pip if step.group == group]
-    files = [step.file for step in steps]
-    commands = [*check_digests(plan, files), *(install(step, f" --prefix {prefix(group)}") for step in steps)]
+    commands = (install(step, f" --prefix {prefix(group)}") for step in steps)
     return "\n".join(
         [
             f"FROM python AS {group}",
             *index_arguments(steps),
+            copy_files(*(file for step in steps for file in step.files)),
             run(uv_mounts(steps), [*commands, *finish(group)]),
         ]
     )
@@ -196,20 +197,18 @@ def _compile_stage(plan: Plan, compiling: Compiling) -> str:
         *index_arguments([*compiling.wheels, *sources]),
     ]
     if compiling.wheels:
-        files = [step.file for step in compiling.wheels]
-        commands = [*check_digests(plan, files), *map(install, compiling.wheels)]
-        lines.append(run(uv_mounts(compiling.wheels), commands))
+        lines.append(copy_files(*(file for step in compiling.wheels for file in step.files)))
+        lines.append(run(uv_mounts(compiling.wheels), map(install, compiling.wheels)))
     if compiling.env:
         lines.append(" ".join(["ENV", *(f"{name}={dockerfile(value)}" for name, value in compiling.env.items())]))
     if sources:
-        files = [file for step in sources for file in step.files]
+        lines.append(copy_files(*(file for step in sources for file in step.files)))
         commands = [
-            *check_digests(plan, files),
             *build_settings(plan, SCRATCH),
             *(install(step, f" --prefix {prefix('source')}") for step in sources),
             *finish("source"),
         ]
-        lines.append(run([SECRET, *map(bind, files)], commands))
+        lines.append(run([SECRET], commands))
     return "\n".join(lines)
 
 

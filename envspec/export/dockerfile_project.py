@@ -6,7 +6,7 @@ from envspec.export.building import PRETENDED, project_install, project_wheel
 from envspec.export.dockerfile_steps import (
     SCRATCH,
     UV,
-    check_digests,
+    copy_files,
     finish,
     index_arguments,
     install,
@@ -25,16 +25,15 @@ VERSION = "PROJECT_VERSION"
 
 def project_stage(plan: Plan, project: OwnProject) -> str:
     """Render the stage that builds the spec's project. Its files are copied: not every builder looks into mounts."""
-    files = [step.file for step in project.wheels]
     lines = [
         f"# Builds {project.name}, with what the lock has.",
         f"FROM {'compile' if project.compiled else 'python'} AS own",
         f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
         *index_arguments(project.wheels),
     ]
-    if files:
-        commands = [*check_digests(plan, files), *map(install, project.wheels)]
-        lines.append(run(uv_mounts(project.wheels), commands))
+    if project.wheels:
+        lines.append(copy_files(*(file for step in project.wheels for file in step.files)))
+        lines.append(run(uv_mounts(project.wheels), map(install, project.wheels)))
     if project.versioned:
         lines.append(f'ARG {VERSION}=""')
     lines.append(f"COPY --from={CONTEXT} . {SCRATCH}/{CONTEXT}")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.export import apt_mirrors
 from envspec.export.plan import ENVIRONMENT, GROUP, PYTHON, UID, WORKSPACE, PipStep, Plan
-from envspec.export.python_build import TABLE
+from envspec.export.python_build import TABLE, version_in
 from envspec.export.quote import dockerfile, shell
 
-FOLDER = "/run/recipe"
-"""The folder in which a RUN sees files of the context."""
 LAYERS = "/layers"
-"""The folder of the layers in the stages that make them: each has a folder like an image's root."""
+"""The folder of the layers in the stages that make them: each has a folder like an image's root. Beside them lies what
+the stages work with."""
+BYTECODE = f"{LAYERS}/bytecode.py"
 UV = f"{LAYERS}/uv"
 SCRATCH = "/tmp"
 """The folder of what stages write for a while; none of it is copied."""
@@ -59,10 +58,9 @@ def tools(plan: Plan, more: Iterable[str] = ()) -> list[str]:
     ]
     if plan.explicit:
         lines.append(copy("conda"))
-    files = [bytecode(plan), *([plan.build_table] if plan.build_table else [])]
-    mounts = [*map(bind, files), *([] if plan.explicit else [UV_MOUNTS])]
-    placed = f"install -D -t {LAYERS} {at(bytecode(plan))}"
-    return [*lines, run(mounts, [*check_digests(plan, files), placed, *_virtual_environment(plan), *more])]
+    lines.append(copy_files(bytecode(plan), *([plan.build_table] if plan.build_table else [])))
+    commands = [*_virtual_environment(plan), *more]
+    return [*lines, run([UV_MOUNTS], commands)] if commands else lines
 
 
 def _virtual_environment(plan: Plan) -> list[str]:
@@ -71,15 +69,14 @@ def _virtual_environment(plan: Plan) -> list[str]:
         return []
     if plan.build is None or plan.build_table is None:
         return [f"{UV} venv --quiet --python {shell(plan.python_request)} {ENVIRONMENT}"]
-    return [
-        f"{TABLE}={at(plan.build_table)} {UV} venv --quiet --python {shell(plan.build.version)} {ENVIRONMENT}",
-    ]
+    table = at(plan.build_table)
+    return [f"{TABLE}={table} {UV} venv --quiet --python {version_in(table)} {ENVIRONMENT}"]
 
 
 def finish(layer: str) -> list[str]:
     """Make a layer's bytecode, and give its files their time."""
     # Without site and without writing: what Python loads by itself it would compile by itself, with a time.
-    made = f"{ENVIRONMENT}/bin/python -ISB {LAYERS}/bytecode.py {prefix(layer)}/lib {ENVIRONMENT}/lib"
+    made = f"{ENVIRONMENT}/bin/python -ISB {BYTECODE} {prefix(layer)}/lib {ENVIRONMENT}/lib"
     return [made, set_times(layer)]
 
 
@@ -99,7 +96,7 @@ def install(step: PipStep, options: str = "") -> str:
         words += [f"--no-build-isolation-package {shell(name)}" for name in step.unisolated]
     if step.built_with:
         words.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
-    words.append(f"--requirements {at(step.file)}")
+    words += [f"--requirements {at(file)}" for file in step.requirements]
     if step.variants:
         # of what has the lock's hash uv takes a plain wheel, too, whatever it thinks of the variants of an index
         words.append(f"--find-links {_WHEELS_AT}")
@@ -140,12 +137,11 @@ def index_argument(index: str) -> str:
 
 
 def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
-    """List what runs of uv see: the user's settings and cache, their files, the wheels of variants, and indexes that
-    are folders."""
+    """List what runs of uv see: the user's settings and cache, the wheels of variants, and indexes that are folders."""
     given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(one.variants for one in steps) else []
     local = sorted({step.index for step in steps if step.index and step.local})
     given += [f"--mount=type=bind,from=index-{index},target={_INDEX_AT}{index}" for index in local]
-    return [UV_MOUNTS, *given, *(bind(step.file) for step in steps)]
+    return [UV_MOUNTS, *given]
 
 
 def run(mounts: Iterable[str], commands: Iterable[str]) -> str:
@@ -153,19 +149,14 @@ def run(mounts: Iterable[str], commands: Iterable[str]) -> str:
     return "RUN " + " \\\n    ".join([*mounts, f"set -eu && {first}", *(f"&& {command}" for command in others)])
 
 
-def check_digests(plan: Plan, files: Iterable[str]) -> list[str]:
-    return [
-        f"[ \"$(sha256sum < {at(file)})\" = '{hashlib.sha256(plan.files[file].encode()).hexdigest()}  -' ]"
-        for file in files
-    ]
+def copy_files(*files: str) -> str:
+    """Copy files of the context beside the layers. All builders look into what is copied, and know by its content what
+    to make again; some don't look into what is mounted."""
+    return f"COPY {' '.join(files)} {LAYERS}/"
 
 
 def at(file: str) -> str:
-    return f"{FOLDER}/{file.rpartition('/')[2]}"
-
-
-def bind(file: str) -> str:
-    return f"--mount=type=bind,source={file},target={at(file)}"
+    return f"{LAYERS}/{file.rpartition('/')[2]}"
 
 
 _MIRRORS = f"/run/{apt_mirrors.FILE}"

@@ -70,8 +70,8 @@ def shared_files(plan: Plan, name: str) -> dict[str, str]:
     if name == "nix":
         from envspec.export.nix import admits
 
-        kept = (path for path in plan.files if path == plan.slice or path.startswith(f"{plan.carried_folder}/"))
-        return below_the_spec(plan, kept) if admits(plan) else {}
+        carried = (path for path in plan.files if path.startswith(f"{plan.carried_folder}/"))
+        return below_the_spec(plan, (plan.slice, *plan.parts, *carried)) if admits(plan) else {}
     return {}
 
 

@@ -9,6 +9,7 @@ from envspec.export.plan import Plan, SpecPlan
 
 MARK = "Exported by envspec. Not for editing: change the spec, then run `envspec export`."
 """The mark in the first lines of every recipe: envspec can replace such a file."""
+HEAD = f"# {MARK}\n"
 _OWNER = re.compile(
     r"(?:#!.*\n)?(?://|--|#) " + re.escape(MARK) + r"\n(?://|--|#) ([a-z0-9._-]+), targets? ([a-z0-9._-]+)"
 )

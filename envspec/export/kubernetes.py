@@ -159,8 +159,7 @@ def _metadata(plan: Plan, name: str) -> list[str]:
         f"  name: {string(name)}",
         *([f"  namespace: {string(space)}"] if space else ()),
         f'  labels: {{ app.kubernetes.io/name: {string(name)}, app.kubernetes.io/managed-by: "envspec" }}',
-        f"  annotations: {{ envspec/spec: {string(plan.spec)}, envspec/target: {string(plan.target)}, "
-        f"envspec/fingerprint: {string(plan.fingerprint)} }}",
+        f"  annotations: {{ envspec/spec: {string(plan.spec)}, envspec/target: {string(plan.target)} }}",
     ]
 
 

@@ -13,7 +13,7 @@ from envspec.base.finding import Finding
 from envspec.export import apptainer, devcontainer, dockerfile, htcondor, kubernetes, nix
 from envspec.export.carried import carried_files
 from envspec.export.folder import SHARED, ExportedRecipes, place_of
-from envspec.export.heading import MARK, owner
+from envspec.export.heading import HEAD, MARK, owner
 from envspec.export.plan import ENVIRONMENT_FILE, REQUIREMENTS, SLICE, SpecPlan
 from envspec.export.sums import SUMS, Sums, digest, read_sums, sums_text
 from envspec.lock.freshness import reason
@@ -27,6 +27,9 @@ OWN = (
 CONTAINERS = devcontainer.FOLDER
 LOCK = "envspec.lock"
 _REQUIREMENTS = re.compile(REQUIREMENTS + r"/[a-z-]+-([0-9a-f]{8})\.(?:txt|json)")
+"""The names of earlier exports: by content."""
+_PYTHON = '{\n  "cpython-'
+"""The beginning of a table of builds of Python."""
 
 Read = Callable[[str], str | None]
 """Reads the text of a path; None where it can't be read."""
@@ -106,10 +109,15 @@ def split_shared_path(path: str) -> tuple[str, str] | None:
     return next(((folder, path.removeprefix(f"{folder}/")) for folder in SHARED if path.startswith(f"{folder}/")), None)
 
 
+def sums_there(read: Read) -> dict[str, frozenset[tuple[str, str]]]:
+    """Read the lists of the carried files, by folder."""
+    return {folder: read_sums(read(f"{folder}/{SUMS}") or "") for folder in SHARED}
+
+
 def removable(paths: Iterable[str], sums: Mapping[str, Sums], read: Read) -> Iterator[str]:
     """Pick the leftovers that exports have written. `sums` lists the carried files of earlier exports, by folder.
 
-    A file that is named by its content may have that of another one there: a merge gave it that.
+    Earlier exports named files by their content. One of them may have that of another there: a merge gave it that.
     """
     listed = list(paths)
     contents = tuple(named[1] for named in map(_REQUIREMENTS.fullmatch, listed) if named)
@@ -120,6 +128,7 @@ def removable(paths: Iterable[str], sums: Mapping[str, Sums], read: Read) -> Ite
         elif (text := read(path)) is not None:
             (folder, name), found = shared, digest(text)
             named = _REQUIREMENTS.fullmatch(path) and found.startswith(contents)
+            named = named or (folder == REQUIREMENTS and text.startswith((HEAD, _PYTHON)))
             own_list = name == SUMS and text == sums_text(read_sums(text))
             if named or (name, found) in sums.get(folder, ()) or own_list:
                 yield path
@@ -132,9 +141,12 @@ def recipe_reasons(plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[st
     own, except in the folders that targets share.
     """
     there = set(paths)
+    left = list(leftovers(plan, standing.files, there, read))
+    own = set(removable(left, sums_there(read), read))
+    kept = ", and no export wrote it: remove it, or keep it elsewhere"
     out = [
-        reason("recipe-extra", f"{path} belongs to no recipe of the lock", file=path)
-        for path in leftovers(plan, standing.files, there, read)
+        reason("recipe-extra", f"{path} belongs to no recipe of the lock{'' if path in own else kept}", file=path)
+        for path in left
     ]
     for path, text in standing.files.items():
         if path not in there:

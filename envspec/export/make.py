@@ -4,20 +4,20 @@ read at first use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from envspec.base.errors import InputError, Place
 from envspec.export import compat, images, nvcc
 from envspec.export.carried import carried_files, carried_names
 from envspec.export.environment import build_variables, environment, refuse_unknown_gpus, torch_version
 from envspec.export.images import CODE_SERVER, reference
-from envspec.export.pip_steps import build_steps, local_indexes, pip_steps, requirements_file
+from envspec.export.pip_steps import Run, build_steps, local_indexes, pip_steps, project_steps, share_out, with_row
 from envspec.export.plan import FETCH_VARIANTS, SLICE, Borrowed, Compiling, PipStep, Plan, Service, SpecPlan
-from envspec.export.project import build_names, own_project
+from envspec.export.project import build_names, is_compiled, own_project
 from envspec.export.python_build import uv_table
 from envspec.export.sums import with_sums
-from envspec.export.target_json import dumps as target_json, target_document
+from envspec.export.target_json import dumps, of_recipes, target_document
 from envspec.lock.formats import conda_explicit
 from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
@@ -53,18 +53,59 @@ _TAKEN = frozenset(
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Runs:
+    """The runs of uv of all targets, by target: of the environment, of what builds see beside it, and of what the build
+    of the spec's project needs; and the files of conda's packages and of Python's builds. Targets share the files."""
+
+    steps: Mapping[str, tuple[Run, ...]]
+    seen: Mapping[str, tuple[Run, ...]]
+    built: Mapping[str, tuple[Run, ...]]
+    conda: Mapping[str, Mapping[str, str]]
+    python: Mapping[str, Mapping[str, str]]
+
+    @staticmethod
+    def of(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget]) -> _Runs:
+        """Make them. Raises InputError for an index that the spec doesn't name."""
+        project, names = spec.project, build_names(spec.project)
+        compiled = is_compiled(project)
+        builds = {one.name: lock.python(one) for one in targets}
+        return _Runs(
+            pip_steps(spec, targets),
+            build_steps(
+                spec, [one for one in targets if images.compiled_packages(spec, one)], names if compiled else ()
+            ),
+            {} if compiled or project is None else project_steps(spec, targets, names),
+            share_out(
+                "conda",
+                {
+                    one.name: [conda_explicit.with_rows(lock, one, with_row)]
+                    for one in targets
+                    if any(pin.kind == "conda" for pin in one.pins)
+                },
+            ),
+            share_out("python", {name: [uv_table(build)] for name, build in builds.items() if build}, "json", head=""),
+        )
+
+
+def _suitable(lock: Lock) -> list[LockedTarget]:
+    return [target for target in lock if target.inputs.platform in PLATFORMS]
+
+
 def make_spec_plan(spec: Spec, lock: SoundLock, place: str = ".") -> SpecPlan:
     """Make the plan of a spec's recipes, for every suitable target of its lock. `place` as in `Plan`.
 
     Raises InputError as `make_plan`, and where all targets are for other platforms than Linux.
     """
-    admitted = [target for target in lock if target.inputs.platform in PLATFORMS]
-    plans = tuple(make_plan(spec, lock, target, place) for target in admitted or lock.targets)
+    admitted = _suitable(lock)
+    runs = _Runs.of(spec, lock, admitted) if admitted else None
+    plans = tuple(make_plan(spec, lock, target, place, runs) for target in admitted or lock.targets)
     return SpecPlan(spec.name, spec.description, plans, spec.slurm)
 
 
-def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".") -> Plan:
-    """Make the plan of a target's recipes. `place` is the spec's folder, seen from the one that editors open.
+def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".", runs: _Runs | None = None) -> Plan:
+    """Make the plan of a target's recipes. `place` is the spec's folder, seen from the one that editors open, and
+    `runs` those of all targets, where they are made already.
 
     Raises InputError where no recipe is possible: a platform that isn't Linux, a base image without apt, a
     service whose package isn't locked, an index that the spec doesn't name.
@@ -81,38 +122,31 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
             f'the user "{spec.image.user}" is one of Debian\'s own', hint='user = "dev"', place=Place(spec.path)
         )
     wanted = services(spec, lock, target)
-    steps = pip_steps(spec, target)
-    own = own_project(spec, target, place)
-    project, built = own or (None, ())
+    own_targets = [target if one.name == target.name else one for one in _suitable(lock)]
+    runs = runs or _Runs.of(spec, lock, own_targets)
+    steps, seen = runs.steps[target.name], runs.seen.get(target.name, ())
+    built = runs.built.get(target.name, ())
+    project = own_project(spec, target, place, tuple(step for step, _ in built))
+    built = built if project else ()
     with_torch = [pin.name for pin in target.pins if any(one.name == "torch" for one in pin.built_with or ())]
     for name in (*(name for step, _ in steps for name in step.unisolated), *with_torch):
         refuse_unknown_gpus(name, target)
-    needed = build_names(spec.project) if project and project.compiled else ()
-    seen = build_steps(spec, target, needed) if images.compiled_packages(spec, target) else ()
     has_variants = any(pin.artifact and pin.artifact.variant for each in lock for pin in each.pins)
     scripts = (*([FETCH_VARIANTS] if has_variants else []), *(service.script for service in wanted))
     carries = tuple(sorted(carried_names(scripts)))
+    conda = runs.conda.get(target.name, {})
+    parts = {"conda": tuple(conda), "pip": tuple(path for step, _ in steps for path in step.requirements)}
     document = target_document(spec, lock, target)
     files = {
-        f"{target.name}/{SLICE}": target_json(document),
-        **{
-            name: content
-            for step, texts in (*steps, *seen, *built)
-            for name, content in zip(step.files, texts, strict=True)
-        },
+        f"{target.name}/{SLICE}": of_recipes(document, {kind: own for kind, own in parts.items() if own}),
+        **{path: text for _, texts in (*steps, *seen, *built) for path, text in texts.items()},
+        **conda,
     }
     base_python = spec.image.python == "base" and target.pin("python", "conda") is None
     build = None if base_python else lock.python(target)
-    table = None
-    if build is not None:
-        text = uv_table(build)
-        table = f"{requirements_file('python', text).removesuffix('.txt')}.json"
-        files[table] = text
-    explicit = None
-    if any(pin.kind == "conda" for pin in target.pins):
-        text = conda_explicit.explicit_files(lock, target)
-        explicit = requirements_file("conda", text)
-        files[explicit] = text
+    tables = runs.python[target.name] if build is not None else {}
+    files |= tables
+    explicit = next(iter(conda), None)
     compiling = _compiling(spec, lock, target, tuple(step for step, _ in seen))
     base = reference(lock, images.base_of(spec))
     if base_python and compiling and compiling.image != base:
@@ -155,12 +189,14 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         workload=spec.smoke.workload,
         steps=spec.smoke.steps,
         files=files,
+        parts=(*parts["conda"], *parts["pip"]),
+        document=dumps(document),
         carries=carries,
         place=place,
         repository=spec.image.name,
         kubernetes=spec.kubernetes,
         build=build,
-        build_table=table,
+        build_table=next(iter(tables), None),
         base_python=base_python,
         snapshot=images.snapshot_of(spec),
     )
@@ -172,7 +208,8 @@ def _in_context(plan: Plan) -> Plan:
     own = plan.own
 
     def place(step: PipStep) -> PipStep:
-        return replace(step, file=own + step.file, built_with=step.built_with and own + step.built_with)
+        requirements = tuple(own + file for file in step.requirements)
+        return replace(step, requirements=requirements, built_with=step.built_with and own + step.built_with)
 
     carried = carried_files() if plan.shares else {name: carried_files()[name] for name in plan.carries}
     files = {own + path: text for path, text in plan.files.items()}
@@ -181,6 +218,7 @@ def _in_context(plan: Plan) -> Plan:
     return replace(
         plan,
         files=dict(sorted(files.items())),
+        parts=tuple(own + path for path in plan.parts),
         pip=tuple(map(place, plan.pip)),
         project=project and replace(project, wheels=tuple(map(place, project.wheels))),
         compiling=compiling and replace(compiling, wheels=tuple(map(place, compiling.wheels))),

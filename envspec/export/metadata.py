@@ -33,8 +33,14 @@ BASE_LABELS = "org.opencontainers.image.base."
 """What the labels that name an image's base begin with."""
 
 
+def recipe_labels(plan: Plan) -> dict[str, str]:
+    """Make the labels that recipes give an image: none moves with a package or with what the spec asks for."""
+    moving = ("org.opencontainers.image.version", "envspec.lock.digest", "envspec.fingerprint")
+    return {name: value for name, value in labels(plan).items() if name not in moving}
+
+
 def labels(plan: Plan) -> dict[str, str]:
-    """Make the image's labels: OCI's own keys, then envspec's."""
+    """Make the labels of an image that envspec makes itself: OCI's own keys, then envspec's."""
     found = {
         "org.opencontainers.image.title": plan.title,
         "org.opencontainers.image.description": " ".join(plan.description.split()),

@@ -4,18 +4,21 @@ ones for what overwrites files of others, as uv installs a run's packages side b
 from __future__ import annotations
 
 import hashlib
+import json
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import InputError, Place
+from envspec.export.heading import HEAD
 from envspec.export.layers import LAYERS, layer_of
 from envspec.export.plan import REQUIREMENTS, LocalIndex, PipStep, VariantFile
 from envspec.lock.formats.requirements import build_constraints, requirement
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.shared_paths import pip_order, waves
+from envspec.lock.slice import package_row
 from envspec.spec.document import project_root
 from envspec.spec.model import Spec
 
@@ -32,17 +35,47 @@ def fetch_words(
 _PYTORCH = "pytorch/"
 _GROUPS = (*LAYERS, "build")
 """`build` is what builds see of everything else."""
-_DIGITS = 8
-"""The number of digits of a file's SHA-256 in its name."""
+_LONG = 120
+"""The most characters of targets' names in the name of a file."""
+
+Run = tuple[PipStep, Mapping[str, str]]
+"""A run of uv, and the texts of its files by path."""
+_Key = tuple[str, int, str, str]
+"""What one run of uv installs: the group, the wave, the index, and the name of a source with constraints of its own."""
 
 
-Run = tuple[PipStep, tuple[str, ...]]
-"""A run of uv, and the texts of its files, in their order."""
+def share_out(
+    group: str, blocks: Mapping[str, Iterable[str]], kind: str = "txt", head: str = HEAD
+) -> dict[str, dict[str, str]]:
+    """Give every target's files of a group, by path: each block of lines stands once, in the file of exactly those
+    targets that have it. No path depends on a content: a package that moves changes lines, and no names.
+    """
+    owners: dict[str, list[str]] = {}
+    for target, own in blocks.items():
+        for lines in own:
+            owners.setdefault(lines, []).append(target)
+    texts: dict[tuple[str, ...], str] = {}
+    for lines, targets in sorted(owners.items()):
+        texts[tuple(targets)] = texts.get(tuple(targets), head) + lines
+    found: dict[str, dict[str, str]] = {target: {} for target in blocks}
+    for of, text in sorted(texts.items()):
+        names = ",".join(of)
+        if len(names) > _LONG:
+            names = f"{of[0]},{hashlib.sha256(names.encode()).hexdigest()[:8]}"
+        path = f"{REQUIREMENTS}/{group}{'' if len(of) == len(blocks) else f'@{names}'}.{kind}"
+        for target in of:
+            found[target][path] = text
+    return found
 
 
-def requirements_file(group: str, text: str) -> str:
-    """Give the path of a requirements text: the same text has the same path for every target."""
-    return f"{REQUIREMENTS}/{group}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]}.txt"
+def block(name: str, line: str) -> str:
+    """Give a package's line below its name: git merges two branches of which one bumps, adds or removes a neighbour."""
+    return f"\n# {name}\n{line}\n"
+
+
+def with_row(pin: Pin, line: str) -> str:
+    """Add what the slice says of a package to its line, as a comment. No `#` stands in that: its sign is the last."""
+    return f"{line}  # {json.dumps(package_row(pin)).replace('#', chr(92) + 'u0023')}"
 
 
 _BUILD_TOOLS = (
@@ -53,20 +86,26 @@ _BUILD_TOOLS = (
 """The packages that extensions of torch import in their builds, often undeclared."""
 
 
-def pip_steps(spec: Spec, target: LockedTarget) -> tuple[Run, ...]:
-    """List the runs, in order, each with the texts of its files.
+def pip_steps(spec: Spec, targets: Sequence[LockedTarget]) -> dict[str, tuple[Run, ...]]:
+    """List the runs of every target, in order, each with the texts of its files: its packages' lines end with what the
+    slice says of them.
 
     Raises InputError for an index that the spec doesn't name any more.
     """
-    return _steps(spec, target, ((layer_of(pin), pin) for pin in target.pins if pin.kind == "pip"))
+    grouped = {one.name: [(layer_of(pin), pin) for pin in one.pins if pin.kind == "pip"] for one in targets}
+    return _steps(spec, targets, grouped)
 
 
-def build_steps(spec: Spec, target: LockedTarget, own: Collection[str] = ()) -> tuple[Run, ...]:
+def build_steps(spec: Spec, targets: Sequence[LockedTarget], own: Collection[str] = ()) -> dict[str, tuple[Run, ...]]:
     """List the runs that install the wheels for builds, beside the CUDA stack: the dependencies of torch and of the
     sources, the lock's build tools, and what the spec says that builds need: everything for a source without isolation.
     No others: any change of theirs would compile everything again. `own` names what the build of the spec's project
     requires, where that is compiled.
     """
+    return _steps(spec, targets, {one.name: [*_for_builds(spec, one, own)] for one in targets}, "build")
+
+
+def _for_builds(spec: Spec, target: LockedTarget, own: Collection[str]) -> Iterator[tuple[str, Pin]]:
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
     sources = [pin.name for pin in pins.values() if not pin.is_wheel]
     terms = spec.terms_of(target.name)
@@ -75,36 +114,72 @@ def build_steps(spec: Spec, target: LockedTarget, own: Collection[str] = ()) -> 
     if terms.no_build_isolation & set(sources):
         roots += pins
     reached = {node.name for node in Graph.of(target, roots).outgoing if node.kind == "pip"}
-    seen = (pin for name, pin in pins.items() if name in reached and layer_of(pin) == "rest")
-    return _steps(spec, target, (("build", pin) for pin in seen))
+    return (("build", pin) for name, pin in pins.items() if name in reached and layer_of(pin) == "rest")
 
 
-def project_steps(spec: Spec, target: LockedTarget, names: Collection[str]) -> tuple[Run, ...]:
+def project_steps(spec: Spec, targets: Sequence[LockedTarget], names: Collection[str]) -> dict[str, tuple[Run, ...]]:
     """List the runs that install the wheels for the build of the spec's project: what it requires by `names`, and what
     that requires."""
-    reached = {node.name for node in Graph.of(target, names).outgoing if node.kind == "pip"}
-    seen = (pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and pin.name in reached)
-    return _steps(spec, target, (("build", pin) for pin in seen))
+    grouped: dict[str, list[tuple[str, Pin]]] = {}
+    for target in targets:
+        reached = {node.name for node in Graph.of(target, names).outgoing if node.kind == "pip"}
+        seen = (pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and pin.name in reached)
+        grouped[target.name] = [("build", pin) for pin in seen]
+    return _steps(spec, targets, grouped, "project")
 
 
-def _steps(spec: Spec, target: LockedTarget, grouped: Iterable[tuple[str, Pin]]) -> tuple[Run, ...]:
-    groups: dict[tuple[str, int, str, str], list[Pin]] = {}
-    parts = waves(pip_order(target), {pin.name: pin.overwrites for pin in target.pins})
-    wave = {name: number for number, names in enumerate(parts) for name in names}
-    for group, pin in grouped:
-        # builds with different constraints are runs of their own
-        built_with = "" if pin.built_with is None else f"={build_constraints([pin])}"
-        index = "pypi" if pin.index == "url" else pin.index
-        groups.setdefault((group, wave[pin.name], index, built_with), []).append(pin)
-    return tuple(_step(spec, target, key[0], key[2], groups[key]) for key in sorted(groups, key=_place))
+def _steps(
+    spec: Spec, targets: Sequence[LockedTarget], grouped: Mapping[str, Iterable[tuple[str, Pin]]], name: str = ""
+) -> dict[str, tuple[Run, ...]]:
+    """Make the runs of all targets. Files of a `name` of their own are for builds, and hold no rows of the slice."""
+    runs: dict[_Key, dict[str, list[Pin]]] = {}
+    for target in targets:
+        parts = waves(pip_order(target), {pin.name: pin.overwrites for pin in target.pins})
+        wave = {name: number for number, names in enumerate(parts) for name in names}
+        for group, pin in grouped[target.name]:
+            index = "pypi" if pin.index == "url" else pin.index
+            key = (group, wave[pin.name], index, "" if pin.built_with is None else pin.name)
+            runs.setdefault(key, {}).setdefault(target.name, []).append(pin)
+    found: dict[str, list[Run]] = {target.name: [] for target in targets}
+    for key in sorted(runs, key=_place):
+        group, number, index, own = key
+        of = "" if index == "pypi" else f"+{index.replace('/', '-')}"
+        of += (f"={own}" if own else "") + (f"++{number}" if number else "")
+        files = share_out(
+            f"{name or group}{of}",
+            {
+                target: [block(pin.name, requirement(pin) if name else with_row(pin, requirement(pin))) for pin in pins]
+                for target, pins in runs[key].items()
+            },
+        )
+        wheels = {target: [_constraints(pins)] for target, pins in runs[key].items() if own}
+        constraints = share_out(f"built-with{of}", wheels)
+        for target in targets:
+            if pins := runs[key].get(target.name):
+                built_with = constraints.get(target.name, {})
+                found[target.name].append(_step(spec, target, key, pins, files[target.name], built_with))
+    return {target: tuple(made) for target, made in found.items()}
 
 
-def _place(key: tuple[str, int, str, str]) -> tuple[int, int, bool, str, str]:
-    group, number, index, built_with = key
-    return _GROUPS.index(group), number, index != "pypi", index, built_with
+def _constraints(pins: Iterable[Pin]) -> str:
+    lines = build_constraints(pins).splitlines()
+    return "".join(block(line.partition("==")[0], line) for line in lines)
 
 
-def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[Pin]) -> Run:
+def _place(key: _Key) -> tuple[int, int, bool, str, str]:
+    group, number, index, own = key
+    return _GROUPS.index(group), number, index != "pypi", index, own
+
+
+def _step(
+    spec: Spec,
+    target: LockedTarget,
+    key: _Key,
+    pins: list[Pin],
+    files: Mapping[str, str],
+    constraints: Mapping[str, str],
+) -> Run:
+    group, _, index, _ = key
     # what sources are built with may come from indexes of the target's own
     others = {one.index for pin in pins for one in target.build_wheels(pin)} - {"pypi"}
     indexes = sorted(others | {index} - {"pypi", "git"})
@@ -120,10 +195,8 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
             hint=f'add it to the spec, [pip] indexes = {{ {own} = "https://…" }}, or lock again',
             place=Place(spec.path),
         )
-    text = "".join(f"{requirement(pin)}\n" for pin in sorted(pins, key=lambda pin: (pin.name, pin.version)))
-    constraints = build_constraints(pins) if any(pin.built_with is not None for pin in pins) else None
     step = PipStep(
-        requirements_file(group, text),
+        tuple(files),
         tuple(sorted(pin.name for pin in pins)),
         group,
         backend,
@@ -137,9 +210,9 @@ def _step(spec: Spec, target: LockedTarget, group: str, index: str, pins: list[P
         unisolated=tuple(
             sorted(pin.name for pin in pins if group == "source" and pin.name in terms.built_against_lock)
         ),
-        built_with=None if constraints is None else requirements_file("built-with", constraints),
+        built_with=next(iter(constraints), None),
     )
-    return step, (text,) if constraints is None else (text, constraints)
+    return step, {**files, **constraints}
 
 
 def is_local(place: str) -> bool:

@@ -29,7 +29,8 @@ SHARED_FOLDER = "_shared"
 CHECK = "check"
 """The folder of the smoke check among the carried files, which `python -I` runs."""
 REQUIREMENTS = "requirements"
-"""The folder of the requirements: each text once, named by its group and the first digits of its SHA-256."""
+"""The folder of the requirements, in a spec's folder and among the carried files: a file for each group of packages and
+each set of targets that has them."""
 FETCH_VARIANTS = "fetch_variants.py"
 """The carried program that fetches variants' wheels; only where a target of the spec has some."""
 ENVIRONMENT_FILE = "environment.nix"
@@ -99,7 +100,7 @@ class VariantFile:
 class PipStep:
     """One run of uv: packages of one index, installed from one requirements file.
 
-    file           below the build context
+    requirements   its files below the build context: that of all targets, and those of some
     group          its layer, one of `LAYERS`; or "build", for what builds see
     torch_backend  uv's name for their PyTorch index (`cu126`), or None
     index, url     another index than PyPI: the lock's name for it, and where the spec says that it is; else None
@@ -112,7 +113,7 @@ class PipStep:
     variants       the files that uv is given under plain names, as it takes none of an index for another machine
     """
 
-    file: str
+    requirements: tuple[str, ...]
     packages: tuple[str, ...]
     group: str = "rest"
     torch_backend: str | None = None
@@ -129,7 +130,7 @@ class PipStep:
     @property
     def files(self) -> tuple[str, ...]:
         """The files that the run reads."""
-        return (self.file,) if self.built_with is None else (self.file, self.built_with)
+        return self.requirements if self.built_with is None else (*self.requirements, self.built_with)
 
     @property
     def index_option(self) -> str:
@@ -209,6 +210,8 @@ class Plan:
     spec_apt        the spec's own Debian packages besides, sorted
     lock_digest     of the target's slice of the lock
     files           the sources of the target's images: path below the build context -> text
+    parts           those of the files that hold the slice's packages, which images keep beside `target.json`
+    document        the whole `target.json`, with all packages: what images that envspec makes itself keep
     carries         the carried files of an image, by path below `carried_folder`
     torch_backend   uv's name for the lock's PyTorch index (`cu126`), or None
     indexes         other indexes than PyPI that pip packages come from, by the names that the lock has
@@ -258,6 +261,8 @@ class Plan:
     workload: str
     steps: int
     files: Mapping[str, str]
+    parts: tuple[str, ...]
+    document: str
     carries: tuple[str, ...]
     local_indexes: tuple[LocalIndex, ...] = ()
     place: str = "."
@@ -351,7 +356,7 @@ class Plan:
     def carried(self) -> Mapping[str, str]:
         """The files that an image keeps in `CARRIED`, by path below it."""
         kept = {name: self.files[self.carried_file(name)] for name in self.carries}
-        return {**with_sums(kept), SLICE: self.files[self.slice]}
+        return {**with_sums(kept), SLICE: self.document}
 
     @property
     def oci_platform(self) -> str:

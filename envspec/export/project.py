@@ -10,8 +10,7 @@ import posixpath
 
 from envspec.base.errors import InputError, Place
 from envspec.export.environment import refuse_unknown_gpus
-from envspec.export.pip_steps import Run, project_steps
-from envspec.export.plan import OwnProject
+from envspec.export.plan import OwnProject, PipStep
 from envspec.lock.model import LockedTarget
 from envspec.packages.names import requirement_name
 from envspec.spec.model import Project, Spec
@@ -59,16 +58,14 @@ def refuse_unknown_builds(project: Project, target: LockedTarget) -> None:
         refuse_unknown_gpus(project.name, target)
 
 
-def own_project(spec: Spec, target: LockedTarget, place: str) -> tuple[OwnProject, tuple[Run, ...]] | None:
-    """Plan the project of a target's recipes, with the texts of the files that its build is installed from. `place` as
-    in `Plan`. Raises InputError as `project_of`, and for one that is compiled for unknown GPUs."""
+def own_project(spec: Spec, target: LockedTarget, place: str, wheels: tuple[PipStep, ...]) -> OwnProject | None:
+    """Plan the project of a target's recipes. `place` as in `Plan`, `wheels` as in `OwnProject`. Raises InputError as
+    `project_of`, and for one that is compiled for unknown GPUs."""
     project = project_of(spec, target)
     if project is None:
         return None
     compiled = is_compiled(project)
     refuse_unknown_builds(project, target)
-    steps = () if compiled else project_steps(spec, target, build_names(project))
     folder = None if place == "." else posixpath.relpath(project.path, posixpath.dirname(place))
     versioned = bool(build_names(project) & VERSIONED)
-    wheels = tuple(step for step, _ in steps)
-    return OwnProject(project.name, project.path, folder, compiled, versioned, wheels), steps
+    return OwnProject(project.name, project.path, folder, compiled, versioned, wheels)

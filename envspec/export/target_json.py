@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envspec.base.errors import InputError
@@ -55,22 +56,32 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
     }
 
 
+def of_recipes(document: dict[str, Any], parts: Mapping[str, Sequence[str]]) -> str:
+    """Render the `target.json` of recipes, of which no line changes with a package that moves. The slice's packages
+    stand in `parts`, files by kind, behind what is installed; whoever puts them together takes the digest of all.
+    """
+    kept = {name: value for name, value in document.items() if name not in ("lock_digest", "fingerprint")}
+    lock = {name: value for name, value in document["lock"].items() if name not in ("conda", "pip")}
+    return dumps({**kept, "parts": parts, "lock": lock})
+
+
 def dumps(document: dict[str, Any]) -> str:
     """Render a `target.json`: JSON with a line for each card and package, and for what belongs together."""
     out = "{"
     before = None
     for name, value in document.items():
-        rows = [f"    {json.dumps(key)}: {_value(row)}" for key, row in value.items()] if name in _BY_LINE else []
+        rows = [f"    {json.dumps(key)}: {_value(row, name)}" for key, row in value.items()] if name in _BY_LINE else []
         text = "{\n" + ",\n".join(rows) + "\n  }" if rows else json.dumps(value)
         out += f"{',' if before else ''}{' ' if before in _TOGETHER else chr(10) + '  '}{json.dumps(name)}: {text}"
         before = name
     return out + "\n}\n"
 
 
-def _value(value: Any) -> str:
-    """Render a table of the slice, one line per package: a new version changes one line."""
+def _value(value: Any, table: str) -> str:
+    """Render a table of the slice, a line for each package and each thing that the spec asks for."""
     if not isinstance(value, list):
-        return json.dumps(value)
+        lists = table == "lock" and isinstance(value, dict) and any(isinstance(one, list) for one in value.values())
+        return json.dumps(value, indent=2).replace("\n", "\n    ") if lists else json.dumps(value)
     return "[\n" + ",\n".join(f"      {json.dumps(package)}" for package in value) + "\n    ]"
 
 

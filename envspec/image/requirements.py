@@ -75,14 +75,14 @@ def drop_features(plan: Plan, left_out: Collection[str]) -> Plan:
     """Give the plan of an image that lacks these features: it says so, and starts none of them."""
     if not left_out:
         return plan
-    document = json.loads(plan.files[plan.slice])
+    document = json.loads(plan.document)
     document["services"] = [name for name in document["services"] if name not in left_out]
     document["without"] = [name for name in FEATURES if name in {*document.get("without", ()), *left_out}]
     services = tuple(one for one in plan.services if one.name not in left_out)
     gone = {one.script for one in plan.services if one.name in left_out}
     # the services' common script says nothing of one that is there
     carries = tuple(carried_names({name for name in plan.carries if name not in gone and name != OF_SERVICES}))
-    return replace(plan, services=services, carries=carries, files={**plan.files, plan.slice: dumps(document)})
+    return replace(plan, services=services, carries=carries, document=dumps(document))
 
 
 def refuse_poor(

@@ -52,7 +52,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
     for kind in ("conda", "pip"):
         pins = sorted((pin for pin in target.pins if pin.kind == kind), key=lambda pin: pin.name)
         if pins:
-            document[kind] = [_package(pin) for pin in pins]
+            document[kind] = [package_row(pin) for pin in pins]
     return document
 
 
@@ -62,7 +62,8 @@ def slice_digest(document: dict[str, Any]) -> str:
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
-def _package(pin: Pin) -> dict[str, Any]:
+def package_row(pin: Pin) -> dict[str, Any]:
+    """Give what the slice says of one package."""
     wheels = None if pin.built_with is None else [known_fields(one) for one in in_order(pin.built_with)]
     return _drop_empty(
         {

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from cli_project import SPEC, Envspec, Project, demo_pins
 
 from envspec.export import folder
 from envspec.export.carried import carried_files, check_files
-from envspec.lock.model import Pin
 from envspec.spec.advice import RESERVED
 
 pytest_plugins = ["cli_fixtures"]
@@ -213,6 +211,10 @@ def test_a_missing_file_and_one_too_many(exported: Path, envspec: Envspec) -> No
     (exported / "requirements" / "more.txt").touch()
     extra = dict.fromkeys(("../_shared/more.sh", "requirements/more.txt"), "recipe-extra")
     assert codes(envspec) == {"cpu/target.json": "recipe-missing", **extra}
+    assert (
+        "requirements/more.txt belongs to no recipe of the lock, and no export wrote it: remove it"
+        in envspec("check").out
+    )
 
 
 def test_the_users_own_files_are_left_alone(exported: Path, envspec: Envspec) -> None:
@@ -275,22 +277,17 @@ def test_what_serves_no_more_goes(project: Project, envspec: Envspec) -> None:
     assert mine.read_text() == "mine"
 
 
-@pytest.mark.slow
-def test_what_the_last_lock_was_installed_from_goes_with_the_last_target_that_names_it(
-    exported: Path, project: Project, envspec: Envspec
-) -> None:
+def test_what_earlier_exports_named_goes_with_the_last_target(exported: Path, envspec: Envspec) -> None:
     """A Dockerfile that wasn't exported anew still builds."""
-    # torch has the hash that the facts know
-    before = {name for name in names(exported / "requirements") if not name.startswith("torch-")}
-
-    def rebuilt(pin: Pin) -> Pin:
-        return replace(pin, artifact=replace(pin.artifact, sha256=pin.artifact.sha256[::-1])) if pin.artifact else pin
-
-    project.lock(lambda target: tuple(rebuilt(pin) for pin in demo_pins(target)))
+    text = "app==1.0\n"
+    earlier = exported / "requirements" / f"rest-{hashlib.sha256(text.encode()).hexdigest()[:8]}.txt"
+    earlier.write_text(text)
+    assert codes(envspec) == {f"requirements/{earlier.name}": "recipe-extra"}
     assert envspec("export", "specs/demo.toml", "-t", "cpu", "-f", "dockerfile", "-o", "recipes/demo").code == 0
-    assert before < names(exported / "requirements")
-    assert envspec("export", "specs/demo.toml", "-f", "all", "-o", "recipes/demo").code == 0
-    assert not before & names(exported / "requirements")
+    assert earlier.exists()
+    (again,) = re.findall("^hint: envspec (.*)$", envspec("check").err, re.MULTILINE)
+    assert envspec(*again.split()).code == 0
+    assert not earlier.exists() and envspec("check").code == 0
 
 
 def test_a_link_in_a_recipes_folder_leads_nowhere(exported: Path, project: Project, envspec: Envspec) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.export.make import make_plan, make_spec_plan
-from envspec.export.plan import Plan, SpecPlan
+from envspec.export.plan import PipStep, Plan, SpecPlan
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import BuildPin, Lock, Pin
 from envspec.lock.read import load
@@ -52,6 +52,11 @@ def with_compiled(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
         return replace(one, built_with=(cython, *one.built_with)) if one.built_with else one
 
     return spec, replace(lock, targets=tuple(replace(one, pins=tuple(map(pin, one.pins))) for one in lock))
+
+
+def installed(plan: Plan, step: PipStep) -> str:
+    """The text of all files that a run of uv installs."""
+    return "".join(plan.files[file] for file in step.requirements)
 
 
 @cache

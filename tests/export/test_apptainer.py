@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from recipe_plans import compiled, shipped, text_in
 
 from envspec.export.apptainer import FILE, OFFLINE_FILE, render
-from envspec.export.metadata import labels
+from envspec.export.metadata import recipe_labels
 from envspec.export.plan import ImageReference, Plan
 
 HOSTILE = (
@@ -100,10 +100,10 @@ def test_what_every_image_has() -> None:
 
 
 def test_a_sif_answers_to_the_labels_of_an_image() -> None:
-    """Whichever recipe it was made by, `apptainer inspect` tells its lock by the same key."""
+    """Whichever recipe it was made by. None moves with the lock: recipes would, too."""
     plan = shipped("mm-v2.9", "cu128-hopper")
-    wanted = {name: value for name, value in labels(plan).items() if ".image.base." not in name}
-    assert wanted["envspec.lock.digest"] == plan.lock_digest
+    wanted = {name: value for name, value in recipe_labels(plan).items() if ".image.base." not in name}
+    assert wanted["envspec.target"] == "cu128-hopper" and plan.lock_digest not in wanted.values()
     for found in sections(plan):
         lines = [line.strip().partition(" ") for line in found["labels"].splitlines() if line.strip()]
         assert {name: value for name, _, value in lines} == wanted
@@ -119,7 +119,7 @@ def test_the_active_environment_is_the_images(spec: str, target: str, own: str) 
 
 
 def test_its_files_are_those_of_the_build_context() -> None:
-    """Apptainer looks for them where it is run. What is installed from stays out of the image."""
+    """Apptainer looks for them where it is run. What says nothing of packages stays out of the image."""
     plan = shipped("mm-v2.9", "cpu")
     for stage in parse(text_in(render(plan), FILE)):
         for line in stage.sections.get("files", "").split("\n"):
@@ -127,10 +127,11 @@ def test_its_files_are_those_of_the_build_context() -> None:
             assert source in ("", "envspec/check", *plan.files)
     compiled, final = parse(text_in(render(plan), FILE))[-2:]
     assert "cpu/target.json /opt/envspec/target.json\n" in final.sections["files"]
-    assert "requirements" not in final.sections["files"] and "rm -rf /opt/requirements\n" in compiled.sections["post"]
-    for step in plan.pip:
-        name = step.file.rpartition("/")[2]
-        assert f"  /opt/requirements/{name}'" in compiled.sections["post"]
+    assert "/opt/requirements/" not in final.sections["files"]
+    assert "rm -rf /opt/requirements\n" in compiled.sections["post"]
+    for file in (file for step in plan.pip for file in step.requirements):
+        assert f"    {file} /opt/envspec/{file}\n" in f"{final.sections['files']}\n"
+        assert f" --requirements /opt/envspec/{file}" in compiled.sections["post"]
 
 
 def test_the_offline_definition_stands_on_a_bundle_and_asks_no_network() -> None:

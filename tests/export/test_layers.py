@@ -36,9 +36,10 @@ def test_what_overwrites_files_of_others_is_installed_in_a_later_run() -> None:
     spec, lock = parsed("mm-v2.9")
     target = lock.target("cu128-hopper")
     assert target is not None
-    (all_of_rest,) = (step.packages for step, _ in pip_steps(spec, target) if step.group == "rest")
+    (all_of_rest,) = (step.packages for step, _ in pip_steps(spec, [target])[target.name] if step.group == "rest")
     low, middle, top = [name for name in pip_order(target) if name in all_of_rest][:3]
     over = {middle: (low,), top: (low, middle)}
     pins = tuple(replace(pin, overwrites=over.get(pin.name, ())) for pin in target.pins)
-    runs = [step.packages for step, _ in pip_steps(spec, replace(target, pins=pins)) if step.group == "rest"]
+    changed = pip_steps(spec, [replace(target, pins=pins)])
+    runs = [step.packages for step, _ in changed[target.name] if step.group == "rest"]
     assert runs[1:] == [(middle,), (top,)] and {*runs[0], middle, top} == {*all_of_rest}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -87,15 +88,17 @@ def test_what_is_not_pinned_is_told() -> None:
     assert missing_pins([inside], ["dockerfile"]) == missing_pins([made], ["dockerfile"])
 
 
-def test_the_lock_names_the_build_that_uv_checks() -> None:
+def test_the_lock_names_the_build_that_uv_checks(tmp_path: Path) -> None:
     plan = shipped("cpu-py311", "cpu")
     assert plan.build is not None and plan.build_table is not None
     table = plan.files[plan.build_table]
     assert f'"sha256": "{plan.build.sha256}"' in table and f"%2B{plan.build.build}-x86_64" in table
     stage = render(plan, "dockerfile")["cpu/Dockerfile"].partition(" AS python\n")[2].partition("\nFROM ")[0]
-    at = f"/run/recipe/{Path(plan.build_table).name}"
-    assert f"UV_PYTHON_DOWNLOADS_JSON_URL={at} /layers/uv venv --quiet --python {plan.build.version} " in stage
-    assert 'UV_PYTHON_PREFERENCE="only-managed"' in stage and f"sha256sum < {at}" in stage
+    (asked,) = re.findall(r"JSON_URL=/layers/python.json /layers/uv venv --quiet --python (\S+ -n .*) /opt/env", stage)
+    (tmp_path / "python.json").write_text(table)
+    said = subprocess.check_output(["sh", "-c", f"echo {asked.replace('/layers', str(tmp_path))}"], text=True)
+    assert said == f"{plan.build.version}\n" and plan.build.version not in stage
+    assert 'UV_PYTHON_PREFERENCE="only-managed"' in stage
 
 
 def test_a_bases_own_python_is_taken_alone() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from recipe_plans import shipped_spec, text_in
+from recipe_plans import installed, shipped_spec, text_in
 
 from envspec.export import dockerfile
 from envspec.export.plan import Plan
@@ -53,5 +53,5 @@ def test_the_head_has_the_commands_whole(name: str) -> None:
 
 def locked(plan: Plan) -> set[str]:
     """The packages of a plan's requirements, by name."""
-    texts = (plan.files[step.file] for step in plan.pip)
+    texts = (installed(plan, step) for step in plan.pip)
     return {line.partition("==")[0].strip() for text in texts for line in text.splitlines() if "==" in line}

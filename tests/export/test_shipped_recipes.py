@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from envspec_check.lock import read_target
 
 from envspec.export.carried import check_files
 from envspec.export.folder import BY_NAME, OF_A_TARGET, render_all, render_all_of_spec
@@ -44,6 +45,9 @@ def test_they_are_what_export_writes(name: str) -> None:
         folder = ROOT / CONTAINERS / target.title
         found |= {f"../../{CONTAINERS}/{target.title}/{path}": text for path, text in committed(folder).items()}
     assert [*found] != [] and sorted(found) == sorted(expected)
+    for of in plan.targets:
+        target = ROOT / "recipes" / name / of.target / "target.json"
+        assert read_target(str(target))["lock_digest"] == of.lock_digest
     differing = [path for path, text in expected.items() if found[path] != text]
     assert differing == [], f"envspec export specs/{name}.toml --format all -o recipes/{name}"
 
@@ -79,11 +83,12 @@ def test_every_development_container_is_of_a_spec() -> None:
     assert {path.name for path in (ROOT / CONTAINERS).iterdir()} == titles
 
 
-def test_what_is_named_by_its_content_can_be_removed() -> None:
-    """A build of Python and of a source's environment too; whatever else lies there is the user's own."""
+def test_what_exports_wrote_can_be_removed() -> None:
+    """A build of Python and of a source's environment too, and what earlier ones named by its content; whatever else
+    lies there is the user's own."""
     folder = ROOT / "recipes" / "mm-v2.9"
     paths = sorted(f"requirements/{path.name}" for path in (folder / "requirements").iterdir())
-    own = "requirements/own-00000000.txt"
-    assert {path.split("/")[1].rpartition("-")[0] for path in paths} >= {"rest", "built-with", "python"}
-    texts = {path: (folder / path).read_text() for path in paths} | {own: "mine\n"}
-    assert list(removable([*paths, own], {}, texts.get)) == paths
+    assert {"rest.txt", "built-with=deepspeed.txt", "python.json"} <= {path.split("/")[1] for path in paths}
+    earlier, own = f"requirements/rest-{hashlib.sha256(b'a==1').hexdigest()[:8]}.txt", "requirements/own-00000000.txt"
+    texts = {path: (folder / path).read_text() for path in paths} | {earlier: "a==1", own: "mine\n"}
+    assert list(removable([*paths, earlier, own], {}, texts.get)) == [*paths, earlier]

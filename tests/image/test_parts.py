@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ def test_what_is_shared_out_is_put_together_again(tmp_path: Path) -> None:
     assert SHIPPED
     for number, path in enumerate(SHIPPED):
         (tmp_path / str(number)).mkdir()
-        document = json.loads(path.read_text("utf-8"))
+        document = read_target(str(path))
         assert read_target(str(placed(split_slice(document, layer_of), tmp_path / str(number)))) == document, path
 
 
@@ -38,7 +37,7 @@ def moved(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "layer"), [("torch", "torch"), ("nvidia-cublas-cu12", "nvidia"), ("numpy", "rest")])
 def test_a_package_that_moves_changes_one_text(name: str, layer: str) -> None:
-    document = json.loads(next(one for one in SHIPPED if "llm-v2.9/cu128-hopper" in str(one)).read_text("utf-8"))
+    document = read_target(next(str(one) for one in SHIPPED if "llm-v2.9/cu128-hopper" in str(one)))
     before, after = (split_slice(one, layer_of) for one in (document, moved(document, name)))
     assert after.target == before.target
     assert {one for one, text in after.of_layers.items() if text != before.of_layers[one]} == {layer}

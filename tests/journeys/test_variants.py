@@ -157,10 +157,10 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
         "/layers/uv": f"{find_uv_bin()}",
         "/layers/wheels": str(wheels),
         "/run/wheels": str(wheels),
-        "/run/recipe/fetch_variants.py": str(ROOT / "envspec" / "carried" / "fetch_variants.py"),
-        "/run/recipe": str(machine.base / "out" / "requirements"),
+        "/layers/fetch_variants.py": str(ROOT / "envspec" / "carried" / "fetch_variants.py"),
         "--python /opt/env --prefix /layers/torch/opt/env": f"--target {into}",
         "--python /opt/env --prefix /layers/rest/opt/env": f"--target {into}",
+        "--requirements /layers": f"--requirements {machine.base / 'out' / 'requirements'}",
     }
     commands = [line.strip(" \\") for line in lines if " --find-links " in line or "fetch_variants.py /layers" in line]
     assert len(commands) == 4 and not any("NV_VARIANT" in line for line in lines), commands

@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envspec_check.lock import read_target
 
+from envspec.lock.inputs import fingerprint
+from envspec.lock.read import load
 from envspec.lock.slice import slice_digest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +40,9 @@ def smoke_env() -> Path:
         pytest.skip("the lock cpu-py311 is for linux-64")
     kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envspec-tests"
     kept.mkdir(parents=True, exist_ok=True)
-    prefix = kept / f"cpu-py311-{fingerprint(CONFIG)[:16]}"
+    lock = load(ROOT / "locks" / "cpu-py311" / "envspec.lock")
+    made_from = fingerprint(lock.inputs, lock.targets[0].inputs).removeprefix("sha256:")
+    prefix = kept / f"cpu-py311-{made_from[:16]}"
     with open(f"{prefix}.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         spec = ROOT / "specs" / "cpu-py311.toml"
@@ -48,12 +53,6 @@ def smoke_env() -> Path:
         pytest.skip(f"the environment can't be installed here: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
     return prefix
-
-
-def fingerprint(config: Path) -> str:
-    """What the target's environment is made from, as its target.json says."""
-    found: str = json.loads(config.read_text(encoding="utf-8"))["fingerprint"]
-    return found.partition("sha256:")[2]
 
 
 def copied(prefix: Path, to: Path) -> Path:
@@ -86,7 +85,7 @@ def site_packages(prefix: Path) -> Path:
 
 def changed_config(path: Path, old: str, new: str) -> Path:
     """That target.json with another slice of the lock, written to a path."""
-    document = json.loads(CONFIG.read_text(encoding="utf-8"))
+    document = read_target(str(CONFIG))
     document["lock"] = json.loads(json.dumps(document["lock"]).replace(old, new))
     document["lock_digest"] = slice_digest(document["lock"])
     path.write_text(json.dumps(document), encoding="utf-8")

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from envspec.app.export.files import Superseded
 from envspec.export.dockerfile import IGNORE
 from envspec.export.folder import BY_NAME, FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
-from envspec.export.leftovers import CONTAINERS, OWN, leftovers, recipe_reasons, removable, split_shared_path
+from envspec.export.leftovers import (
+    CONTAINERS,
+    OWN,
+    leftovers,
+    recipe_reasons,
+    removable,
+    split_shared_path,
+    sums_there,
+)
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import CARRIED_FOLDER, SHARED_FOLDER
 from envspec.export.sums import SUMS, digest, read_sums, sums_text
@@ -45,7 +53,7 @@ def earlier_files(plan: SpecPlan, recipes: Path, targets: Container[str], writte
         return _text(recipes / path)
 
     left = leftovers(plan, there.files, paths, read)
-    sums = {folder: read_sums(read(f"{folder}/{SUMS}") or "") for folder in SHARED}
+    sums = sums_there(read)
     own = list(removable(left, sums, read))
     whole = all(target in targets for target, formats in there.targets.items() if formats)
     gone = tuple(path for path in own if whole or not split_shared_path(path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from envspec.lock.conda_files import (
     HOST_VARIABLE,
@@ -43,9 +43,12 @@ def committed_explicit(lock: Lock, target: LockedTarget) -> str:
     return _text(header, target, lines)
 
 
-def explicit_files(lock: Lock, target: LockedTarget) -> str:
-    """Return the same without a head: two targets with the same conda packages have the same text."""
-    return _text([], target, _lines(target, hostless_urls(lock, target)))
+def with_rows(lock: Lock, target: LockedTarget, with_row: Callable[[Pin, str], str]) -> str:
+    """Return the same without a head, each line with what `with_row` adds, and tools don't want: two targets with the
+    same conda packages have the same text."""
+    urls = hostless_urls(lock, target)
+    pins = in_link_order(conda_pins(target))
+    return _text([], target, (line for pin in pins for line in ("#", f"# {pin.name}", with_row(pin, _line(pin, urls)))))
 
 
 def explicit(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:

@@ -117,14 +117,15 @@ _ONE_LINE = (
 """A line for a file that envspec rendered, by its content; any other file as it is."""
 _NAMED = "*/requirements/*-" + "[0-9a-f]" * 8
 _ONE_SIDE = (
-    f'case "$4" in {_NAMED}.txt|{_NAMED}.json) return 0;; */target.json);; *) for i in "$2" "$3"; do '
+    f'case "$4" in {_NAMED}.txt|{_NAMED}.json) return 0;; */target.json|*/requirements/*.json);; '
+    '*) for i in "$2" "$3"; do '
     f'head -n 2 "$i" | grep -Eq "{MARK}|{_EXPORTED}" || '
     '{ git merge-file -L ours -L base -L theirs "$2" "$1" "$3" || return 1; return 0; }; done;; esac; '
     'if git merge-file -p -q "$2" "$1" "$3" >"$1.merged"; then cat "$1.merged" >"$2"; fi; rm -f "$1.merged"; return 0;'
 )
 """A merge of a file that envspec wrote: by lines, or else one side whole, since `lock` and `export` write it anew; what
-is named by its content keeps that. Any other file is merged as git does; 1 is git's word for a conflict, above 128 a
-driver has died, as merge-file does of bytes that aren't text."""
+earlier exports named by its content keeps that. Any other file is merged as git does; 1 is git's word for a conflict,
+above 128 a driver has died, as merge-file does of bytes that aren't text."""
 
 _MERGED = (
     'git-merge "$1" "$2" "$3" "$4"; case $? in 0) return 0;; 1) grep -q "^<<<<<<< " "$2" && return 1;; esac; '

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from envspec_check.command import load_config
-from envspec_check.lock import pins, same_version
+from envspec_check.lock import pins, read_target, same_version
 from support.matrix import first_by_day
 
 from envspec.lock.read import load
@@ -69,8 +70,9 @@ def test_versions_are_compared_as_versions(one: str, other: str, same: bool) -> 
 )
 def test_wrong_usage_is_status_2(tmp_path: Path, words: list[str], said: str) -> None:
     (tmp_path / "old").write_text('{"schema": 1, "target": "cpu"}')
-    (tmp_path / "other").write_text(CONFIG.read_text().replace('"target": "cpu"', '"target": "other"'))
-    (tmp_path / "edited").write_text(CONFIG.read_text().replace('"2.13.0+cpu"', '"2.12.0+cpu"'))
+    whole = json.dumps(read_target(str(CONFIG)))
+    (tmp_path / "other").write_text(whole.replace('"target": "cpu"', '"target": "other"'))
+    (tmp_path / "edited").write_text(whole.replace('"2.13.0+cpu"', '"2.12.0+cpu"'))
     (tmp_path / "cut").write_text('{"schema": 2, "tar')
     files = {name: str(tmp_path / name) for name in ("old", "other", "edited", "cut", "missing")}
     config = ["--config", str(CONFIG)]

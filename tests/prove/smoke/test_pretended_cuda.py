@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envspec_check.lock import read_target
 from support.smoke_env import CHECK, CONFIG, SECONDS, smoke_env as smoke_env
 
 from envspec.prove.proof.records import of_report, refusal
@@ -29,7 +30,7 @@ NO_FP16 = {"training.fp16", "training.scaler"}
 
 def pretended(prefix: Path, folder: Path, *groups: str) -> Path:
     """The report of the check in an environment whose target is for an H100."""
-    config = json.loads(CONFIG.read_text("utf-8"))
+    config = read_target(str(CONFIG))
     config["lock"]["targets"]["cpu"].update(cuda="12.8", gpus=["H100"], architectures=["sm_90"])
     canonical = json.dumps(config["lock"], sort_keys=True, separators=(",", ":"))
     config["lock_digest"] = f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"

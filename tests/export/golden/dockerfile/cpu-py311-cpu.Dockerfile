@@ -19,36 +19,31 @@ FROM ${BASE_IMAGE} AS python
 USER 0
 COPY --from=uv /uv /layers/uv
 ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="only-managed"
-RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    --mount=type=bind,source=requirements/python-4c79c0b6.json,target=/run/recipe/python-4c79c0b6.json \
-    --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/python-4c79c0b6.json)" = '…  -' ] \
-    && install -D -t /layers /run/recipe/bytecode.py \
-    && UV_PYTHON_DOWNLOADS_JSON_URL=/run/recipe/python-4c79c0b6.json /layers/uv venv --quiet --python 3.11.16 /opt/env \
+COPY envspec/bytecode.py requirements/python.json /layers/
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    set -eu && UV_PYTHON_DOWNLOADS_JSON_URL=/layers/python.json /layers/uv venv --quiet --python "$(sed -n 's/^  .cpython-\([0-9.]*\)-.*/\1/p' /layers/python.json)" /opt/env \
     && mkdir -p /layers/python/opt \
     && for one in /opt/env /opt/python; do [ ! -d $one ] || cp -a $one /layers/python/opt; done \
     && find /layers/python -exec touch -h -d @315532800 {} +
 
 FROM python AS torch
 ARG PYTORCH_INDEX=""
+COPY requirements/torch+pytorch-cpu.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
-    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cpu; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt "$@" \
+    set -eu && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cpu; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/torch+pytorch-cpu.txt "$@" \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
     && find /layers/torch -exec touch -h -d @315532800 {} +
 
 FROM python AS rest
+COPY requirements/rest.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
-    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
+    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/rest.txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
 COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py cpu/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 requirements/torch+pytorch-cpu.txt requirements/rest.txt /layers/carried/opt/envspec/requirements/
 COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
 RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
@@ -80,10 +75,7 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     ENVSPEC_SPEC="cpu-py311" ENVSPEC_TARGET="cpu" LANG="C.UTF-8" PYTHONNOUSERSITE="1" PYTORCH_VERSION="2.13.0"
 LABEL org.opencontainers.image.title="cpu-py311-cpu" \
     org.opencontainers.image.description="PyTorch for CPUs on Python 3.11: for tests, small machines and proving that a lock installs" \
-    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:trixie-slim" \
-    envspec.spec="cpu-py311" envspec.target="cpu" \
-    envspec.lock.digest="sha256:…" \
-    envspec.fingerprint="sha256:…"
+    org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="cpu-py311" envspec.target="cpu"
 WORKDIR /workspace
 USER 1000:1000
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["/opt/envspec/healthcheck.sh"]

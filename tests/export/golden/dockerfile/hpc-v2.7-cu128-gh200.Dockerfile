@@ -25,20 +25,17 @@ USER 0
 # The host of your channels: a lock names none.
 ARG CONDA_CHANNEL_HOST
 ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=bind,source=requirements/conda-….txt,target=/run/recipe/conda-….txt \
-    --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    --mount=type=cache,target=/opt/conda/pkgs,sharing=locked \
+COPY requirements/conda@cu128-gh200.txt envspec/bytecode.py /layers/
+RUN --mount=type=cache,target=/opt/conda/pkgs,sharing=locked \
     --mount=type=secret,id=condarc,target=/etc/conda/condarc \
     --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
     --mount=type=secret,id=netrc,target=/run/secrets/netrc \
     set -eu && : "${CONDA_CHANNEL_HOST:?give the host of your channels with --build-arg CONDA_CHANNEL_HOST=}" \
-    && [ "$(sha256sum < /run/recipe/conda-….txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
     && if [ -s /run/secrets/netrc ]; then export NETRC=/run/secrets/netrc; fi \
-    && sed "s|[$]{CONDA_CHANNEL_HOST}|$CONDA_CHANNEL_HOST|" /run/recipe/conda-….txt > /tmp/explicit.txt \
+    && sed "s|  # .*||; s|[$]{CONDA_CHANNEL_HOST}|$CONDA_CHANNEL_HOST|" /layers/conda@cu128-gh200.txt > /tmp/explicit.txt \
     && MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda --prefix /opt/env --file /tmp/explicit.txt \
     && find /opt/env -name '*.pyc' -delete \
-    && /opt/env/bin/python -ISB /run/recipe/bytecode.py /opt/env/lib \
+    && /opt/env/bin/python -ISB /layers/bytecode.py /opt/env/lib \
     && : > /opt/env/conda-meta/history \
     && mkdir -p /layers/conda/opt \
     && mv /opt/env /layers/conda/opt \
@@ -49,30 +46,27 @@ USER 0
 COPY --from=uv /uv /layers/uv
 ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
 COPY --from=conda /layers/conda /
-RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    set -eu && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && install -D -t /layers /run/recipe/bytecode.py
+COPY envspec/bytecode.py /layers/
 
 FROM python AS torch
 ARG PYTORCH_INDEX=""
+COPY requirements/torch+pytorch-cu128.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
-    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu128; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt "$@" \
+    set -eu && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu128; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/torch+pytorch-cu128.txt "$@" \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
     && find /layers/torch -exec touch -h -d @315532800 {} +
 
 FROM python AS rest
+COPY requirements/rest.txt requirements/rest@cu128-gh200.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
-    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
+    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/rest.txt --requirements /layers/rest@cu128-gh200.txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
 COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py cu128-gh200/target.json /layers/carried/opt/envspec/
 COPY --chmod=0755 envspec/services/common.sh envspec/services/ssh.sh /layers/carried/opt/envspec/services/
+COPY --chmod=0755 requirements/conda@cu128-gh200.txt requirements/torch+pytorch-cu128.txt requirements/rest.txt requirements/rest@cu128-gh200.txt /layers/carried/opt/envspec/requirements/
 COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
 RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
@@ -107,10 +101,7 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     HF_HOME="/workspace/.cache/hf"
 LABEL org.opencontainers.image.title="hpc-v2.7-cu128-gh200" \
     org.opencontainers.image.description="Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI" \
-    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:trixie-slim" \
-    envspec.spec="hpc-v2.7" envspec.target="cu128-gh200" \
-    envspec.lock.digest="sha256:…" \
-    envspec.fingerprint="sha256:…" \
+    org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="hpc-v2.7" envspec.target="cu128-gh200" \
     envspec.cuda="12.8" envspec.driver.floor="525.60.13"
 EXPOSE 2222
 WORKDIR /workspace

@@ -21,34 +21,26 @@ FROM ${BASE_IMAGE} AS python
 USER 0
 COPY --from=uv /uv /layers/uv
 ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="only-managed"
-RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    --mount=type=bind,source=requirements/python-f26ce2c4.json,target=/run/recipe/python-f26ce2c4.json \
-    --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/python-f26ce2c4.json)" = '…  -' ] \
-    && install -D -t /layers /run/recipe/bytecode.py \
-    && UV_PYTHON_DOWNLOADS_JSON_URL=/run/recipe/python-f26ce2c4.json /layers/uv venv --quiet --python 3.10.21 /opt/env \
+COPY envspec/bytecode.py requirements/python.json /layers/
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    set -eu && UV_PYTHON_DOWNLOADS_JSON_URL=/layers/python.json /layers/uv venv --quiet --python "$(sed -n 's/^  .cpython-\([0-9.]*\)-.*/\1/p' /layers/python.json)" /opt/env \
     && mkdir -p /layers/python/opt \
     && for one in /opt/env /opt/python; do [ ! -d $one ] || cp -a $one /layers/python/opt; done \
     && find /layers/python -exec touch -h -d @315532800 {} +
 
 FROM python AS torch
 ARG PYTORCH_INDEX=""
+COPY requirements/torch.txt requirements/torch+pytorch-cu118.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
-    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
-    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
-    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu118; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt "$@" \
+    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/torch.txt \
+    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu118; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/torch+pytorch-cu118.txt "$@" \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
     && find /layers/torch -exec touch -h -d @315532800 {} +
 
 FROM python AS rest
+COPY requirements/rest@cu118.txt requirements/rest.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
-    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
+    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/rest@cu118.txt --requirements /layers/rest.txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
@@ -61,18 +53,16 @@ RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
     && apt-get install -y -qq --no-install-recommends build-essential ca-certificates \
     && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete
+COPY requirements/source=deepspeed.txt requirements/built-with=deepspeed.txt /layers/
 RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/source-….txt,target=/run/recipe/source-….txt \
-    --mount=type=bind,source=requirements/built-with-….txt,target=/run/recipe/built-with-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/source-….txt)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/built-with-….txt)" = '…  -' ] \
-    && export UV_NO_CACHE=1 UV_LINK_MODE=copy \
-    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/source/opt/env --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --build-constraints /run/recipe/built-with-….txt --require-build-hashes --requirements /run/recipe/source-….txt \
+    set -eu && export UV_NO_CACHE=1 UV_LINK_MODE=copy \
+    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/source/opt/env --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --build-constraints /layers/built-with=deepspeed.txt --require-build-hashes --requirements /layers/source=deepspeed.txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/source/opt/env/lib /opt/env/lib \
     && find /layers/source -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
 COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py cu118/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 requirements/torch.txt requirements/torch+pytorch-cu118.txt requirements/source=deepspeed.txt requirements/rest@cu118.txt requirements/rest.txt /layers/carried/opt/envspec/requirements/
 COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
 RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
@@ -113,10 +103,7 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     NVIDIA_REQUIRE_CUDA="cuda>=11.8 driver>=450.80.02" TORCH_CUDA_ARCH_LIST="7.0;8.0" MELLANOX_VISIBLE_DEVICES="all"
 LABEL org.opencontainers.image.title="mm-v2.1-cu118" \
     org.opencontainers.image.description="Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and what CLIP needs" \
-    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:trixie-slim" \
-    envspec.spec="mm-v2.1" envspec.target="cu118" \
-    envspec.lock.digest="sha256:…" \
-    envspec.fingerprint="sha256:…" \
+    org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="mm-v2.1" envspec.target="cu118" \
     envspec.cuda="11.8" envspec.driver.floor="450.80.02"
 WORKDIR /workspace
 USER 1000:1000

@@ -23,44 +23,38 @@ FROM ${BASE_IMAGE} AS python
 USER 0
 COPY --from=uv /uv /layers/uv
 ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="only-managed"
-RUN --mount=type=bind,source=envspec/bytecode.py,target=/run/recipe/bytecode.py \
-    --mount=type=bind,source=requirements/python-f26ce2c4.json,target=/run/recipe/python-f26ce2c4.json \
-    --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && [ "$(sha256sum < /run/recipe/bytecode.py)" = '…  -' ] \
-    && [ "$(sha256sum < /run/recipe/python-f26ce2c4.json)" = '…  -' ] \
-    && install -D -t /layers /run/recipe/bytecode.py \
-    && UV_PYTHON_DOWNLOADS_JSON_URL=/run/recipe/python-f26ce2c4.json /layers/uv venv --quiet --python 3.10.21 /opt/env \
+COPY envspec/bytecode.py requirements/python.json /layers/
+RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
+    set -eu && UV_PYTHON_DOWNLOADS_JSON_URL=/layers/python.json /layers/uv venv --quiet --python "$(sed -n 's/^  .cpython-\([0-9.]*\)-.*/\1/p' /layers/python.json)" /opt/env \
     && mkdir -p /layers/python/opt \
     && for one in /opt/env /opt/python; do [ ! -d $one ] || cp -a $one /layers/python/opt; done \
     && find /layers/python -exec touch -h -d @315532800 {} +
 
 FROM python AS nvidia
+COPY requirements/nvidia.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/nvidia-….txt,target=/run/recipe/nvidia-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/nvidia-….txt)" = '…  -' ] \
-    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/nvidia/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/nvidia-….txt \
+    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/nvidia/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/nvidia.txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/nvidia/opt/env/lib /opt/env/lib \
     && find /layers/nvidia -exec touch -h -d @315532800 {} +
 
 FROM python AS torch
+COPY requirements/torch.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/torch-….txt,target=/run/recipe/torch-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/torch-….txt)" = '…  -' ] \
-    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/torch-….txt \
+    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/torch.txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
     && find /layers/torch -exec touch -h -d @315532800 {} +
 
 FROM python AS rest
+COPY requirements/rest.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    --mount=type=bind,source=requirements/rest-….txt,target=/run/recipe/rest-….txt \
-    set -eu && [ "$(sha256sum < /run/recipe/rest-….txt)" = '…  -' ] \
-    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /run/recipe/rest-….txt \
+    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/rest.txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
 COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py cu128-ada/target.json /layers/carried/opt/envspec/
 COPY --chmod=0755 envspec/services/code-server.sh envspec/services/common.sh envspec/services/jupyter.sh envspec/services/ssh.sh envspec/services/tensorboard.sh /layers/carried/opt/envspec/services/
+COPY --chmod=0755 requirements/nvidia.txt requirements/torch.txt requirements/rest.txt /layers/carried/opt/envspec/requirements/
 COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
 RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
@@ -102,10 +96,7 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="8.9" MELLANOX_VISIBLE_DEVICES="all"
 LABEL org.opencontainers.image.title="team-v2.9-cu128-ada" \
     org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root" \
-    org.opencontainers.image.version="…" org.opencontainers.image.base.name="debian:trixie-slim" \
-    envspec.spec="team-v2.9" envspec.target="cu128-ada" \
-    envspec.lock.digest="sha256:…" \
-    envspec.fingerprint="sha256:…" \
+    org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="team-v2.9" envspec.target="cu128-ada" \
     envspec.cuda="12.8" envspec.driver.floor="525.60.13"
 EXPOSE 8888 2222 8080 6006
 WORKDIR /workspace
