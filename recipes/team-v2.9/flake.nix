@@ -26,10 +26,17 @@
       indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };
       environmentFrom = { pkgs, target, indexes ? { }, libraries ? [ ] }:
         let
-          slice = ./. + "/${target}/target.json";
-          lock =
-            if builtins.pathExists slice then (builtins.fromJSON (builtins.readFile slice)).lock
+          file = ./. + "/${target}/target.json";
+          own =
+            if builtins.pathExists file then builtins.fromJSON (builtins.readFile file)
             else throw "there is no target ${target} here";
+          # what stands behind each package that is installed
+          rowsIn = path: map builtins.fromJSON (builtins.filter
+            (text: builtins.isString text && builtins.substring 0 1 text == "{")
+            (builtins.split "  # |\n" (builtins.readFile (./. + "/${path}"))));
+          rows = builtins.sort (one: other: one.name < other.name) (builtins.concatMap rowsIn own.parts.pip);
+          lock = own.lock // { pip = rows; };
+          slice = pkgs.writeText "target.json" (builtins.toJSON (own // { inherit lock; parts = [ ]; }));
         in
         (import ./../_shared/environment.nix { inherit pkgs lock indexes; }).environment {
           inherit target libraries slice;

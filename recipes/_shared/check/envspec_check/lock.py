@@ -16,26 +16,39 @@ def slice_digest(lock: dict[str, Any]) -> str:
 
 
 def read_target(path: str) -> Any:
-    """target.json. In images that envspec made itself, each layer holds what the slice says of its own packages:
-    `parts` names these files, beside target.json. Raises OSError, ValueError.
+    """target.json. `parts` names the files with what the slice says of packages: in images that envspec made itself,
+    one of each layer; in those of recipes, by kind, what they are installed from. They lie beside it; recipes have them
+    one folder above. Raises OSError, ValueError.
     """
     with open(path, encoding="utf-8") as file:
         target = json.load(file)
     if not isinstance(target, dict) or "parts" not in target:
         return target
     try:
-        for name in target.pop("parts"):
-            with open(os.path.join(os.path.dirname(path), name), encoding="utf-8") as file:
+        parts, folder = target.pop("parts"), os.path.dirname(path)
+        for kind in parts if isinstance(parts, dict) else ():
+            rows = [row for name in parts[kind] for row in read_rows(folder, name)]
+            target["lock"][kind] = sorted(rows, key=lambda row: str(row["name"]))
+        for name in parts if isinstance(parts, list) else ():
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
                 part = json.load(file)
             for kind, rows in part.pop("lock").items():
                 target["lock"][kind] = sorted(target["lock"].get(kind, []) + rows, key=lambda row: str(row.get("name")))
             target.update(part)
-        for kind, name in target.pop("direct"):
+        for kind, name in target.pop("direct", ()):
             next(row for row in target["lock"][kind] if row["name"] == name)["direct"] = True
     except (AttributeError, KeyError, StopIteration, TypeError) as error:
         raise ValueError("its parts are those of no slice: %s" % error) from None
     target["lock_digest"] = slice_digest(target["lock"])
     return target
+
+
+def read_rows(folder: str, name: str) -> list[dict[str, Any]]:
+    """What the slice says of each package in a file of requirements, behind its line. Raises OSError, ValueError."""
+    own = os.path.join(folder, name)
+    with open(own if os.path.exists(own) else os.path.join(folder, os.pardir, name), encoding="utf-8") as file:
+        found = (line.partition("  # ")[2] for line in file)
+        return [json.loads(row) for row in found if row]
 
 
 class Pin(NamedTuple):
