@@ -30,7 +30,7 @@ def standing(spec: Spec, moment: str | None) -> Spec:
     """Return the spec with the moments that its durations stood for when `moment`, a lock's, was chosen. Without one
     they stay durations, which equal no lock's moment."""
     span = span_of(spec.exclude_newer)
-    chosen = _moment(moment)
+    chosen = moment_of(moment)
     return spec if span is None or chosen is None else _with_moments(spec, chosen + span)
 
 
@@ -50,15 +50,15 @@ def is_weaker(one: NewerFor, than: NewerFor, now: datetime) -> bool:
 
 def moot(spec: Spec) -> tuple[NewerFor, ...]:
     """List the exceptions that let nothing through any more: the spec's own bound is as late. The spec has moments."""
-    general = _moment(spec.exclude_newer)
-    moments = ((one, _moment(one.bound)) for one in spec.newer_for)
+    general = moment_of(spec.exclude_newer)
+    moments = ((one, moment_of(one.bound)) for one in spec.newer_for)
     return tuple(one for one, moment in moments if general and moment and moment <= general)
 
 
 def lock_day(spec: Spec, moment: str | None) -> str | None:
     """Return the day on which a lock with this moment began or was upgraded, for a spec with an age; None for one with
     a date, which doesn't tell."""
-    span, chosen = span_of(spec.exclude_newer), _moment(moment)
+    span, chosen = span_of(spec.exclude_newer), moment_of(moment)
     return f"{chosen + span:%Y-%m-%d}" if span is not None and chosen is not None else None
 
 
@@ -75,7 +75,7 @@ def bounds(spec: Spec) -> Mapping[str, str | None]:
 
 
 def _later(bound: str, general: str | None) -> str:
-    one, other = _moment(bound), _moment(general)
+    one, other = moment_of(bound), moment_of(general)
     return general if general and one and other and other > one else bound
 
 
@@ -92,7 +92,8 @@ def _at(text: str | None, now: datetime) -> str | None:
     return text if span is None else (now - span).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _moment(text: str | None) -> datetime | None:
+def moment_of(text: str | None) -> datetime | None:
+    """Read a moment to the second; None for none, and for text that isn't one."""
     try:
         return datetime.fromisoformat(f"{text[:19]}+00:00").astimezone(timezone.utc) if text else None
     except ValueError:

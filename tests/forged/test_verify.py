@@ -370,6 +370,16 @@ def test_only_what_changed(demo: Machine, index: Index) -> None:
     assert "of 4 pins 2 are as at HEAD, 0 are what" in told, told
 
 
+def test_a_later_exclude_newer_changes_no_pin(demo: Machine, index: Index) -> None:
+    user = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for command in (("init", "-q"), ("add", "."), (*user, "commit", "-q", "-m", "locked")):
+        subprocess.run(["git", *command], cwd=demo.folder, check=True, capture_output=True, env=demo.environment())
+    demo.spec(SPEC.replace("2026-03-01", "2026-07-01"))
+    assert demo.envspec("lock", "specs/demo.toml", "--upgrade-package", "lib").status == 0
+    _, document = verify(demo, "--from", "HEAD")
+    assert document["pins"] == {"total": 5, "asked": 2, "proved": 2}, "lib, and the variant chosen beside it"
+
+
 # Other places
 
 

@@ -13,6 +13,7 @@ from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import final_release
 from envspec.review.verify.model import Claims, PinClaim
+from envspec.spec.newer import moment_of
 
 
 def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
@@ -28,8 +29,22 @@ def new_claims(claims: Claims, before: Claims) -> Claims:
     """Leave out what an earlier lock claimed in any of its targets.
 
     A package also counts as changed whose pin is the same, and of which more extras are asked, or for another Python.
+    A file from before a moment is from before every later one: a later `exclude-newer` claims nothing new.
     """
-    return {claim: names for claim, names in claims.items() if claim not in before}
+    bounds: dict[PinClaim, list[str | None]] = {}
+    for claim in before:
+        bounds.setdefault(replace(claim, exclude_newer=None), []).append(claim.exclude_newer)
+    return {
+        claim: names
+        for claim, names in claims.items()
+        if not any(_implies(old, claim.exclude_newer) for old in bounds.get(replace(claim, exclude_newer=None), ()))
+    }
+
+
+def _implies(bound: str | None, later: str | None) -> bool:
+    """Say whether what was published before one bound was so before another one, too."""
+    one, other = moment_of(bound), moment_of(later)
+    return later in {None, bound} or (one is not None and other is not None and one <= other)
 
 
 def apply_bounds(claims: Claims, bounds: Mapping[str, str | None]) -> Claims:

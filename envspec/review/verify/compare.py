@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 
 from envspec.base.finding import Finding
 from envspec.base.texts import without_unseen
@@ -21,6 +20,7 @@ from envspec.packages.variants import Variants, WheelOfVariant
 from envspec.resolve.pip.edges import edges_of, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
 from envspec.review.verify.model import IndexedFile, PinClaim, difference
+from envspec.spec.newer import moment_of
 
 
 def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def wheel_of(claim: PinClaim, locked: WheelVariant, published: Variants) -> Whee
 
 def of_time(claim: PinClaim, uploaded: str | None) -> Iterator[Finding]:
     """Compare the time of an upload with the moment after which the lock has nothing."""
-    bound, moment = _moment(claim.exclude_newer), _moment(uploaded)
+    bound, moment = moment_of(claim.exclude_newer), moment_of(uploaded)
     if bound is None or moment is None or moment <= bound:
         return
     sentence = f"it was uploaded at {uploaded}, and exclude-newer is {claim.exclude_newer}"
@@ -151,8 +151,8 @@ def _final(claim: PinClaim, releases: Iterable[Release]) -> str | None:
 
 
 def _is_in_time(claim: PinClaim, uploaded: object) -> bool:
-    bound = _moment(claim.exclude_newer)
-    moment = _moment(str(uploaded)) if uploaded else None
+    bound = moment_of(claim.exclude_newer)
+    moment = moment_of(str(uploaded)) if uploaded else None
     return bound is None or (moment is not None and moment <= bound)
 
 
@@ -270,11 +270,3 @@ def _of_lines(locked: set[str], published: set[str], added: set[str]) -> Iterato
 
 def _differs(code: str, what: str, locked: str, published: str) -> Finding:
     return difference(code, f"{what} is {published}, and {locked} in the lock", locked, published)
-
-
-def _moment(text: str | None) -> datetime | None:
-    """Read a moment to the second; None for what an index gives in its place."""
-    try:
-        return datetime.fromisoformat(f"{text[:19]}+00:00") if text else None
-    except ValueError:
-        return None

@@ -104,6 +104,22 @@ def test_targets_that_claim_alike_are_asked_once(root: Path) -> None:
     assert new_claims(claims, claims) == {}
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "asked"),
+    [
+        ("2026-03-01T00:00:00Z", "2026-04-01T00:00:00Z", False),
+        ("2026-03-01T00:00:00Z", None, False),
+        ("2026-03-01T00:00:00Z", "2026-02-01T00:00:00Z", True),
+        (None, "2026-04-01T00:00:00Z", True),
+        ("2026-03-01T00:00:00Z", "April", True),
+        ("March", "2026-04-01T00:00:00Z", True),
+    ],
+)
+def test_a_later_bound_claims_nothing_new(before: str | None, now: str | None, asked: bool) -> None:
+    claims = {replace(CLAIM, exclude_newer=now): ("a",)}
+    assert new_claims(claims, {replace(CLAIM, exclude_newer=before): ("a",)}) == (claims if asked else {})
+
+
 @pytest.mark.parametrize("name", ["cpu-py311", "deit-v2.6", "hpc-v2.7", "llm-v2.9", "mm-v2.1", "mm-v2.9", "team-v2.9"])
 def test_shipped_locks_are_what_the_shipped_facts_say(name: str, root: Path) -> None:
     lock = load(root / "locks" / name / "envspec.lock")
