@@ -149,7 +149,7 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
     assert machine.envspec("diff", "pylock.toml", "locks/demo/envspec.lock").status == 0
     assert machine.envspec("export", spec, "--format", "dockerfile", "-o", str(machine.base / "out")).status == 0
     (dockerfile,) = (machine.base / "out").rglob("Dockerfile")
-    lines = dockerfile.read_text().replace("&& ", "").splitlines()
+    lines = dockerfile.read_text().replace("set -eu && ", "").replace("&& ", "").splitlines()
     # what the image's build does, with this machine's programs and folders
     into, wheels = machine.base / "installed", machine.base / "wheels"
     here = {
@@ -162,7 +162,9 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
         "--python /opt/env --prefix /layers/rest/opt/env": f"--target {into}",
         "--requirements /layers": f"--requirements {machine.base / 'out' / 'requirements'}",
     }
-    commands = [line.strip(" \\") for line in lines if " --find-links " in line or "fetch_variants.py /layers" in line]
+    commands = [
+        line.strip(" \\") for line in lines if " --find-links " in line or "fetch_variants.py /layers/wheels" in line
+    ]
     assert len(commands) == 4 and not any("NV_VARIANT" in line for line in lines), commands
     for command in commands:
         for there, place in here.items():
