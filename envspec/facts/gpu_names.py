@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 _BRANDS = frozenset({"nvidia", "geforce", "tesla", "quadro", "grid"})
 _EXTRAS = re.compile(
@@ -42,12 +43,13 @@ _OTHERS = {
 }
 
 
-def words(name: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def words(name: str) -> tuple[str, ...]:
     """Split a name into words without brands: "RTX4070Ti" is rtx, 4070, ti."""
     text = re.sub(r"(\d)\s+gb\b", r"\1gb", name.lower())
     text = re.sub(r"\b(rtx|gtx|titan)(?=\d)", r"\1 ", text)
     text = re.sub(r"(?<=\d{4})(?=ti|super)|(?<=ti)(?=super)|(?<=[ahlv]\d{3})(?=\d+gb)", " ", text)
-    return [t for t in re.split(r"[^a-z0-9]+", text) if t and t not in _BRANDS]
+    return tuple(t for t in re.split(r"[^a-z0-9]+", text) if t and t not in _BRANDS)
 
 
 def without_memory(own: Iterable[str]) -> list[str]:
@@ -71,6 +73,7 @@ def is_said_around(rest: Iterable[str], architecture: str) -> bool:
     )
 
 
+@lru_cache(maxsize=1024)
 def names_jetson(name: str) -> bool:
     """Say whether a name is of a GPU on one chip with the CPU (Jetson, DRIVE), known or not."""
     return _JETSON.search(name) is not None
@@ -106,6 +109,7 @@ def _same_class(asked: str, known: str) -> bool:
     return _series(asked) in (None, _series(known))
 
 
+@lru_cache(maxsize=1024)
 def _series(name: str) -> str | None:
     """The letters before the number of a data-centre GPU's name: "h" of H100, "gb" of GB200; None for other names."""
     found = re.match(r"(?!sm)(?!rtx|gtx)([a-z]{1,2})\d", "".join(words(name)[:1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 from envspec.facts import gpu_names
 from envspec.facts.compute_capability import is_integrated, parse, sm_of
@@ -104,6 +104,7 @@ def _holding(text: str) -> tuple[Gpu, ...]:
     )
 
 
+@lru_cache(maxsize=1024)
 def find(name: str) -> tuple[Gpu, ...]:
     """Find the GPUs that a name stands for; empty if it is unknown.
 
@@ -202,7 +203,7 @@ def _products_with_names() -> tuple[tuple[Gpu, list[list[str]]], ...]:
 def _names(gpu: Gpu) -> list[list[str]]:
     """The words of each name of a product, without memory size."""
     names = [gpu_names.words(name) for name in (gpu.name, *gpu.aliases)]
-    names.append([word for word in names[0] if word != "blackwell"])
+    names.append(tuple(word for word in names[0] if word != "blackwell"))
     return [own for own in map(gpu_names.without_memory, names) if own]
 
 

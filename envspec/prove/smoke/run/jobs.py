@@ -93,7 +93,7 @@ def find_job(name: str, ask: Ask) -> str | None:
         raise Unreachable(done.said.strip() or f"squeue ended with status {done.status}")
     # %F is the number of the whole array
     numbers = (line.rpartition("|")[2].strip() for line in done.said.splitlines())
-    return next((number for number in numbers if number.isdecimal()), None)
+    return next((number for number in numbers if _is_job(number)), None)
 
 
 def may_have_job(done: FinishedProgram) -> bool:
@@ -168,6 +168,10 @@ def read_scontrol(text: str) -> dict[str, TaskState]:
 
 def _is_task(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,18}(_[0-9]{1,18})?", text) is not None
+
+
+def _is_job(text: str) -> bool:
+    return _is_task(text) and "_" not in text
 
 
 def _job_of(task: str) -> str:
@@ -276,7 +280,7 @@ def submit(plan: JobPlan, submitted: Submitted, on_job: Callable[[str], None] = 
 def _hand_over(job: SubmittedJob) -> SubmittedJob:
     done = ask_program(job.argv, seconds=120)
     number = done.said.strip().splitlines()[-1].partition(";")[0] if done.said.strip() else ""
-    if not done.status and number.isdecimal():
+    if not done.status and _is_job(number):
         return replace(job, job=number)
     with suppress(Unreachable):
         # it may have taken the job, and its answer was lost

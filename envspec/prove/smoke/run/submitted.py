@@ -37,7 +37,7 @@ class SubmittedJob:
     partition: str | None
     argv: tuple[str, ...]
     tasks: tuple[SubmittedTask, ...]
-    job: Annotated[str, Meta(pattern=r"^[0-9]+\Z")] | None = None
+    job: Annotated[str, Meta(pattern=r"^[0-9]{1,18}\Z")] | None = None
     refused: str | None = None
     unsure: str | None = None
 
