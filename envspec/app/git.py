@@ -55,10 +55,12 @@ def merge_of_conflict(path: Path, found: LockConflict) -> Merged:
             f" commit's lock (git checkout COMMIT -- {path}), then run `envspec lock`"
         )
         raise found
-    names = (f"{path} (the common ancestor)", f"{path} (one side)", f"{path} (the other side)")
-    base, ours, theirs = (side and _read(text_of(side, path), name) for side, name in zip(sides, names, strict=True))
-    assert ours and theirs
-    return merge(base or None, ours, theirs)
+    base, ours, theirs = (side and text_of(side, path) for side in sides)
+    return merge(
+        _read(base, f"{path} (the common ancestor)") if base else None,
+        _read(ours or "", f"{path} (one side)"),
+        _read(theirs or "", f"{path} (the other side)"),
+    )
 
 
 def _read(text: str, name: str) -> Lock:

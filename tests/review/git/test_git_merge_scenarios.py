@@ -354,6 +354,23 @@ def test_a_side_that_cant_be_read(repository: Repository, damage: Callable[[str]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("side", [b"", b"\xff\xfe", b"[" * 100_000, b"lock-version = 3\n" * 2, "/etc/hostname"], ids=["empty", "no UTF-8", "deep", "twice", "a link"])
+def test_a_hostile_side_of_a_conflict_is_refused_by_lock(repository: Repository, side: bytes | str) -> None:
+    repository.branches(BASE, OURS(BASE), THEIRS(BASE))
+    repository.git("switch", "-q", "topic")
+    repository.lock_path.unlink()
+    if isinstance(side, bytes):
+        repository.lock_path.write_bytes(side)
+    else:
+        repository.lock_path.symlink_to(side)
+    repository.commit()
+    repository.git("switch", "-q", "main")
+    repository.git("merge", "topic", code=1)
+    ran = repository.envspec("lock", "--offline", SPEC)
+    assert ran.returncode == 2 and ran.stderr.startswith("error: ") and "Traceback" not in ran.stderr, ran.stderr
+
+
+@pytest.mark.slow
 def test_what_is_rendered_is_never_in_conflict(repository: Repository) -> None:
     """Not where both sides changed it, nor where one has dropped its target, which no driver is asked about."""
     recipe = repository.folder / "recipes" / "demo" / "cpu" / "Dockerfile"
