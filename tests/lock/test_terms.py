@@ -72,6 +72,9 @@ def test_what_a_spec_says_is_in_its_lock_and_read_back(
     written = dumps(lock)
     assert loads(written, "x") == lock and dumps(loads(written, "x")) == written
     assert spec_case(spec).is_of(loads(written, "x"))
+    for key in ("constraints", "overrides", "find-links", "accept"):
+        said = any(getattr(target.inputs, key.replace("-", "_")) for target in lock)
+        assert (f"\n{key} = [" in written) is said
     assert "h.example" not in written
 
 

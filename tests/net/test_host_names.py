@@ -37,6 +37,24 @@ def test_who_asks_meanwhile_waits_for_the_same_answer() -> None:
     assert names.addresses("index.test") == ("127.0.0.2",)
 
 
+def test_who_waits_meanwhile_gets_the_error_too() -> None:
+    begun, fail = threading.Event(), threading.Event()
+
+    def ask(host: str) -> tuple[str, ...]:
+        begun.set()
+        assert fail.wait(5)
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    names = HostNames(ask)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(names.addresses, "index.test")
+        assert begun.wait(5)
+        answer = names._answers["index.test"][1]
+        fail.set()
+        assert isinstance(first.exception(5), socket.gaierror)
+    assert answer is not None and isinstance(answer.exception(5), socket.gaierror)
+
+
 def test_an_error_is_not_kept() -> None:
     tries = count()
 

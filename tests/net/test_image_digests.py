@@ -224,7 +224,7 @@ def test_where_logins_are_found(tmp_path: Path) -> None:
     assert login(tmp_path, "r.example/teams/a", **runtime) == Credentials("docker", "p:w")
     assert login(tmp_path, "r.example.org/a", **runtime) is None
     assert login(tmp_path, "debian", REGISTRY_AUTH_FILE=str(tmp_path / "none")) is None
-    for broken in ("{", "[]", '{"auths": 3}', '{"auths": {"r.example": {"auth": 3}}}', "[" * 20000):
+    for broken in ("{", "[]", '{"auths": 3}', '{"auths": {"r.example": {"auth": 3, "identitytoken": 3}}}', "[" * 20000):
         (tmp_path / "broken.json").write_text(broken, encoding="utf-8")
         assert login(tmp_path, "r.example/a", REGISTRY_AUTH_FILE=str(tmp_path / "broken.json")) is None
 

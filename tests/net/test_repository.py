@@ -40,6 +40,7 @@ class Double:
     fails: set[int] = field(default_factory=set)
     gone: bool = False
     token: bool = False
+    storage: str = ""
     status: int = 202
     asked: list[str] = field(default_factory=list)
     scopes: list[str] = field(default_factory=list)
@@ -82,7 +83,7 @@ def double() -> Iterator[Double]:
             elif self.command == "POST":
                 state.gone, state.held = False, bytearray()
                 mounted = any(digest.replace(":", "%3A") in self.path for digest in state.elsewhere)
-                self.answer(201 if mounted else 202, Location="/v2/a/b/blobs/uploads/one?state=x")
+                self.answer(201 if mounted else 202, Location=f"{state.storage}/v2/a/b/blobs/uploads/one?state=x")
             elif self.command == "PATCH":
                 state.pieces += 1
                 if state.pieces in state.break_at:
@@ -195,6 +196,24 @@ def test_a_token_is_for_pushing_and_for_the_other_repository(double: Double, ope
     told = [scope.replace("%3A", ":").replace("%2F", "/").replace("%2C", ",") for scope in double.scopes]
     assert told == ["repository:a/b:pull,push", "repository:a/b:pull,push", "repository:team/base:pull"]
     assert not any("PATCH" in one for one in double.asked)
+
+
+def test_a_storage_host_that_asks_for_a_login_gets_none(double: Double, opened: Repository) -> None:
+    came: list[str] = []
+
+    class Storage(Quiet):
+        def do(self) -> None:
+            came.append(f"{self.command} {self.headers.get('Authorization')}")
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", f'Bearer realm="{double.storage}/token",service="s"')
+            self.end_headers()
+
+        do_GET = do_PATCH = do_PUT = do
+
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Storage)) as double.storage, pytest.raises(IndexFailure):
+        upload(opened)
+    assert came == ["PATCH None"]
 
 
 def test_the_last_answer_of_a_registry_that_stays_unwell_counts(monkeypatch: pytest.MonkeyPatch) -> None:

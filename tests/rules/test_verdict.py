@@ -48,7 +48,7 @@ def test_no_build_for_newer_releases_narrows_nothing() -> None:
 
 def test_what_cannot_work_has_no_feasible_release() -> None:
     found = judged("torch==2.11.0", gpus=("V100",))
-    assert [finding.code for finding in found.errors] == ["architecture-missing"]
+    assert [(finding.code, finding.place) for finding in found.errors] == [("architecture-missing", HERE)]
     assert (found.feasible, found.narrowed) == ((), False)
 
 

@@ -354,7 +354,11 @@ def test_a_side_that_cant_be_read(repository: Repository, damage: Callable[[str]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("side", [b"", b"\xff\xfe", b"[" * 100_000, b"lock-version = 3\n" * 2, "/etc/hostname"], ids=["empty", "no UTF-8", "deep", "twice", "a link"])
+@pytest.mark.parametrize(
+    "side",
+    [b"", b"\xff\xfe", b"[" * 100_000, b"lock-version = 3\n" * 2, "/etc/hostname"],
+    ids=["empty", "no UTF-8", "deep", "twice", "a link"],
+)
 def test_a_hostile_side_of_a_conflict_is_refused_by_lock(repository: Repository, side: bytes | str) -> None:
     repository.branches(BASE, OURS(BASE), THEIRS(BASE))
     repository.git("switch", "-q", "topic")
