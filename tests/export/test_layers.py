@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from recipe_plans import parsed
 
-from envspec.export.layers import LAYERS, layer_of, layers_of
+from envspec.export.layers import layer_of
 from envspec.export.pip_steps import pip_steps
 from envspec.lock.shared_paths import pip_order
 
@@ -15,19 +15,18 @@ from envspec.lock.shared_paths import pip_order
 @pytest.mark.parametrize(
     ("spec", "target"), [("mm-v2.9", "cu128-hopper"), ("hpc-v2.7", "cu126-ampere"), ("mm-v2.1", "cu118")]
 )
-def test_every_package_lies_in_one_layer_from_the_bottom(spec: str, target: str) -> None:
+def test_every_package_lies_in_a_layer_that_is_named(spec: str, target: str) -> None:
     locked = parsed(spec)[1].target(target)
     assert locked is not None
-    found = layers_of(locked.pins)
-    assert [name for name, _ in found] == [name for name in LAYERS if name in dict(found)]
-    assert sorted((pin for _, pins in found for pin in pins), key=id) == sorted(locked.pins, key=id)
-    assert all(layer_of(pin) == name for name, pins in found for pin in pins)
+    assert {layer_of(pin) for pin in locked.pins} <= {"conda", "nvidia", "torch", "source", "rest"}
 
 
 def test_cudas_libraries_lie_apart_from_torch_and_its_compiler() -> None:
     locked = parsed("mm-v2.9")[1].target("cu128-hopper")
     assert locked is not None
-    found = {name: {pin.name for pin in pins} for name, pins in layers_of(locked.pins)}
+    found: dict[str, set[str]] = {}
+    for pin in locked.pins:
+        found.setdefault(layer_of(pin), set()).add(pin.name)
     assert {"torch", "triton", "torchvision"} <= found["torch"] and found["source"] == {"deepspeed"}
     assert all(name.startswith(("nvidia-", "cuda-")) for name in found["nvidia"])
 

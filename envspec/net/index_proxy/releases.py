@@ -207,3 +207,9 @@ def version_of(text: str) -> Version | None:
         return Version(text)
     except ValueError:
         return None
+
+
+def is_older(version: str, than: str | None) -> bool:
+    """Say whether a version is older than another one, if there is that."""
+    own, other = version_of(version), version_of(than or "")
+    return own is not None and other is not None and own < other

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from envspec.base.errors import AnswerNo
 from envspec.base.finding import Finding
 from envspec.facts.wheels import FAMILY
-from envspec.net.index_proxy.releases import version_of
+from envspec.net.index_proxy.releases import is_older, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.newest import Releases, asks_of, is_skipped, newer_than, suits_target
@@ -128,9 +128,3 @@ def downgrades(now: Mapping[str, str], last: Mapping[str, str], conflict: str) -
             beside = [f"{one} {now[one]}" for one in sorted(named & now.keys() - {name})]
             why = f"newer ones don't go with {', '.join(beside) or 'the rest'}"
             yield f"{name} goes back from {had} to {now[name]}: {why}"
-
-
-def is_older(version: str, than: str | None) -> bool:
-    """Say whether a version is older than another one, if there is that."""
-    own, other = version_of(version), version_of(than or "")
-    return own is not None and other is not None and own < other

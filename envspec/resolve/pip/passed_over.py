@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from envspec.base.finding import Finding, merge_targets
 from envspec.facts.wheels import FAMILY
+from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.floors import is_older
 from envspec.resolve.pip.newest import Behind, Releases, needed_glibc, without_fitting_wheel
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.unbounded import FAR, is_far

@@ -52,7 +52,7 @@ from envspec.resolve.pip.build_requirements import build_requirements, url_requi
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
-from envspec.resolve.pip.floors import downgrades, floors, is_older, raise_to_floors, raised_finding, rejected_findings
+from envspec.resolve.pip.floors import downgrades, floors, raise_to_floors, raised_finding, rejected_findings
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import Releases, asks_of, behind, has_pre_release, stray_pre_releases, suits_target

@@ -17,10 +17,9 @@ from envspec.base.finding import Finding
 from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
-from envspec.net.index_proxy.releases import version_of
+from envspec.net.index_proxy.releases import is_older, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of, published_requirement
-from envspec.resolve.pip.floors import is_older
 from envspec.resolve.pip.newest import Releases, asks_of, needed_glibc, newer_than, suits_target
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import NEWEST_MINOR, Retreated

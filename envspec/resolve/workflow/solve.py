@@ -12,10 +12,10 @@ from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.lock.model import BuildPin, LockedCorrection, LockedTarget, Pin, Publisher
+from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.conda.request import CondaRequest
-from envspec.resolve.pip.floors import is_older
 from envspec.resolve.pip.provided import provided_packages
 from envspec.resolve.pip.request import Preferences, Request, request_for
 from envspec.resolve.pip.sources_needed import SourcesNeeded

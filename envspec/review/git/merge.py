@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from envspec.lock.model import Lock, LockedPython, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.net.index_proxy.releases import version_of
+from envspec.net.index_proxy.releases import is_older
 from envspec.packages import conda_order
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.version_numbers import numbers_in
@@ -190,8 +190,7 @@ def _newer(key: _Key, ours: Any, theirs: Any) -> Any:
 def _is_older(one: Pin, than: Pin) -> bool:
     if one.kind == "conda":
         return conda_order.compare(one.version, than.version) < 0
-    versions = version_of(one.version), version_of(than.version)
-    return None not in versions and versions[0] < versions[1]  # type: ignore[operator]
+    return is_older(one.version, than.version)
 
 
 def _age(side: Any) -> tuple[object, ...]:
