@@ -415,3 +415,25 @@ def test_the_smoke_check_imports_in_no_circle() -> None:
         for name in free:
             del imports[name]
     assert imports == {}, "these import each other"
+
+
+SHORT = 50
+
+FORMATS = (
+    *("cli", "draft", "export", "lock.formats", "lock.reading", "review.diff.foreign", "prove.smoke.report"),
+    *("facts", "tools"),
+)
+"""Where a module is a command, a format, a table's queries, or what the tools make."""
+
+
+def test_what_one_module_alone_asks_for_is_no_module_of_a_few_lines() -> None:
+    sources = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
+    imports = {name: set(imports_of(source)) - {name} for name, source in sources.items()}
+    found = {}
+    for name, path in MODULES.items():
+        importers = [one for one, asked in imports.items() if name in asked]
+        # an answer of `app` that one command prints is this command
+        command = name.startswith("app.") and importers == [name.replace("app.", "cli.", 1)]
+        if len(importers) == 1 and not command and not name.startswith(FORMATS) and path.stem != "__init__":
+            found[name] = sources[name].count("\n")
+    assert {name for name, lines in found.items() if lines < SHORT} == set(), "fold them into what imports them"

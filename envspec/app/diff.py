@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,19 +15,19 @@ from envspec.app.observer import observer, warn
 from envspec.app.outputs import within_repository
 from envspec.app.verify import ask_indexes, claims_in
 from envspec.base.errors import InputError, LockError, OutsideError, SpecError
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, Severity
 from envspec.base.texts import few, printable
 from envspec.lock.model import Lock
 from envspec.lock.read import load_text
-from envspec.review.annotations import code_quality, lines_of, workflow_commands
+from envspec.review.annotations import Annotation, Lines, code_quality, lines_of, workflow_commands
 from envspec.review.audit.learn import How, look_up_facts
 from envspec.review.audit.model import AuditedPackage, Facts
 from envspec.review.audit.packages import packages
 from envspec.review.audit.rules import findings, newest_upload_day, oldest, unchecked_packages
+from envspec.review.diff import words
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
-from envspec.review.diff.annotations import annotate
 from envspec.review.diff.as_json import as_json
-from envspec.review.diff.facts import Fact, merge_facts
+from envspec.review.diff.facts import RISKS, Fact, merge_facts
 from envspec.review.diff.foreign.read import sides
 from envspec.review.diff.foreign.selection import Wish
 from envspec.review.diff.html import html
@@ -302,3 +302,28 @@ def _version_findings(alike: Iterable[AuditedPackage], facts: Facts, found: Iter
     return Known(
         tuple(vulnerabilities.values()) if is_known else None, yanked, newest_upload_day(alike, facts), young=young
     )
+
+
+_SEVERITIES: Mapping[str, Severity] = {"high": "error", "medium": "warning"}
+
+
+def annotate(review: Review, lines: Lines) -> Iterator[Annotation]:
+    """Yield the facts of high and medium risk, the highest risk first."""
+    found = [one for one in dict.fromkeys(_facts(review, lines)) if one[0].risk in _SEVERITIES]
+    for fact, line, title in sorted(found, key=lambda one: (RISKS.index(one[0].risk), one[1])):
+        yield Annotation(Finding(_SEVERITIES[fact.risk], fact.code, words.fact(fact)), title, line, fact.message)
+
+
+def _facts(review: Review, lines: Lines) -> Iterator[tuple[Fact, int, str]]:
+    """Yield each fact with its line and its title."""
+    by_name: dict[str, int] = {}
+    for row in review.rows:
+        for move in row.moves:
+            key = (row.kind, row.name, move.new.version if move.new else "")
+            line = lines.get(key, 1)
+            by_name.setdefault(row.name, line)
+            yield from ((fact, line, row.name) for fact in move.facts)
+    for kind, name, version in lines:
+        by_name.setdefault(name, lines[kind, name, version])
+    for fact in (*review.flaws, *review.gpu, *review.settings):
+        yield fact, by_name.get(fact.package or "", 1), fact.package or review.name or "lock"

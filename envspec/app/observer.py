@@ -1,6 +1,6 @@
 """The observer of `app`'s functions: their messages while they work, and their progress.
 
-One observer of the process hears them. The command line's writes on stderr and draws bars (`envspec.cli.terminal`);
+One observer of the process hears them. The command line's writes on stderr and draws bars (`envspec.cli.progress`);
 without one, as in a notebook, nothing is shown.
 """
 

@@ -13,9 +13,8 @@ from envspec.app.observer import observer
 from envspec.app.site_policy import site_policy
 from envspec.lock.model import Lock, LockedTarget
 from envspec.review.verify.ask import SecondSource, ask_all
-from envspec.review.verify.channels import ask_channels
 from envspec.review.verify.claims import apply_bounds, claims_of, new_claims, unasked_parts
-from envspec.review.verify.indexes import Indexes
+from envspec.review.verify.indexes import Indexes, ask_channels
 from envspec.review.verify.model import Claims, Told
 from envspec.review.verify.report import Verification
 from envspec.spec.model import Spec

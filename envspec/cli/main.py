@@ -22,7 +22,7 @@ from envspec.base.shortage import shortage
 from envspec.cli.become import close_umask
 from envspec.cli.console import begin_output, has_printed_json, out_json, say, say_traceback, silence_stdout
 from envspec.cli.failure import Failure, print_failure
-from envspec.cli.terminal import Terminal
+from envspec.cli.progress import Terminal
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

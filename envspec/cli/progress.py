@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from envspec.app.observer import RunDisplay
+import click
+
+from envspec.app.observer import Observer, RunDisplay
 from envspec.base.progress import Progress
 from envspec.base.texts import byte_size, printable
-from envspec.cli.console import draw_alone, drawing, say, wants_json, wants_verbose
+from envspec.cli.console import draw_alone, drawing, has_terminal, say, wants_json, wants_verbose
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -322,3 +324,29 @@ def runs(titles: Sequence[str]) -> Iterator[RunDisplay]:
     live = Live(console=drawing(), transient=True, refresh_per_second=8)
     with draw_alone(live):
         yield RunTable(live, titles)
+
+
+class Terminal(Observer):
+    """The observer of the command line: messages on stderr, and bars where that is a terminal."""
+
+    def say(self, text: str, *, style: str | None = None) -> None:
+        say(text, style=style)
+
+    def choose(self, question: str, answers: Mapping[str, str]) -> str | None:
+        if not has_terminal():
+            return None
+        say(question, always=True)
+        for number, (name, description) in enumerate(answers.items(), start=1):
+            say(f"  {number}  {name}: {description}", always=True)
+        names, numbers = list(answers), [str(number) for number in range(1, len(answers) + 1)]
+        given: str = click.prompt("target", type=click.Choice([*numbers, *names]), show_choices=False, err=True)
+        return names[numbers.index(given)] if given in numbers else given
+
+    def resolution(self) -> AbstractContextManager[Progress]:
+        return resolution()
+
+    def progress(self, text: str = "", total: int | None = None) -> AbstractContextManager[Progress]:
+        return progress(text, total)
+
+    def runs(self, titles: Sequence[str]) -> AbstractContextManager[RunDisplay]:
+        return runs(titles)

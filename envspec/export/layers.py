@@ -5,10 +5,13 @@ from __future__ import annotations
 from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import Pin
 
+LAYERS = ("python", "conda", "nvidia", "torch", "source", "rest", "project", "carried")
+"""Python, or conda's packages, of which it's one; CUDA's libraries, which are large and rarely move; torch and what
+moves with it; what is compiled; everything else; the spec's project; the carried files."""
+
 
 def layer_of(pin: Pin) -> str:
-    """Name the layer that a package lies in: `conda`; `nvidia` has CUDA's libraries, which are large and rarely move;
-    `torch` what moves with it; `source` what is compiled; `rest` everything else."""
+    """Name the layer of `LAYERS` that a package lies in."""
     if pin.kind == "conda":
         return "conda"
     return (stack_of(pin.name) or "rest") if pin.is_wheel else "source"

@@ -1,6 +1,7 @@
 """A squashfs of a tree: one file, read-only, the same bytes for the same tree by the same mksquashfs.
 
-No writer of ours: mksquashfs reads the tree as a tar from its stdin, so nothing is unpacked to a disk.
+No writer of ours: mksquashfs reads the tree as a tar from its stdin, so nothing is unpacked to a disk. A SIF is made
+by Apptainer, from an image's archive.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import BinaryIO
 
 from envspec.base import programs
@@ -76,3 +78,30 @@ def write_squashfs(
             said.seek(0)
             told = " ".join(redact(said.read().decode("utf-8", "replace")).split())[-_TOLD:]
             raise ToolError(f"{PROGRAM} can't write the file: {told}", hint=f"see what it needs here, or {_GET}")
+
+
+_PROGRAMS = ("apptainer", "singularity")
+_REPRODUCIBLE = "--reproducible"
+
+
+def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> bool:
+    """Make the SIF of an OCI archive, by `--reproducible` where this Apptainer has it, and say whether it has. Raises
+    ToolError."""
+    program = next(filter(None, (programs.find_program(name, env) for name in _PROGRAMS)), None)
+    if program is None:
+        raise ToolError(
+            "a SIF is made by Apptainer, and PATH has no apptainer or singularity",
+            hint="leave out --sif, and run `apptainer build FILE.sif oci-archive:FILE.tar` where Apptainer is",
+        )
+    more = [_REPRODUCIBLE] if _REPRODUCIBLE in _build_help(program, env) else []
+    command = [program, "build", *more, str(sif.absolute()), f"oci-archive:{archive.absolute()}"]
+    # mksquashfs takes the times of its own tables from there
+    done = programs.run(command, {**env, "SOURCE_DATE_EPOCH": str(epoch)})
+    if done.returncode or not sif.is_file():
+        told = " ".join(redact(done.stderr.decode(errors="replace")).split())[-_TOLD:]
+        raise ToolError(f"{os.path.basename(program)} can't build the SIF: {told}", hint="see what it needs here")
+    return bool(more)
+
+
+def _build_help(program: str, env: Mapping[str, str]) -> str:
+    return programs.run([program, "build", "--help"], env).stdout.decode(errors="replace")

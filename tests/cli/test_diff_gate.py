@@ -10,9 +10,9 @@ import pytest
 from cli_project import Envspec, Project, changed, demo_pins
 from diff_git import committed as committed
 
+from envspec.app.diff import annotate
 from envspec.lock.model import Artifact
 from envspec.review.annotations import workflow_commands
-from envspec.review.diff.annotations import annotate
 from envspec.review.diff.facts import Fact
 from envspec.review.diff.rows import Review
 

@@ -15,7 +15,7 @@ from support.documents import valid
 from envspec.app.observer import observe
 from envspec.base.errors import AnswerNo, InputError
 from envspec.cli.inspect import command
-from envspec.cli.terminal import Terminal
+from envspec.cli.progress import Terminal
 
 
 def fatbin(*codes: tuple[int, int, int]) -> bytes:

@@ -20,7 +20,7 @@ TERMINAL = {"TERM": "xterm", "COLUMNS": "200"}
 NESTED = """
 import time
 from envspec.cli.console import say
-from envspec.cli.terminal import Terminal
+from envspec.cli.progress import Terminal
 observer = Terminal()
 say("first: before")
 with observer.progress() as progress:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from recipe_plans import parsed
 
-from envspec.export.layers import layer_of
+from envspec.export.layers import LAYERS, layer_of
 from envspec.export.pip_steps import pip_steps
 from envspec.lock.shared_paths import pip_order
 
@@ -18,7 +18,7 @@ from envspec.lock.shared_paths import pip_order
 def test_every_package_lies_in_a_layer_that_is_named(spec: str, target: str) -> None:
     locked = parsed(spec)[1].target(target)
     assert locked is not None
-    assert {layer_of(pin) for pin in locked.pins} <= {"conda", "nvidia", "torch", "source", "rest"}
+    assert {layer_of(pin) for pin in locked.pins} <= {*LAYERS}
 
 
 def test_cudas_libraries_lie_apart_from_torch_and_its_compiler() -> None:

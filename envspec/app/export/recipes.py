@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from envspec.app.export.files import Superseded
+from envspec.app.observer import say, warn
+from envspec.base.errors import AnswerNo, Place
 from envspec.export.dockerfile import IGNORE
 from envspec.export.folder import BY_NAME, FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
 from envspec.export.leftovers import (
@@ -115,3 +117,22 @@ def _command(spec: str, there: ExportedRecipes, recipes: Path) -> str:
         words += [word for target in targets for word in ("--target", target)]
     words += [word for name in formats for word in ("--format", name)]
     return shlex.join([*words, "-o", str(recipes)])
+
+
+def tell_missing_pins(
+    path: str, plan: SpecPlan, targets: Collection[str], formats: Collection[str], *, required: bool
+) -> None:
+    """Say what the recipes of a spec's targets don't pin, a line each. Raises AnswerNo where they must."""
+    from envspec.export.images import NO_SNAPSHOT, missing_pins
+
+    found = missing_pins([of for of in plan.targets if of.target in targets], formats)
+    if not found:
+        return
+    hints = [f"run `envspec lock {path} --upgrade-images` for digests"] if any("digest" in one for one in found) else []
+    hints += ['add to [image] a day: snapshot = "2026-11-01"'] if NO_SNAPSHOT in found else []
+    if required:
+        raise AnswerNo(f"not all is pinned: {'; '.join(found)}", hint="; ".join(hints) or None, place=Place(path))
+    for line in found:
+        warn(f"{path}: not pinned: {line}")
+    if hints:
+        say(f"hint: {'; '.join(hints)}")

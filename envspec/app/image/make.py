@@ -175,7 +175,7 @@ def _make_sif(
     progress: Progress,
 ) -> None:
     """Make the SIF beside its place of an archive, and rename it once it is whole."""
-    from envspec.image.sif import build_sif
+    from envspec.image.squashfs import build_sif
 
     with scratch_folder(load_settings(os.environ).cache()) as scratch:
         archive = output.path.absolute() if isinstance(output, ToArchive) else scratch / "image.tar"

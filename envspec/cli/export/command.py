@@ -15,7 +15,7 @@ import click
 from envspec.app import inputs
 from envspec.app.export.files import Superseded, write_files
 from envspec.app.export.formats import FORMATS, PROJECTS
-from envspec.app.export.pinned import tell_missing_pins
+from envspec.app.export.recipes import tell_missing_pins
 from envspec.app.export.render import ALL, CHOICES, render_files
 from envspec.base.errors import InputError, Place
 from envspec.cli import options

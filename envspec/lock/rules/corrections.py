@@ -1,14 +1,19 @@
 """The rule for corrections from wheels: a reading can give each of a wheel that the lock pins, and it holds beside
-that."""
+that. And the edges of sources whose dependencies the spec states: its word, and nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from envspec.base.finding import Finding
+from envspec.facts.corrections import corrections
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS, WheelBound
+from envspec.lock.graph import Node
 from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
+from envspec.lock.rules.case import LockedCase
+from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
+from envspec.packages.stated import find_metadata
 
 
 def flaws(lock: Lock) -> Iterator[Finding]:
@@ -50,4 +55,26 @@ def _breaks(one: LockedCorrection, bound: WheelBound, target: LockedTarget) -> I
                 f"{needs} {pin.name} {pin.version} is pinned",
                 targets=(target.name,),
                 package=name,
+            )
+
+
+def wrong_edges(case: LockedCase) -> Iterator[Finding]:
+    """Yield the sources whose edges aren't those that the spec states of them."""
+    metadata = case.target.inputs.metadata
+    if not metadata:
+        return
+    markers = Markers(case.target.inputs.platform, case.target.inputs.full_python)
+    for pin in case.pins("pip"):
+        stated = None if pin.is_wheel else find_metadata(metadata, pin.name, pin.version)
+        if stated is None:
+            continue
+        extras = case.graph.extras.get(Node("pip", pin.name), frozenset())
+        right = {str(published_requirement(line)) for line in stated.dependencies if markers.hold(line, extras)}
+        added = set(corrections().on(markers).missing_requirements(pin.name, pin.version, stated.dependencies))
+        edges = set(pin.dependencies)
+        if not right <= edges <= right | added:
+            said = ", ".join(sorted(right)) or "nothing"
+            found = ", ".join(pin.dependencies) or "nothing"
+            yield case.flaw(
+                "wrong-dependencies", pin.name, f"the spec states that {pin.name} requires {said}, not {found}"
             )

@@ -24,6 +24,7 @@ from envspec.base.progress import Progress
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.pages import Pages
+from envspec.net.index_proxy.releases import is_older
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from envspec.base.errors import IndexFailure
+from envspec.base.errors import IndexFailure, OutsideError
+from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.facts import released, wheels
@@ -25,6 +26,8 @@ from envspec.packages.stated import find_metadata
 from envspec.packages.variant_name import variants_file
 from envspec.packages.variants import InvalidVariants, Variants
 from envspec.resolve.artifact_urls import index_address
+from envspec.resolve.conda.look_up import as_pin, records_of, upload_time
+from envspec.resolve.conda.setup import conda_resolver
 from envspec.resolve.pip.metadata import (
     Metadata,
     MetadataCache,
@@ -35,9 +38,13 @@ from envspec.resolve.pip.metadata import (
 )
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.uv.answer import FoundFile
+from envspec.review.verify import compare
 from envspec.review.verify.attest import Refusal, attestor
-from envspec.review.verify.model import IndexedFile, PinClaim
+from envspec.review.verify.model import IndexedFile, Outcome, PinClaim
 from envspec.spec.model import Spec
+
+if TYPE_CHECKING:
+    from rattler import RepoDataRecord
 
 FACTS = "envspec's own facts"
 NO_OTHERS: Mapping[str, str] = MappingProxyType({})
@@ -219,3 +226,29 @@ def shipped_file(pin: Pin) -> tuple[IndexedFile, Metadata] | None:
         return None
     metadata = parse_metadata(wheels.metadata_text(wheel).decode())
     return IndexedFile(wheel.file, wheel.sha256, wheel.size, released.date(wheel.project, wheel.version)), metadata
+
+
+def ask_channels(claims: Sequence[PinClaim], spec: Spec, env: Mapping[str, str]) -> Mapping[PinClaim, Outcome]:
+    """Compare conda packages with their channels' repodata."""
+    try:
+        resolver = conda_resolver(spec, env, offline=False, progress=Progress())
+        pins = [claim.pin for claim in claims]
+        subdirs = {pin.index.rpartition("/")[2] for pin in pins}
+        records = records_of(resolver, pins, subdirs, "what conda's channels have")
+    except OutsideError as error:
+        return {claim: Outcome(unasked=error.message) for claim in claims}
+    sources = {one.name: redact(split_credentials(one.address)[0]) for one in resolver.channels}
+    return {claim: _outcome(claim, sources[claim.pin.index.rpartition("/")[0]], records) for claim in claims}
+
+
+def _outcome(claim: PinClaim, source: str, records: Mapping[tuple[str, str], RepoDataRecord]) -> Outcome:
+    pin = claim.pin
+    assert pin.artifact is not None
+    record = records.get((pin.index, pin.artifact.file))
+    if record is None:
+        return Outcome(source, tuple(compare.of_file(pin.artifact, None)))
+    try:
+        there = as_pin(record)
+    except OutsideError as error:
+        return Outcome(source, unasked=error.message)
+    return Outcome(source, (*compare.of_record(pin, there), *compare.of_time(claim, upload_time(record))))

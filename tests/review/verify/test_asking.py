@@ -14,9 +14,8 @@ from envspec.app.inputs import read_spec
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.read import load
 from envspec.review.verify.ask import ask_all
-from envspec.review.verify.channels import ask_channels
 from envspec.review.verify.claims import claims_of
-from envspec.review.verify.indexes import Indexes
+from envspec.review.verify.indexes import Indexes, ask_channels
 from envspec.review.verify.model import Outcome, PinClaim
 
 
