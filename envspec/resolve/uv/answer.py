@@ -75,8 +75,9 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def _plain(data: Mapping[str, Any]) -> tuple[Found, ...] | None:
-    """Read packages that are files of indexes, as almost all of any answer are: in a tenth of the time
-    of a whole judgement by PEP 751. None where anything else is among them."""
+    """Read packages that are files of indexes, as almost all of any answer are. None where anything else is among them.
+
+    It isn't for speed: uv takes wheels whose names `packaging` refuses (`a__b-1.0-py3-none-any.whl`)."""
     try:
         return tuple(map(_of_index, data["packages"]))
     except (KeyError, TypeError, ValueError, AttributeError):
