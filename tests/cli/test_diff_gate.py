@@ -65,7 +65,7 @@ def test_an_annotation_is_at_the_line_of_the_package(committed: Project, envspec
 
 def test_no_foreign_word_becomes_a_command() -> None:
     flaw = Fact("high", "x", "a\n::set-output name=fresh::true\r%0A::error::b", package="a,line=9::warning")
-    found = Review("demo", "a", "b", (), (), (), (), 0, (), (), flaws=(flaw,))
+    found = Review("demo", "a", "b", (), (), (), (), (), (), (), flaws=(flaw,))
     text = workflow_commands(annotate(found, {}), PurePosixPath("a:b,c"))
     assert text.count("\n") == 1 and "\r" not in text
     assert text.startswith("::error file=a%3Ab%2Cc,line=1,title=a%2Cline=9%3A%3Awarning::a")

@@ -83,9 +83,9 @@ def git(folder: Path, *words: str) -> str:
 
 def commit(folder: Path, texts: Mapping[str, str]) -> None:
     place = folder / "recipes" / SPEC
-    for path in [*place.rglob("*")]:
-        if path.is_file() and path.relative_to(place).as_posix() not in texts:
-            path.unlink()
+    for old in [*place.rglob("*")]:
+        if old.is_file() and old.relative_to(place).as_posix() not in texts:
+            old.unlink()
     for path, text in texts.items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_text(text, "utf-8")

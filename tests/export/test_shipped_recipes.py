@@ -41,9 +41,9 @@ def test_they_are_what_export_writes(name: str) -> None:
     found = committed(ROOT / "recipes" / name)
     found |= {f"../{SHARED_FOLDER}/{path}": text for path, text in committed(ROOT / "recipes" / SHARED_FOLDER).items()}
     found["../.dockerignore"] = (ROOT / "recipes" / ".dockerignore").read_text("utf-8")
-    for target in plan.targets:
-        folder = ROOT / CONTAINERS / target.title
-        found |= {f"../../{CONTAINERS}/{target.title}/{path}": text for path, text in committed(folder).items()}
+    for of in plan.targets:
+        folder = ROOT / CONTAINERS / of.title
+        found |= {f"../../{CONTAINERS}/{of.title}/{path}": text for path, text in committed(folder).items()}
     assert [*found] != [] and sorted(found) == sorted(expected)
     for of in plan.targets:
         target = ROOT / "recipes" / name / of.target / "target.json"
