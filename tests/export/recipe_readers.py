@@ -281,7 +281,7 @@ READERS: tuple[tuple[str, SpecReader], ...] = (
     (r"environment\.nix", read_plain),
     (r"job(-pyxis)?\.sbatch", read_sbatch),
     (r"modulefile\.lua", read_lmod),
-    (rf"{REQUIREMENTS}/[a-z-]+([+=][a-z0-9+.=-]+)?(@[a-z0-9.,-]+)?\.txt", read_requirements),
+    (rf"{REQUIREMENTS}/[a-z-]+([+=][a-z0-9_+.=-]+)?(@[a-z0-9_.,-]+)?\.txt", read_requirements),
     # verbatim from the package: the same for every spec
     (rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|services/[a-z-]+\.sh|check/[a-z0-9_/]+\.py)", read_plain),
 )

@@ -12,6 +12,7 @@ import pytest
 import tomlkit
 from envspec_check.checks.installed import record_digest
 from envspec_check.environment import distributions
+from envspec_check.lock import read_target
 from support.smoke_env import CONFIG, copied, run_check, site_packages, with_code
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
@@ -58,7 +59,7 @@ def rebuild(packages: Path, name: str) -> None:
 
 def seen_config(smoke_env: Path, folder: Path) -> Path:
     """That target.json with what the wheels say of their files, as `envspec smoke` writes it where they were seen."""
-    document = json.loads(CONFIG.read_text(encoding="utf-8"))
+    document = read_target(str(CONFIG))
     there = {one.name: one for one in distributions([str(site_packages(smoke_env))])}
     document["records"] = {
         package["artifacts"][0]["sha256"]: record_digest(there[package["name"]].distribution.read_text("RECORD"))

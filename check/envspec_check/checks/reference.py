@@ -145,7 +145,7 @@ class Pair:
             now, taken = exactly(weights), exactly(weights.grad)
             self.note("clipped gradient", far(taken, clipped * gradients[name], SMALL * clip))
             self.moves[name] += 1
-            moved = self.rules[name].moved(before[name], taken, self.moves[name], share)
+            moved = self.rules[name].move(before[name], taken, self.moves[name], share)
             # Weights are far larger than what a step adds to them: two roundings of theirs are no error.
             rounding = 2.0**-23 * float(moved.norm())
             self.note("update", far(now - before[name], moved - before[name], 1e-12, rounding))

@@ -421,8 +421,7 @@ def test_a_lost_program_stops_a_merge_and_no_diff(repository: Repository) -> Non
 
 @pytest.mark.slow
 def test_recipes_follow_whatever_git_left_of_them(repository: Repository) -> None:
-    """One branch upgrades, another bumps and drops a target: what is named by its content has two new names, and git
-    asks no driver about a file that one side deleted."""
+    """One branch upgrades, another bumps and drops a target: git asks no driver about a file that one side deleted."""
     for name, state in (
         ("main", BASE),
         ("topic", bump("numpy", "2.2")(BASE)),
@@ -433,11 +432,10 @@ def test_recipes_follow_whatever_git_left_of_them(repository: Repository) -> Non
         repository.write(state)
         exported(repository)
         repository.commit()
-    assert "rename/rename" in repository.git("merge", "--no-edit", "topic", code=1)
+    assert "modify/delete" in repository.git("merge", "--no-edit", "topic", code=1)
     assert LOCK not in repository.unmerged()
     assert not [path for path in repository.folder.rglob("*.txt") if "<<<<<<<" in path.read_text()]
-    again = "--format all -o recipes/demo"
-    assert f"hint: envspec lock {SPEC}, then envspec export {SPEC} {again}\n" in repository.envspec("check").stderr
+    assert repository.envspec("check").stderr.endswith(f"hint: envspec lock {SPEC}\n"), "git merged the recipes"
     exported(repository)
     repository.git("add", "-A", "locks", "recipes")
     assert repository.unmerged() == set()

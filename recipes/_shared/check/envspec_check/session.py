@@ -92,7 +92,7 @@ class Session:
     def collect(self, progress: Progress, wait: bool) -> None:
         """Take over what ended beside."""
         for ran in self.beside.results(wait) if self.beside else ():
-            progress.ended(self.add(ran.check, ran.outcome, ran.words, ran.memory, ran.seconds))
+            progress.end(self.add(ran.check, ran.outcome, ran.words, ran.memory, ran.seconds))
 
     def look(self) -> tuple[Outcome, str | None] | None:
         """Import torch, and see which GPUs it sees, and so on which device the checks run; before the first check that
