@@ -50,6 +50,11 @@ class Release:
     differing: tuple[tuple[str, str], ...] = ()
     late: tuple[tuple[str, str], ...] = ()
 
+    def is_before(self, bound: str | None) -> bool:
+        """Say whether the release is older than a bound (RFC 3339), if there is one. One without a date isn't: uv too
+        takes nothing without a date where dates decide."""
+        return not bound or "" < (self.uploaded or "")[:19] < bound[:19]
+
     def before(self, moment: str) -> Release:
         """Give the release as it was before a moment: without the wheels that came later."""
         later = {file for file, uploaded in self.late if uploaded[:19] >= moment[:19]}

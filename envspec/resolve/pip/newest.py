@@ -172,9 +172,7 @@ def suits_target(release: Release, request: Request, name: str, asks: Asks | Non
     version = version_of(release.version)
     if version is None or version.is_prerelease or release.yanked:
         return False
-    # as uv does, which takes nothing without a date where dates decide
-    bound = request.not_after(name)
-    if bound and not "" < (release.uploaded or "")[:19] < bound[:19]:
+    if not release.is_before(request.not_after(name)):
         return False
     return takes_python(release.requires_python or "", request.full_python) and (
         asks is None or _contains(asks.specifier, version)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from packaging.version import Version, Version as Parsed
+from packaging.version import Version
 
 from envspec.facts import torch_builds, wheels
 from envspec.lock.graph import Edge, Graph, Node
@@ -155,7 +155,7 @@ def find_differing(sides: Sides, targets: Sequence[LockedTarget], releases: Rele
         for pin in target.pins:
             version = version_of(pin.version) if pin.kind == "pip" and pin.direct else None
             if version is not None:
-                found.setdefault(pin.name, {}).setdefault(Parsed(version.public), []).append(target)
+                found.setdefault(pin.name, {}).setdefault(Version(version.public), []).append(target)
     told = []
     for name, groups in sorted(found.items()):
         if len(groups) > 1:
@@ -179,7 +179,7 @@ def _reason(sides: Sides, target: LockedTarget, name: str, version: Version, rel
     if pin is None or after is None:
         return _UNKNOWN.reason
     taken = version_of(after.version)
-    if taken is not None and Parsed(taken.public) >= version:
+    if taken is not None and Version(taken.public) >= version:
         return "nothing: an upgrade takes it"
     release = next((one for one in releases(pin) if version_of(one.version) == version), None)
     if release is None:
@@ -219,7 +219,7 @@ def _newer(sides: Sides, then: LockedTarget, graph: Graph, pin: Pin, releases: S
         return
     (newest, release), bound = final[0], sides.bound(pin.name)
     own = (locked, None)
-    within, admitted = next(((version, one) for version, one in final if _is_before(one, bound)), own)
+    within, admitted = next(((version, one) for version, one in final if one.is_before(bound)), own)
     taken = version_of(after.version) or locked
     hold: tuple[Hold, ...] = ()
     if admitted is not None and _above(within, taken):
@@ -237,15 +237,11 @@ def _newer(sides: Sides, then: LockedTarget, graph: Graph, pin: Pin, releases: S
 
 def _above(version: Version, locked: Version) -> bool:
     """Say whether a release is newer; the build (`+cu128`) of the same release isn't."""
-    return Parsed(version.public) > Parsed(locked.public)
+    return Version(version.public) > Version(locked.public)
 
 
 def _day(release: Release) -> str:
     return f"it is of {release.uploaded[:10]}" if release.uploaded else "its index has no date of it"
-
-
-def _is_before(release: Release, bound: str | None) -> bool:
-    return not bound or "" < (release.uploaded or "")[:19] < bound[:19]
 
 
 def _hold(sides: Sides, target: LockedTarget, graph: Graph, pin: Pin, release: Release) -> Hold:
