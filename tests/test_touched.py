@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 import pytest
+from support import matrix
+from support.matrix import leave_to_ci
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,7 +30,7 @@ touched = loaded()
 NIGHTLY = sorted(
     str(path.relative_to(ROOT))
     for path in (ROOT / "tests").rglob("test_*.py")
-    if re.search(r"mark\.nightly\b", path.read_text(encoding="utf-8")) and path != Path(__file__)
+    if re.search(r"mark\.(nightly|by_commit)\b", path.read_text(encoding="utf-8")) and path != Path(__file__)
 )
 
 
@@ -59,6 +63,7 @@ def expanded(pattern: str) -> set[str]:
             [
                 "tests/e2e/test_nix_environments.py",
                 "tests/export/test_hostile.py",
+                "tests/export/test_hostile_names.py",
                 "tests/export/test_hostile_nix.py",
             ],
         ),
@@ -68,3 +73,31 @@ def expanded(pattern: str) -> set[str]:
 )
 def test_what_a_change_concerns(paths: list[str], files: list[str]) -> None:
     assert touched.concerned(paths) == files
+
+
+class Case:
+    """A case of a matrix, as pytest hands it to `leave_to_ci`."""
+
+    def __init__(self, name: str, *marks: pytest.MarkDecorator) -> None:
+        self.nodeid, self.marks = f"test_it[{name}]", list(marks)
+
+    def iter_markers(self) -> Iterator[pytest.Mark]:
+        return (one.mark for one in self.marks)
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return next((one for one in self.iter_markers() if one.name == name), None)
+
+    def add_marker(self, mark: pytest.MarkDecorator) -> None:
+        self.marks.append(mark)
+
+
+def test_commits_in_a_row_draw_each_case_of_a_matrix_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    for commit in range(9, 12):
+        monkeypatch.setattr(matrix, "_commit", lambda commit=commit: commit)
+        cases = [Case(name, pytest.mark.by_commit(3), pytest.mark.by_day(2)) for name in "abcdefg"]
+        leave_to_ci(cast("list[pytest.Item]", cases))
+        slow = [one for one in cases if one.get_closest_marker("slow")]
+        assert [one.nodeid for one in cases if one not in slow] == ["test_it[a]", "test_it[b]"]
+        drawn += [one.nodeid for one in slow if not one.get_closest_marker("nightly")]
+    assert sorted(drawn) == [f"test_it[{name}]" for name in "cdefg"]

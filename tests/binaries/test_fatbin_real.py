@@ -106,6 +106,7 @@ def test_torchvision_as_cuobjdump_lists_it(torchvision: Path, cuobjdump: str, tm
             assert as_cuobjdump_says(read(library)) == listed(cuobjdump, path)
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.network
 @pytest.mark.slow
 @pytest.mark.parametrize("compression", ["--no-compress", "--compress-mode=default", "--compress-mode=size"])
@@ -132,6 +133,7 @@ def test_what_nvcc_compiles(compression: str, relocatable: bool, cuobjdump: str,
         assert as_cuobjdump_says(counts) == listed(cuobjdump, built)
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a", "sm_100a", "sm_100f", "sm_120"])
 def test_cubins_of_nvcc(architecture: str, tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
     assert (told.code, told.err) == (0, "")
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize(
     ("words", "offered"),
     first_by_day(

@@ -17,6 +17,7 @@ def recording() -> Recording:
     return Recording.load()
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_locks(example: Path, recording: Recording, recorded_data: Path, tmp_path: Path) -> None:
     pypi = RecordedPyPI(recording=recording)

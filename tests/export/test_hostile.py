@@ -144,6 +144,7 @@ def test_what_a_spec_refuses_stays_text_too_thousands(description: str, value: s
     changed_plan(description, value)
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize(
     "piece", by_day(PIECES, lambda piece: PIECES.index(piece) % 3 == 0), ids=lambda piece: ascii(piece[:12])
 )

@@ -20,6 +20,7 @@ def test_odd_names_are_names(names: Names) -> None:
     whole(names, Words())
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("field", by_day(FIELDS, lambda field: field in ("name", "target", "channel")))
 def test_what_is_hostile_in_a_name_is_refused(field: str) -> None:

@@ -205,6 +205,7 @@ def test_an_export(project: Project, before: str, begun: str, each: int) -> None
     pytest.fail("an export has more changes than this test knows")
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize(("before", "begun"), first_by_day(1, WAYS))
 def test_a_lock(project: Project, before: str, begun: str) -> None:
     for number in range(1, 300):

@@ -100,6 +100,7 @@ def test_judged(case: Forgery, root: Path, tmp_path: Path) -> None:
     assert {flaw.severity for flaw in refused.value.flaws} == {"error"}
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.parametrize("case", by_day(FORGERIES, SHOWN.__contains__), ids=lambda case: case.name)
 def test_no_command_takes_it(
     case: Forgery, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said

@@ -109,6 +109,7 @@ def test_a_url_that_a_package_by_url_requires(machine: Machine, index: Index, el
 BUILT = '[build-system]\nrequires = ["{}"]\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("by", first_by_day(1, ["index", "url", "git"]))
@@ -129,6 +130,7 @@ def test_a_build_requirement(
     assert ("is too slow" if bad == "slow" else "has 8 MiB once it's unpacked") in ran.error, ran.err
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("by", first_by_day(1, ["index", "url", "git"]))

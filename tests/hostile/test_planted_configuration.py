@@ -212,12 +212,13 @@ def test_every_command_is_tried() -> None:
     assert not lost and len({each[0] for each in ALL}) == len(COMMANDS) + len(HIDDEN)
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.parametrize(
     ("way", "paths", "every"),
     [
         ("program", "plain", FEW),
         # both ways in which the folder could be looked through, for programs and for modules
-        pytest.param("module", "relative", ALL, marks=pytest.mark.slow),
+        *(pytest.param("module", "relative", ALL[part::4], marks=pytest.mark.slow) for part in range(4)),
         pytest.param("module", "plain", ALL, marks=pytest.mark.nightly),
         pytest.param("program", "relative", ALL, marks=pytest.mark.nightly),
         pytest.param("program", "plain", ALL, marks=pytest.mark.nightly),

@@ -121,6 +121,7 @@ def test_where_a_lock_is_made_or_refused(plant: Plant, request: pytest.FixtureRe
     assert plant.found() == []
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.slow
 def test_in_what_every_command_prints_and_writes(plant: Plant, request: pytest.FixtureRequest) -> None:
     plant.machine.variables["ENVSPEC_TRACEBACK"] = "1"
@@ -131,6 +132,7 @@ def test_in_what_every_command_prints_and_writes(plant: Plant, request: pytest.F
     assert plant.found() == []
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [401, *(pytest.param(code, marks=pytest.mark.nightly) for code in (404, 500))])
 def test_in_what_every_failure_says(plant: Plant, code: int, request: pytest.FixtureRequest) -> None:

@@ -76,6 +76,7 @@ SHOWN = [
 ]
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     "arguments", first_by_day(4, map(pytest.param, SHOWN)), ids=lambda arguments: " ".join(arguments)

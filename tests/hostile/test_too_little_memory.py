@@ -27,6 +27,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.parametrize(
     ("command", "mebibytes"),
     first_by_day(1, [("lock", 40), ("install", 60), *((name, size) for name in COMMANDS for size in (36, 48, 100))]),

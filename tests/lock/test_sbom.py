@@ -155,6 +155,7 @@ def test_the_serial_number_is_the_locks() -> None:
     assert document(both, TARGET)["serialNumber"] != document(both, twin)["serialNumber"]
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize("name", by_day(SHIPPED, lambda name: name in ("cpu-py311", "deit-v2.6")))
 def test_a_real_lock(name: str, root: Path) -> None:
     for target in (lock := load(root / "locks" / name / "envspec.lock")):

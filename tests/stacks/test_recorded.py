@@ -51,6 +51,7 @@ def lock(project: Project, folder: Path, index: str | None) -> tuple[Lock, bytes
     return locked, machine.lock_path(name).read_bytes()
 
 
+@pytest.mark.by_commit(2)
 @pytest.mark.parametrize(
     "project",
     [

@@ -1,17 +1,21 @@
 """A matrix that takes long: some of its cases in the tests of a day, all of them in `.ci/run`.
 
 Of the values of one parameter, `by_day` and `first_by_day` say which ones; `@pytest.mark.by_day(3)` leaves the day the
-first three cases of the whole test. The cases that are left out are slow.
+first three cases of the whole test. The cases that are left out are slow. With `@pytest.mark.by_commit(4)`, `.ci/run`
+takes one in four of the cases that aren't the day's, other ones with another commit; the rest of them are nightly.
 """
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 SLOW = pytest.mark.slow
 
 
@@ -31,15 +35,29 @@ def first_by_day(count: int, cases: Iterable[Any]) -> list[Any]:
 
 
 def leave_to_ci(items: Iterable[pytest.Item]) -> None:
-    """Mark the cases beyond the number in a test's `by_day` as slow."""
-    seen: Counter[str] = Counter()
+    """Mark as slow what `by_day` leaves to `.ci/run`, and as nightly what `by_commit` leaves to the night."""
+    seen: Counter[tuple[str, str]] = Counter()
+    turn = _commit()
     for item in items:
+        name = item.nodeid.partition("[")[0]
         mark = item.get_closest_marker("by_day")
         if mark is not None and item.get_closest_marker("slow") is None:
-            name = item.nodeid.partition("[")[0]
-            seen[name] += 1
-            if seen[name] > mark.args[0]:
+            seen[name, "day"] += 1
+            if seen[name, "day"] > mark.args[0]:
                 item.add_marker(SLOW)
+        mark = item.get_closest_marker("by_commit")
+        marks = {one.name for one in item.iter_markers()}
+        if mark is not None and marks & {"slow", "network"} and "nightly" not in marks:
+            seen[name, "commit"] += 1
+            if (seen[name, "commit"] + turn) % mark.args[0]:
+                item.add_marker(pytest.mark.nightly)
+
+
+def _commit() -> int:
+    """The number of the commit that is checked out, 0 without one: all workers draw the same cases by it."""
+    command = ["git", "-c", "safe.directory=*", "rev-parse", "HEAD"]
+    told = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return 0 if told.returncode else int(told.stdout, 16)
 
 
 def _slow(case: Any) -> Any:

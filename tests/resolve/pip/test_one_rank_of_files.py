@@ -139,6 +139,7 @@ def of_envspec(rows: tuple[Row, ...], platform: str) -> str:
     )
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.by_day(2)
 @pytest.mark.parametrize("platform", ENDS)
 @settings(
@@ -166,6 +167,7 @@ def test_it_is_uvs_choice_and_pips_where_they_agree(
         assert of_envspec(good(rows), platform).format(2 * number + 1) == uvs[2 * number + 1], rows
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("platform", ENDS)
 @settings(

@@ -61,6 +61,7 @@ def said(ran: Ran) -> str:
     return " ".join(ran.err.split())
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("url", first_by_day(1, [False, True]))
 @pytest.mark.parametrize("name", FRAMEWORKS)
@@ -75,6 +76,7 @@ def test_a_build_for_another_cuda_is_refused(
     assert f"{name} {VERSION} is built for CUDA 12, as {where}" in said(ran)
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("url", first_by_day(1, [False, True]))
 @pytest.mark.parametrize("name", FRAMEWORKS)
@@ -93,6 +95,7 @@ def test_one_for_the_targets_cuda_and_gpu_is_taken_in_peace(
     assert place.read_bytes() == (tmp_path / "_ops.so").read_bytes()
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_code_that_the_targets_gpu_does_not_run_is_told(
@@ -103,6 +106,7 @@ def test_code_that_the_targets_gpu_does_not_run_is_told(
     assert ran.status == 0 and f"{name} {VERSION} has no code for sm_90 (H100" in said(ran), ran.err
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", FOR_GPUS)
 def test_a_build_for_the_cpu_is_refused_where_its_name_promises_a_gpu(
@@ -151,6 +155,7 @@ def source_files(made: Dist) -> dict[str, str]:
     return {"pyproject.toml": f'{project}build-backend = "backend"\nbackend-path = ["."]\n', "backend.py": backend}
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("by", first_by_day(1, ["index", "git", "built-with"]))
 @pytest.mark.parametrize(

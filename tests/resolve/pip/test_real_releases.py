@@ -55,6 +55,7 @@ def of_uv(folder: Path, requirement: str) -> dict[str, str]:
     return dict(line.split("==") for line in ran.stdout.split())
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize(
     "requirement",
     [pytest.param(name, marks=[pytest.mark.nightly] if name in AGAIN else []) for name in NEED_SOURCES],

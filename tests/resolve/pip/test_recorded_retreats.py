@@ -17,6 +17,7 @@ def recording() -> Recording:
     return Recording.load(RECORDED)
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize("name", CASES)
 def test_an_older_release_is_an_answer_only_if_it_names_what_the_target_has(
     name: str, recording: Recording, tmp_path: Path

@@ -46,6 +46,7 @@ def own_torch(version: str, cuda: str | None) -> Dist:
     return wheel("torch", version, tag=TAG, files={"torch/version.py": text, "torch/lib/libtorch_python.so": code})
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.parametrize("version", first_by_day(1, ["2.9.1+internal", "77.0", "2.10.0a0+b4e4ee8.nv25.12", "2.9.1"]))
 @pytest.mark.parametrize(
     ("built", "said"),

@@ -100,6 +100,7 @@ def test_names_of_removed_locks_stay_names(tmp_path: Path) -> None:
     assert line.count("`") == 2
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize(
     ("size", "count"), [(100, 40), (16_000, 40), (30_000, 40), pytest.param(2_000, 1000, marks=pytest.mark.nightly)]
 )

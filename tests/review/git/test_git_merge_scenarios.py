@@ -199,6 +199,7 @@ CONFLICTS: dict[str, tuple[State, Change, Change, str, Change]] = {
 }
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize("name", first_by_day(1, CLEAN))
 def test_it_merges(repository: Repository, name: str) -> None:
     base, ours, theirs, expected = CLEAN[name]

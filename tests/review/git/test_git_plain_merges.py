@@ -95,6 +95,7 @@ OLDER = "an older envspec locked for Python X.Y.0, and it is judged so; `envspec
 IDS = [f"{name}-{one.__name__}-{other.__name__}" for name, one, other in CASES]
 
 
+@pytest.mark.by_commit(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "one", "other"), CASES, ids=IDS)
 def test_neighbours(name: str, one: Chosen, other: Chosen, root: Path, tmp_path: Path) -> None:
