@@ -38,7 +38,7 @@ from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
 from envspec.packages.variants import WheelOfVariant
 
-_FORMAT = "10"
+_FORMAT = "11"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 
 

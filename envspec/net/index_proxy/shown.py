@@ -4,8 +4,9 @@ uv runs with sources switched off. It would not see a release that is published 
 choose an older one with a wheel. So such a release gets a *stand-in*: a wheel that doesn't exist, for which the proxy
 serves METADATA. Its tag ranks below that of any real wheel. A release that has wheels gets one for the platforms that
 none of them is for, and on each other one for the Pythons that are newer than all of them: its source is the answer
-there, and not an older release. Beside wheels it gets one for all Pythons and platforms only where its source may be
-built, or nothing else would do.
+there, and not an older release. It gets one for the Pythons that are older than its source takes, too: uv refuses it
+there as it would refuse the source, and orders its search by how often it had to. Beside wheels it gets one for all
+Pythons and platforms only where its source may be built, or nothing else would do.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, Fi
 from envspec.net.index_proxy.releases import Row, VersionFiles, source_version, version_of
 from envspec.net.index_proxy.variant_rows import ShownVariant, Wheels
 from envspec.packages.archive_entries import SOURCES
-from envspec.packages.tags import installs_somewhere, wheel_parts
+from envspec.packages.tags import installs_somewhere, takes_python, wheel_parts
 from envspec.packages.variant_name import with_build
 
 _TAG = "py30-none-any"
@@ -39,6 +40,8 @@ _PLATFORMS = {
 """The platform of a stand-in's tag: the platforms of the wheels beside which it isn't shown."""
 _NEWEST_MINOR = 16
 """The newest Python 3 that a stand-in beside wheels is for: newer than any that a spec can ask for."""
+_OLDEST_MINOR, _LAST_PATCH = 8, 99
+"""The oldest Python 3 that a spec can ask for, and a patch release that is newer than all."""
 
 
 Glibc = tuple[int, int]
@@ -103,9 +106,8 @@ def _rows(own: VersionFiles, project: str, sources: ShownFiles, variants: Wheels
     else:
         wheels = [*(_row(row, WHEEL, differ=differ) for row in variants[0]), *map(_variant_row, variants[1])]
     wheels = by_number(wheels, sources.glibc)
-    tags = (_TAG,) if sources.beside or not wheels else _without_wheel(_endings(own.wheels))
     archives = [row for row in own.rows if not row["filename"].endswith(".whl")]
-    if not archives or not tags:
+    if not archives:
         return wheels
     # of several forms of one source the one that is read without seeking
     source = min(
@@ -115,6 +117,10 @@ def _rows(own: VersionFiles, project: str, sources: ShownFiles, variants: Wheels
             next(n for n, suffix in enumerate(SOURCES) if row["filename"].endswith(suffix)),
         ),
     )
+    endings = _endings(own.wheels)
+    tags = (_TAG,) if sources.beside or not wheels else _without_wheel(endings)
+    if tags != (_TAG,):
+        tags += _of_refused_pythons(endings, str(source.get("requires-python") or ""))
     version = version_of(str(source_version(str(source["filename"]), project)))
     kind, stem = ALLOWED if sources.built else REFUSED, f"{project.replace('-', '_')}-{version}"
     return [*wheels, *(_row(source, kind, f"{stem}-{tag}.whl") for tag in tags)]
@@ -139,6 +145,22 @@ def _without_wheel(wheels: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
         for pythons, ends in platforms.items()
         if pythons
     )
+
+
+def _of_refused_pythons(wheels: tuple[tuple[str, ...], ...], requires: str) -> tuple[str, ...]:
+    """Give the tag of the Pythons that are older than a source says it takes, where no wheel is for them."""
+    if any(end == "any" and any(one.startswith("py3") for one in python.split(".")) for python, _, end in wheels):
+        return ()
+    older = _older_pythons(requires)
+    return (f"{older}-none-any",) if older else ()
+
+
+@lru_cache(maxsize=1 << 10)
+def _older_pythons(requires: str) -> str:
+    """Name the Pythons below the first that a Requires-Python admits, none where it admits none: uv ignores caps."""
+    minors = range(_OLDEST_MINOR, _NEWEST_MINOR + 1)
+    first = next((minor for minor in minors if takes_python(requires, f"3.{minor}.{_LAST_PATCH}")), _OLDEST_MINOR)
+    return ".".join(f"cp3{minor}" for minor in range(_OLDEST_MINOR, first))
 
 
 def _newer_pythons(wheels: Iterable[tuple[str, ...]]) -> str | None:

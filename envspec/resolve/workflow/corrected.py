@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from envspec.facts.corrections import Correction, Corrections, admits, has_common_version, implies, is_within, of_extra
 from envspec.lock.model import Pin
@@ -41,8 +41,8 @@ class Said:
     bounds      specifiers by package, those of the spec and of published metadata
     newer       releases on offer that are newer than the pin, by package; none for a package of which that isn't known
     overridden  packages of which the spec's override alone says what holds
-    firm        the same specifiers without those of packages that could be newer: what these say may follow from a
-                correction itself
+    firm        the same specifiers without those of packages that could be another release: that this one is there may
+                follow from a correction itself
     """
 
     bounds: Mapping[str, Sequence[str]]
@@ -50,20 +50,16 @@ class Said:
     overridden: Collection[str] = ()
     firm: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def rules_out_newer(self, requirement: str) -> bool:
-        """Say whether a requirement rules out a newer release that only packages which could be newer rule out too."""
-        name = head_of(requirement).name
-        offered = (one for one in self.newer.get(name, ()) if is_within(one, self.firm.get(name, ())))
-        return name not in self.overridden and any(not admits(requirement, one) for one in offered)
-
     def rules_out(self, requirement: str) -> bool:
-        """Say whether a requirement rules out what could be had without it: a newer release, or doing without."""
+        """Say whether a requirement rules out what could be had without it: a newer release that nothing firm rules
+        out, or doing without."""
         name, bounds = head_of(requirement).name, self.bounds.get(head_of(requirement).name)
         if bounds is None or name in self.overridden:
             return bounds is None
         if name not in self.newer:
             return not implies(bounds, requirement)
-        return any(not admits(requirement, version) for version in self.admissible(name))
+        offered = (version for version in self.newer[name] if is_within(version, self.firm.get(name, ())))
+        return any(not admits(requirement, version) for version in offered)
 
     def could_be(self, name: str, versions: str, than: str) -> bool:
         """Say whether a newer release of a package (than its pin's) could be had that is one of `versions`."""
@@ -92,9 +88,14 @@ def collect_bounds(
         return found
 
     requirements, constraints = tuple(requirements), tuple(constraints)
-    said = Said(bounds(pins), {pin.name: pin.newer for pin in pins if pin.newer is not None}, overridden)
-    firm = [pin for pin in pins if pin.name not in said.newer or not any(said.admissible(pin.name))]
-    return replace(said, firm=said.bounds if len(firm) == len(pins) else bounds(firm))
+    fixed = {head_of(line).name for line in (*requirements, *constraints, *overrides) if _is_exact(line)}
+    newer = {pin.name: pin.newer for pin in pins if pin.newer is not None}
+    return Said(bounds(pins), newer, overridden, bounds(pin for pin in pins if pin.name in fixed))
+
+
+def _is_exact(requirement: str) -> bool:
+    clauses = published_requirement(requirement).specifier
+    return any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in clauses)
 
 
 def effects(
@@ -115,8 +116,7 @@ def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], sa
             bound = next((bound for bound in pin.works_with if head_of(bound).name == one.bounded), None)
             yield Effect(one, f"{bound} added" if bound and one.seen == pin.version else _lock_phrase(pin))
         elif one.concerns(pin.name, pin.version):
-            # of what wheels were read to say the lock holds what did something: that alone is no matter of telling
-            if said.rules_out(one.requirement) or (not one.seen and said.rules_out_newer(one.requirement)):
+            if said.rules_out(one.requirement):
                 yield Effect(one, f"{one.requirement} added")
         elif not admits(one.requirement, versions[one.bounded]) and said.could_be(pin.name, one.versions, pin.version):
             # a newer version of it was given up

@@ -202,9 +202,19 @@ def test_an_override_counts_for_more_than_any_correction(machine: Machine, learn
 def test_one_that_rules_out_nothing_is_not_told(machine: Machine, learn: Index) -> None:
     """numpy 2.2.6 is out of reach in any case: for a requirement of other METADATA, or for its wheels."""
     learn.add(wheel("old", "1.0", "numpy<2.2"), wheel("pywavelets", "1.4.1", "numpy"))
-    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", "pywavelets", "old", targets=LINUX)))
+    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", "pywavelets", "old==1.0", targets=LINUX)))
     assert (ran.status, numpy(machine)) == (0, "1.26.4")
     assert "correction" not in ran.err
+
+
+def test_one_that_also_decides_another_package_is_told(machine: Machine, index: Index) -> None:
+    """nuscenes-devkit 1.2 needs NumPy 1 itself, and uv without the correction has 1.1.9 beside NumPy 2: so it is in
+    what people install, with torch 2.1."""
+    index.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6"), wheel("opencv-python", "4.9.0.80", "numpy"))
+    index.add(wheel("nuscenes", "1.1.9", "numpy"), wheel("nuscenes", "1.2.0", "numpy<2"))
+    ran = machine.envspec("lock", machine.spec(cpu("opencv-python", "nuscenes", targets=LINUX)))
+    assert (ran.status, machine.versions("t")["nuscenes"]) == (0, "1.2.0")
+    assert "note: t: numpy<2 added, because opencv-python 4.10.0.82 and older" in ran.err
 
 
 def test_one_beyond_what_is_on_offer_is_not_told(machine: Machine, index: Index) -> None:
