@@ -87,6 +87,12 @@ def last_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Mapping[st
     return next((keep[name].last for name in names if name in keep and keep[name].last), {})
 
 
+def pinned_torch(keep: Mapping[str, Preferences], names: Sequence[str]) -> str | None:
+    """Give the version of torch that a request's targets are to keep."""
+    versions = (keep[name].versions.get("torch") for name in names if name in keep)
+    return next(filter(None, versions), None)
+
+
 def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
     """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
     own = (keep[name] for name in names if name in keep and keep[name].versions)

@@ -76,7 +76,17 @@ from envspec.resolve.pip.retreat import (
     suspects,
     went_back,
 )
-from envspec.resolve.pip.sharing import after, first_of, last_of, localise, public, to_share, versions_of, with_torch
+from envspec.resolve.pip.sharing import (
+    after,
+    first_of,
+    last_of,
+    localise,
+    pinned_torch,
+    public,
+    to_share,
+    versions_of,
+    with_torch,
+)
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.unbounded import (
     Lag,
@@ -242,21 +252,37 @@ class PipResolver:
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
                 answered: dict[Request, Resolution] = {}
+                indexes: dict[Request, TorchIndex] = {}
 
                 def solve_round(asked: Mapping[str, Request]) -> dict[str, tuple[Found, ...]]:
-                    # a round without a solution stopped uv
-                    self.uv.processes.begin()
                     groups = group(asked)
                     chosen = {request: self._index(request) for request in groups}
-                    answered.clear()
-                    answered.update(self._solve_all(groups, chosen, proxy, keep, reading, direct))
+                    pinned = {request: pinned_torch(keep, names) for request, names in groups.items()}
+                    indexes.clear()
+                    indexes.update({r: torch_index.choose_for_pin(r, chosen[r], pinned[r]) for r in groups})
+                    while True:
+                        # a round without a solution stopped uv
+                        self.uv.processes.begin()
+                        answered.clear()
+                        try:
+                            answered.update(self._solve_all(groups, indexes, proxy, keep, reading, direct))
+                        except AnswerNo as refusal:
+                            moved = [request for request, names in groups.items() if {*names} & {*refusal.targets}]
+                            if all(indexes[request] == chosen[request] for request in moved):
+                                raise
+                        else:
+                            moved = [r for r, one in answered.items() if _torch_of(one) != pinned[r]]
+                            if all(indexes[request] == chosen[request] for request in moved):
+                                break
+                        # the pin doesn't stay, so neither does its index
+                        indexes.update({request: chosen[request] for request in moved})
                     return {name: answered[request].found for request, names in groups.items() for name in names}
 
                 groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_in_message))
-                answers, indexes = dict(answered), {request: self._index(request) for request in groups}
+                answers = dict(answered)
 
                 def again(request: Request) -> Resolution:
-                    question = self._question(request, self._index(request), proxy, (), direct.of)
+                    question = self._question(request, indexes[request], proxy, (), direct.of)
                     return answer_of(self._solve(request, question, Preferences(), reading), request, reading)
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
@@ -639,6 +665,10 @@ def _together(pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]]) 
     """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended."""
     futures = {request: pool.submit(job) for request, job in jobs.items()}
     return {request: future.result() for request, future in futures.items()}
+
+
+def _torch_of(answer: Resolution) -> str | None:
+    return next((package.version for package in answer.found if package.name == "torch"), None)
 
 
 def _names(answer: Resolution) -> frozenset[str]:

@@ -91,6 +91,22 @@ def choose(
     raise error
 
 
+def choose_for_pin(request: Request, chosen: TorchIndex, pinned: str | None) -> TorchIndex:
+    """Choose the index that a pin of torch is from, where it has the asked CUDA and the request still admits it; else
+    the one `chosen`. `pinned` is the pin's version: its local part names its index."""
+    family_is_elsewhere = chosen.variant is None and not chosen.constraints
+    if pinned is None or family_is_elsewhere or not torch_request(request).admits(pinned):
+        return chosen
+    variant = torch_builds.variant_of(request.cuda)
+    if pinned in index_builds(request, variant) and pinned.endswith(f"+{variant}"):
+        return TorchIndex(variant, live=chosen.live)
+    in_default = default_builds(request.platform, variant)
+    if pinned in in_default:
+        asked = torch_request(request)
+        return TorchIndex(None, (_between([v for v in in_default if asked.admits(v)], request.platform, variant),))
+    return chosen
+
+
 def is_own(request: Request) -> bool:
     """Say whether torch comes from an index of the spec's own, or from a URL."""
     named = any(name == "torch" for name, _ in request.sources)

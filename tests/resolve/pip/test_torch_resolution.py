@@ -12,6 +12,7 @@ from support.packages import wheel
 from support.torch_packages import stand_ins
 
 from envspec.base.errors import AnswerNo, Infeasible, WrongBuild
+from envspec.lock.model import Lock
 
 pytestmark = pytest.mark.e2e
 
@@ -137,3 +138,31 @@ def test_torch_that_goes_back_for_what_it_requires_is_told(machine: Machine, ind
     ran = machine.envspec("lock", machine.spec(cpu("torch", "setuptools>=83", targets=targets(mac=MAC))))
     said = "torch 2.8.0 is locked, not 2.13.0: what newer ones require doesn't go with setuptools>=83"
     assert ran.status == 0 and f"warning: mac: {said}" in ran.err, ran.err
+
+
+PINNED = (
+    ("torch>=2.8", "torch==2.9.1", "2.9.1+cu128", "pytorch/cu128"),
+    ("torch==2.9.1", "torch>=2.8", "2.9.1", "pypi"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "now", "version", "home"), PINNED, ids=["narrowed", "widened"])
+def test_a_pin_of_torch_that_still_satisfies_keeps_its_index(
+    machine: Machine, index: Index, before: str, now: str, version: str, home: str
+) -> None:
+    index.add(
+        *stand_ins("cu128", "2.9.1"), wheel("trainer", "1.0", "torch==2.9.1"), wheel("trainer", "2.0", "torch==2.11.0")
+    )
+    index.add(*stand_ins("cu128", "2.11.0"), wheel("torch", "2.9.1", "nvidia-cuda-runtime-cu12==12.8.90"))
+    index.add(wheel("nvidia-cuda-runtime-cu12", "12.8.90"))
+
+    def torch(trainer: str, requirement: str, old: Lock | None) -> Lock:
+        machine.spec(cpu(requirement, trainer, targets=targets(t=CUDA.format("12.8"))))
+        return lock(machine, old)
+
+    pins = lambda found: [(pin.version, pin.index) for pin in (next(iter(found)).pin("torch"),) if pin]  # noqa: E731
+    old = torch("trainer==1.0", before, None)
+    assert pins(old) == pins(torch("trainer==1.0", now, old)) == [(version, home)]
+    if now == "torch>=2.8":
+        assert pins(torch("trainer==2.0", now, old)) == [("2.11.0+cu128", "pytorch/cu128")], "the pin can't stay"
