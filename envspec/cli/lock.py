@@ -20,6 +20,7 @@ from envspec.cli.failure import Failure, print_failure
 from envspec.cli.locked import lock_document, print_lock_json, show_lock
 
 if TYPE_CHECKING:
+    from envspec.app.lock.make import Locked
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -101,7 +102,7 @@ def command(
     with --upgrade or --dry-run. Without a spec, envspec locks every one in specs/, here or above in the same git
     repository.
     """
-    from envspec.app.lock.make import LockRequest, lock_spec, read_specs
+    from envspec.app.lock.make import LockRequest, lock_spec, read_specs, tell_undigested
     from envspec.resolve.workflow.keep import Upgrade
 
     _trust(trusted)
@@ -113,6 +114,7 @@ def command(
         raise click.UsageError("--upgrade asks for newer versions, and --pins-from for those of another lock")
     parsed = read_specs(all_specs(specs), request.locks_dir)
     results: list[dict[str, object]] = []
+    locked: list[Locked] = []
     refused = 0
     for number, spec in enumerate(parsed, start=1):
         try:
@@ -126,15 +128,18 @@ def command(
                 results.append({"spec": spec.path, "status": "refused", "errors": failure.document()["errors"]})
                 refused = failure.exit_code
                 continue
+            tell_undigested(locked)
             if left := parsed[number:]:
                 say(f"not tried: {', '.join(spec.path for spec in left)}")
             if as_json:
                 out_json(failure.document())
             return failure.exit_code
         show_lock(done, request.locks_dir, verbose=verbose, as_json=as_json)
+        locked.append(done)
         results.append(lock_document(done))
         if tell_by_code and done.held:
             refused = refused or AnswerNo.exit_code
+    tell_undigested(locked)
     prune_to_limit()
     if as_json:
         print_lock_json(results)

@@ -103,6 +103,13 @@ def test_a_registry_that_does_not_tell(machine: Machine, packages: Index, regist
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+def test_one_note_tells_of_all_locks_of_a_command(machine: Machine, packages: Index, registry: Registry) -> None:
+    registry.status = 500
+    several = [machine.spec(IMAGE + cpu("alpha"), name=name) for name in ("one", "two")]
+    (note,) = machine.envspec("lock", *several).err.splitlines()
+    assert note.startswith(f"note: the registry has no digest for {UV}, {BASE}: ")
+
+
 @pytest.mark.slow
 def test_a_known_digest_outlives_a_registry(machine: Machine, packages: Index, registry: Registry) -> None:
     before = machine.locked(spec=IMAGE + cpu("alpha"))

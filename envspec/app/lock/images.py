@@ -65,16 +65,16 @@ class ImageDigests:
             base = spec.image.base
             self._ask(used_images(spec, old) if old else () if "@" in base else (base,))
 
-    def put_into(self, lock: Lock) -> Lock:
+    def put_into(self, lock: Lock) -> tuple[Lock, dict[str, str]]:
         """Add to the lock a digest of every image whose registry answered. The others keep their old digest, if they
-        have one, and share one note.
+        have one. Returns with the lock why each of those has no new one, by image.
         """
         if self._asking is None and not self._old:
-            return replace(lock, images=())
+            return replace(lock, images=()), {}
         names = used_images(self._spec, lock)
         self._ask(names)
         found: dict[str, str] = {}
-        problems: dict[str, EnvspecError] = {}
+        problems: dict[str, str] = {}
         for name in names:
             if digest := self._known.get(name):
                 found[name] = digest
@@ -85,20 +85,9 @@ class ImageDigests:
                 try:
                     found[name] = self._asking.answer(name)
                 except EnvspecError as error:
-                    problems[name] = error
-        if problems:
-            self._warn(problems, [name for name in problems if name not in found])
-        return replace(lock, images=tuple(LockedImage(name, found[name]) for name in sorted(found)))
+                    problems[name] = error.message
+        return replace(lock, images=tuple(LockedImage(name, found[name]) for name in sorted(found))), problems
 
     def _ask(self, names: Sequence[str]) -> None:
         if self._asking is not None:
             self._asking.start(name for name in names if name not in self._known and self._registries.asks(name))
-
-    def _warn(self, problems: dict[str, EnvspecError], without: list[str]) -> None:
-        from envspec.app.observer import say
-        from envspec.base.texts import printable
-
-        first = next(iter(problems.values()))
-        told = f"the registry has no digest for {', '.join(problems)}: {first.message}"
-        kept = "the tag alone" if without else "the old lock's digest"
-        say(f"note: {printable(told)}; recipes use {kept}, and `--upgrade-images` asks again", style="cyan")

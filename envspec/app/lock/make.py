@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -75,6 +75,7 @@ class Locked:
              "would-change": not written, by `dry_run`
     changes  a line for each package, build of Python and image digest that changed; none for a first lock
     held     the packages to upgrade that stay as they are, though there is a newer release
+    undigested  why a registry has no digest for images, by image
     """
 
     spec: Spec
@@ -84,6 +85,7 @@ class Locked:
     status: Literal["fresh", "unchanged", "would-change", "written"]
     changes: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
+    undigested: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_specs(paths: Sequence[str], locks_dir: Path | None) -> list[Spec]:
@@ -117,6 +119,16 @@ def exclusive(spec: Spec, locks_dir: Path | None) -> Iterator[LockFolder]:
     folder = inputs.folder_of(spec, locks_dir)
     with folder.exclusive(lambda: say(f"waiting: another envspec is locking {spec.name}")):
         yield folder
+
+
+def tell_undigested(several: Sequence[Locked]) -> None:
+    """Say once of all locks of a command which images no registry has a digest for, with the first one's cause."""
+    problems = {image: cause for done in several for image, cause in done.undigested.items()}
+    if problems:
+        told = f"the registry has no digest for {', '.join(problems)}: {next(iter(problems.values()))}"
+        held = all(done.lock.image(image) for done in several for image in done.undigested)
+        kept = "the old lock's digest" if held else "the tag alone"
+        say(f"note: {printable(told)}; recipes use {kept}, and `--upgrade-images` asks again", style="cyan")
 
 
 def tell_recipes(done: Locked, locks_dir: Path | None) -> None:
@@ -161,15 +173,16 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
         refuse_malicious(spec, resolved, str(folder.path), offline=request.offline)
         if policy is not None:
             refuse_new_lock(policy, spec, resolved, str(folder.path), offline=request.offline)
-    new = digests.put_into(resolved)
+    new, undigested = digests.put_into(resolved)
+    done = Locked(spec, folder, new, old, "would-change", tuple(changes(old, new)), undigested=undigested)
     if in_conflict:
-        return _finish_merge(Locked(spec, folder, new, old, "would-change", tuple(changes(old, new))), request)
+        return _finish_merge(done, request)
     status: Literal["unchanged", "would-change", "written"] = "unchanged"
     if request.dry_run:
         status = "unchanged" if new == old else "would-change"
     elif _write(spec, folder, new):
         status = "written"
-    return Locked(spec, folder, new, old, status, tuple(changes(old, new)), _explain_holds(spec, old, new, request))
+    return replace(done, status=status, held=_explain_holds(spec, old, new, request))
 
 
 def _explain_holds(spec: Spec, old: Lock | None, new: Lock, request: LockRequest) -> tuple[str, ...]:
