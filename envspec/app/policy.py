@@ -112,25 +112,28 @@ def refuse_builds(policy: Policy, names: Iterable[str], path: str) -> None:
 
 
 def bound_of(spec: Spec, policy: Policy | None) -> NotAfter | None:
-    """The moment at which what is resolved must have been published, by the policy; told in a line. None where the
-    policy sets none, or none that is earlier than the spec's own."""
-    moment = bound_in_time(spec, policy)
-    if policy is None or moment is None or moment == spec.exclude_newer:
+    """The moment at which what is resolved must have been published, by the policy; told in a line where it is earlier
+    than the spec's own, or than an exception's. None where the policy sets none."""
+    moment = bound_in_time(policy)
+    if policy is None or moment is None:
         return None
     from envspec.resolve.workflow.prepare import NotAfter
 
-    said = f"nothing published after {moment} is taken: {policy.path}, [releases] minimum-age"
-    say(f"note: {said}; {printable(policy.contact)} knows why", style="cyan")
+    later = [one.name for one in spec.newer_for if (one.bound or "9") > moment and one.name not in policy.young]
+    if later or (spec.exclude_newer or "9") > moment:
+        names = f", not even of {', '.join(later)}" if later else ""
+        said = f"nothing published after {moment} is taken{names}: {policy.path}, [releases] minimum-age"
+        say(f"note: {printable(said)}; {printable(policy.contact)} knows why", style="cyan")
     return NotAfter(moment, frozenset(policy.young))
 
 
-def bound_in_time(spec: Spec, policy: Policy | None) -> str | None:
-    """The same moment, the spec's own included; not told."""
+def bound_in_time(policy: Policy | None) -> str | None:
+    """The same moment, not told."""
     if policy is None:
-        return spec.exclude_newer
+        return None
     from envspec.review.policy.judge import not_after
 
-    return not_after(policy, datetime.now(timezone.utc), spec.exclude_newer)
+    return not_after(policy, datetime.now(timezone.utc))
 
 
 def refuse_target(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, offline: bool) -> None:

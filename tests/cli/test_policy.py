@@ -61,6 +61,26 @@ def test_nothing_newer_is_locked(project: Machine, monkeypatch: pytest.MonkeyPat
     assert project.envspec("bundle", SPEC, "-o", "x.tar").status == 0
 
 
+@pytest.mark.parametrize("bound", ["2026-01-01", "2999-02-01"], ids=["earlier than the site's", "later"])
+def test_an_exception_of_a_spec_counts_as_far_as_the_site_lets_it(
+    project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bound: str
+) -> None:
+    place_policy(monkeypatch, tmp_path, '[releases]\nminimum-age = "7 days"\n')
+    env = f"exclude-newer = '{bound}'\nexclude-newer-package = {{ beta = {{ reason = 'a fix' }} }}\n"
+    ran = project.envspec("lock", project.spec(cpu("alpha").replace("[pip]", f"{env}[pip]", 1)))
+    assert ran.status == 0 and project.versions("cpu")["beta"] == "1.0"
+    assert "note: nothing published after 20" in ran.err and " is taken, not even of beta: " in ran.err
+
+
+def test_a_site_says_what_specs_may_except(project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place_policy(monkeypatch, tmp_path, "[releases]\nexceptions = ['alpha']\n")
+    env = "exclude-newer = '2999-02-01'\nexclude-newer-package = {{ {} = {{ reason = 'a fix' }} }}\n"
+    project.locked(spec=cpu("alpha").replace("[pip]", f"{env.format('alpha')}[pip]", 1))
+    project.spec(cpu("alpha").replace("[pip]", f"{env.format('beta')}[pip]", 1))
+    for command in (("lock",), ("export", "--format", "sbom")):
+        refused(project, *command, SPEC, code="exception-forbidden", key="[releases] exceptions")
+
+
 def test_what_nobody_dates_is_refused(
     project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

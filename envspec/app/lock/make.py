@@ -226,7 +226,7 @@ def _standing(
     if old.schema != LOCK_VERSION and not request.offline:
         # a lock of an older schema stays only as long as nobody can be asked for what this one holds
         return None
-    found = with_missing_pythons(old, partial(bound_in_time, spec, policy))
+    found = with_missing_pythons(old, partial(bound_in_time, policy))
     tell_images(spec, found.targets, notice)  # the spec's [image] may have changed, and stales no lock
     # for a lock that stays nobody is asked, unless the site wants it
     wanted = policy is not None and policy.advisories

@@ -94,7 +94,7 @@ def prepare(
     exempt = _exempt(spec, not_after)
     if not_after is not None:
         # no part of the lock: a bound that moves would make it stale the next day
-        shared = replace(shared, exclude_newer=not_after.moment)
+        shared = replace(shared, exclude_newer=min(shared.exclude_newer or not_after.moment, not_after.moment))
     known = corrections(shared.without_corrections)
 
     def inputs(target: Target) -> TargetInputs:

@@ -22,7 +22,7 @@ from envspec.spec.model import Spec
 
 _INDEXES, _AT = "[indexes] allow", "[indexes] at"
 _BUILD, _FROM = "[sources] allow", "[sources] from"
-_AGE = "[releases] minimum-age"
+_AGE, _EXCEPT = "[releases] minimum-age", "[releases] exceptions"
 
 
 def _breach(code: str, key: str, said: str, targets: tuple[str, ...] = (), package: str | None = None) -> Finding:
@@ -89,13 +89,9 @@ def judge_ages(
     return merge_targets(_of_age(policy, policy.minimum_age, lock, uploaded, now))
 
 
-def not_after(policy: Policy, now: datetime, own: str | None) -> str | None:
-    """The moment that nothing newer may be resolved than, RFC 3339 in UTC: the policy's or the spec's own, whichever is
-    earlier. None for no bound."""
-    if policy.minimum_age is None:
-        return own
-    moment = (now - policy.minimum_age).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return moment if own is None or moment < own else own
+def not_after(policy: Policy, now: datetime) -> str | None:
+    """The moment that nothing newer may be resolved than, RFC 3339 in UTC; None for no bound."""
+    return (now - policy.minimum_age).strftime("%Y-%m-%dT%H:%M:%SZ") if policy.minimum_age else None
 
 
 def _of_spec(policy: Policy, spec: Spec) -> Iterator[Finding]:
@@ -111,6 +107,11 @@ def _of_spec(policy: Policy, spec: Spec) -> Iterator[Finding]:
         if not fine:
             yield _breach("index-forbidden", _INDEXES, f"the channel {redact(channel)} isn't allowed")
     yield from judge_builds(policy, spec.pip.allow_source)
+    for one in spec.newer_for:
+        if not policy.allows_exception(spec.index_addresses.get(one.name) if one.of_index else one.name):
+            what = f"the index {one.name}" if one.of_index else one.name
+            said = f"exclude-newer has to hold for {what} too"
+            yield _breach("exception-forbidden", _EXCEPT, said, package=None if one.of_index else one.name)
     for target in spec.targets:
         for located in (*spec.pip_dependencies(target), *spec.pip_terms(target).overrides):
             if "@" not in located.text:

@@ -27,6 +27,7 @@ class Policy:
     minimum_age      of a release
     advisories       whether a release has to be looked up in OSV's reports before it's locked or installed
     young            package (normalised) whose releases may be younger → the reason
+    exceptions       packages and addresses of indexes that specs may except from their own `exclude-newer`
     allow_licences   as `[audit]`'s; empty for any
     deny_licences    as `[audit]`'s
     licences         package (normalised) → its licence, where the metadata doesn't say, or says it wrongly
@@ -43,6 +44,7 @@ class Policy:
     origins: tuple[str, ...] | None = None
     minimum_age: timedelta | None = None
     young: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    exceptions: tuple[str, ...] | None = None
     allow_licences: tuple[str, ...] = ()
     deny_licences: tuple[str, ...] = ()
     licences: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
@@ -64,6 +66,12 @@ class Policy:
     def allows_origin(self, url: str) -> bool:
         """Whether a requirement may name this address itself."""
         return self.origins is None or any(is_within(url, one) for one in self.origins)
+
+    def allows_exception(self, what: str | None) -> bool:
+        """Whether a spec may except a package, or the index at an address, from its `exclude-newer`."""
+        if self.exceptions is None or what is None:
+            return self.exceptions is None
+        return any(is_within(what, one) if "://" in what else canonical_name(one) == what for one in self.exceptions)
 
     def allows_build(self, package: str) -> bool:
         """Whether a package may be built from source."""

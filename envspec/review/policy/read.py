@@ -84,6 +84,7 @@ def parse_policy(text: str, path: str) -> Policy:
         minimum_age=_age(releases.get("minimum-age")),
         advisories=releases.get("ask-advisories", False),
         young={canonical_name(name): reason for name, reason in releases.get("except", {}).items()},
+        exceptions=_texts(releases, "exceptions"),
         allow_licences=_texts(licences, "allow") or (),
         deny_licences=_texts(licences, "deny") or (),
         licences={canonical_name(name): licence for name, licence in licences.get("known", {}).items()},

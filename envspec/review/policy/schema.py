@@ -108,6 +108,12 @@ FORMAT = Table(
                     example=True,
                     default=False,
                 ),
+                "exceptions": Array(
+                    doc="The only packages, and indexes by their address, that specs may except from `exclude-newer`.",
+                    items=_INDEX,
+                    example=("urllib3", "https://packages.example.org/simple"),
+                    unique=True,
+                ),
                 "except": Names(
                     doc="Packages whose releases may be younger, each with the reason.",
                     names=_PACKAGE,

@@ -31,6 +31,8 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
         yield "[releases] minimum-age", f"a release is {age} old before it's locked or installed"
         for name, reason in policy.young.items():
             yield "[releases] except", f"releases of {name} may be younger: {redact(reason)}"
+    if policy.exceptions is not None:
+        yield "[releases] exceptions", f"exclude-newer holds for all but {_join_or_nothing(policy.exceptions)}"
     if policy.advisories:
         yield "[releases] ask-advisories", "a release is looked up in OSV's reports before it's locked or installed"
     if policy.allow_licences:

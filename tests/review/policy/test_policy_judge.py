@@ -20,7 +20,7 @@ from envspec.review.policy.judge import (
     not_after,
 )
 from envspec.review.policy.model import Policy
-from envspec.spec.model import Spec
+from envspec.spec.model import NewerFor, Spec
 from envspec.spec.parse import parse_spec
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
@@ -53,7 +53,7 @@ def test_no_demand_forbids_nothing() -> None:
     assert judge_lock(POLICY, lock(pin(licence=None), odd)) == ()
     assert judge_spec(POLICY, spec("indexes = { x = 'https://x.example' }", "channels = ['any']")) == ()
     assert judge_use(POLICY, UNSIGNED) == () and judge_ages(POLICY, lock(pin()), {}, NOW) == ()
-    assert not_after(POLICY, NOW, "2026-01-01T00:00:00Z") == "2026-01-01T00:00:00Z"
+    assert not_after(POLICY, NOW) is None
     assert judge_addresses(POLICY, {"pypi": "https://anything.example"}) == ()
 
 
@@ -88,6 +88,17 @@ def test_channels_are_their_addresses(channel: str, fine: bool) -> None:
     pytest.importorskip("rattler")
     policy = replace(POLICY, indexes=("conda-forge", "https://ok.example/channels"))
     assert (judge_spec(policy, spec(conda=f"channels = ['{channel}']")) == ()) is fine
+
+
+@pytest.mark.parametrize(
+    ("name", "of_index", "fine"),
+    [("urllib3", False, True), ("other", False, False), ("good", True, True), ("urllib3", True, False)],
+)
+def test_exceptions_of_specs_are_packages_or_addresses(name: str, of_index: bool, fine: bool) -> None:
+    policy = replace(POLICY, exceptions=("URLlib3", "https://ok.example/simple"))
+    indexed = spec("indexes = { good = 'https://ok.example/simple/x', urllib3 = 'https://x.example' }")
+    found = judge_spec(policy, replace(indexed, newer_for=(NewerFor(name, of_index, None, "a fix"),)))
+    assert codes(found) == ([] if fine else ["exception-forbidden [releases] exceptions"])
 
 
 def test_sources() -> None:
@@ -137,9 +148,7 @@ def test_ages() -> None:
     assert codes(young) == ["too-young [releases] minimum-age"] and young[0].targets == ("a", "b")
     for unknown in ({}, {key: None}, {key: "yesterday"}, {("internal", key[1]): "2020-01-01T00:00:00Z"}):
         assert codes(judge_ages(policy, lock(pin()), unknown, NOW)) == ["age-unknown [releases] minimum-age"]
-    assert not_after(policy, NOW, None) == "2026-11-15T00:00:00Z"
-    assert not_after(policy, NOW, "2026-11-20T00:00:00Z") == "2026-11-15T00:00:00Z"
-    assert not_after(policy, NOW, "2026-11-01T00:00:00Z") == "2026-11-01T00:00:00Z"
+    assert not_after(policy, NOW) == "2026-11-15T00:00:00Z"
 
 
 def test_addresses() -> None:
