@@ -102,7 +102,7 @@ def command(
     with --upgrade or --dry-run. Without a spec, envspec locks every one in specs/, here or above in the same git
     repository.
     """
-    from envspec.app.lock.make import LockRequest, lock_spec, read_specs, tell_undigested
+    from envspec.app.lock.make import LockRequest, lock_spec, read_specs, tell_missing_digests
     from envspec.resolve.workflow.keep import Upgrade
 
     _trust(trusted)
@@ -128,7 +128,7 @@ def command(
                 results.append({"spec": spec.path, "status": "refused", "errors": failure.document()["errors"]})
                 refused = failure.exit_code
                 continue
-            tell_undigested(locked)
+            tell_missing_digests(locked)
             if left := parsed[number:]:
                 say(f"not tried: {', '.join(spec.path for spec in left)}")
             if as_json:
@@ -139,7 +139,7 @@ def command(
         results.append(lock_document(done))
         if tell_by_code and done.held:
             refused = refused or AnswerNo.exit_code
-    tell_undigested(locked)
+    tell_missing_digests(locked)
     prune_to_limit()
     if as_json:
         print_lock_json(results)

@@ -42,10 +42,10 @@ def show_edit(command: str, done: Edited, locks_dir: Path | None, *, verbose: bo
         for text in done.edits or ("asks for that already",):
             out(f"{done.path}: {text}")
     if done.locked is not None:
-        from envspec.app.lock.make import tell_undigested
+        from envspec.app.lock.make import tell_missing_digests
 
         show_lock(done.locked, locks_dir, verbose=verbose, as_json=as_json)
-        tell_undigested([done.locked])
+        tell_missing_digests([done.locked])
     if as_json:
         locked = done.locked and lock_document(done.locked)
         options.print_json(command, {"spec": done.path, "edits": done.edits, "lock": locked})

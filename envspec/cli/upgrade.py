@@ -40,13 +40,13 @@ def command(
     The same as `envspec lock` with --upgrade or --upgrade-package. The spec stays as it is; `envspec outdated` shows
     what holds a package back.
     """
-    from envspec.app.lock.make import lock_spec, tell_undigested
+    from envspec.app.lock.make import lock_spec, tell_missing_digests
     from envspec.resolve.workflow.keep import Upgrade
 
     upgrade = Upgrade(everything=not packages, packages=frozenset(packages))
     done = lock_spec(inputs.read_spec(path), replace(request, upgrade=upgrade, targets=targets, named_by=""))
     show_lock(done, request.locks_dir, verbose=verbose, as_json=as_json)
-    tell_undigested([done])
+    tell_missing_digests([done])
     if as_json:
         print_lock_json([lock_document(done)])
     return 0

@@ -75,7 +75,7 @@ class Locked:
              "would-change": not written, by `dry_run`
     changes  a line for each package, build of Python and image digest that changed; none for a first lock
     held     the packages to upgrade that stay as they are, though there is a newer release
-    undigested  why a registry has no digest for images, by image
+    missing_digests  why a registry has no digest for images, by image
     """
 
     spec: Spec
@@ -85,7 +85,7 @@ class Locked:
     status: Literal["fresh", "unchanged", "would-change", "written"]
     changes: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
-    undigested: Mapping[str, str] = field(default_factory=dict)
+    missing_digests: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_specs(paths: Sequence[str], locks_dir: Path | None) -> list[Spec]:
@@ -121,12 +121,12 @@ def exclusive(spec: Spec, locks_dir: Path | None) -> Iterator[LockFolder]:
         yield folder
 
 
-def tell_undigested(several: Sequence[Locked]) -> None:
+def tell_missing_digests(several: Sequence[Locked]) -> None:
     """Say once of all locks of a command which images no registry has a digest for, with the first one's cause."""
-    problems = {image: cause for done in several for image, cause in done.undigested.items()}
+    problems = {image: cause for done in several for image, cause in done.missing_digests.items()}
     if problems:
         told = f"the registry has no digest for {', '.join(problems)}: {next(iter(problems.values()))}"
-        held = all(done.lock.image(image) for done in several for image in done.undigested)
+        held = all(done.lock.image(image) for done in several for image in done.missing_digests)
         kept = "the old lock's digest" if held else "the tag alone"
         say(f"note: {printable(told)}; recipes use {kept}, and `--upgrade-images` asks again", style="cyan")
 
@@ -173,8 +173,8 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
         refuse_malicious(spec, resolved, str(folder.path), offline=request.offline)
         if policy is not None:
             refuse_new_lock(policy, spec, resolved, str(folder.path), offline=request.offline)
-    new, undigested = digests.put_into(resolved)
-    done = Locked(spec, folder, new, old, "would-change", tuple(changes(old, new)), undigested=undigested)
+    new, missing_digests = digests.put_into(resolved)
+    done = Locked(spec, folder, new, old, "would-change", tuple(changes(old, new)), missing_digests=missing_digests)
     if in_conflict:
         return _finish_merge(done, request)
     status: Literal["unchanged", "would-change", "written"] = "unchanged"

@@ -3,16 +3,17 @@ second solve."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from packaging.version import Version
 
+from envspec.base.errors import AnswerNo
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.packages.names import requirement_name
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
 from envspec.resolve.uv.answer import Found
 
 
@@ -87,10 +88,38 @@ def last_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Mapping[st
     return next((keep[name].last for name in names if name in keep and keep[name].last), {})
 
 
-def pinned_torch(keep: Mapping[str, Preferences], names: Sequence[str]) -> str | None:
-    """Give the version of torch that a request's targets are to keep."""
+def solve_in_indexes_of_pins(
+    groups: Mapping[Request, Sequence[str]],
+    choose: Callable[[Request], TorchIndex],
+    keep: Mapping[str, Preferences],
+    solve: Callable[[Mapping[Request, TorchIndex]], Mapping[Request, Sequence[Found]]],
+) -> dict[Request, TorchIndex]:
+    """Solve requests, each with the index of the torch that its targets are to keep. Where that torch can't stay, solve
+    again with the index that `choose` gives. Returns the indexes of the solution; raises what `solve` raises."""
+    chosen = {request: choose(request) for request in groups}
+    pinned = {request: _pinned_torch(keep, names) for request, names in groups.items()}
+    indexes = {request: choose_for_pin(request, chosen[request], pinned[request]) for request in groups}
+    while True:
+        try:
+            found = solve(indexes)
+        except AnswerNo as refusal:
+            moved = [request for request, names in groups.items() if {*names} & {*refusal.targets}]
+            if all(indexes[request] == chosen[request] for request in moved):
+                raise
+        else:
+            moved = [request for request in groups if _version_of("torch", found[request]) != pinned[request]]
+            if all(indexes[request] == chosen[request] for request in moved):
+                return indexes
+        indexes |= {request: chosen[request] for request in moved}
+
+
+def _pinned_torch(keep: Mapping[str, Preferences], names: Sequence[str]) -> str | None:
     versions = (keep[name].versions.get("torch") for name in names if name in keep)
     return next(filter(None, versions), None)
+
+
+def _version_of(name: str, found: Sequence[Found]) -> str | None:
+    return next((package.version for package in found if package.name == name), None)
 
 
 def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:

@@ -81,8 +81,8 @@ from envspec.resolve.pip.sharing import (
     first_of,
     last_of,
     localise,
-    pinned_torch,
     public,
+    solve_in_indexes_of_pins,
     to_share,
     versions_of,
     with_torch,
@@ -256,26 +256,16 @@ class PipResolver:
 
                 def solve_round(asked: Mapping[str, Request]) -> dict[str, tuple[Found, ...]]:
                     groups = group(asked)
-                    chosen = {request: self._index(request) for request in groups}
-                    pinned = {request: pinned_torch(keep, names) for request, names in groups.items()}
-                    indexes.clear()
-                    indexes.update({r: torch_index.choose_for_pin(r, chosen[r], pinned[r]) for r in groups})
-                    while True:
+
+                    def solve_in(chosen: Mapping[Request, TorchIndex]) -> Mapping[Request, Sequence[Found]]:
                         # a round without a solution stopped uv
                         self.uv.processes.begin()
                         answered.clear()
-                        try:
-                            answered.update(self._solve_all(groups, indexes, proxy, keep, reading, direct))
-                        except AnswerNo as refusal:
-                            moved = [request for request, names in groups.items() if {*names} & {*refusal.targets}]
-                            if all(indexes[request] == chosen[request] for request in moved):
-                                raise
-                        else:
-                            moved = [r for r, one in answered.items() if _torch_of(one) != pinned[r]]
-                            if all(indexes[request] == chosen[request] for request in moved):
-                                break
-                        # the pin doesn't stay, so neither does its index
-                        indexes.update({request: chosen[request] for request in moved})
+                        answered.update(self._solve_all(groups, chosen, proxy, keep, reading, direct))
+                        return {request: one.found for request, one in answered.items()}
+
+                    indexes.clear()
+                    indexes.update(solve_in_indexes_of_pins(groups, self._index, keep, solve_in))
                     return {name: answered[request].found for request, names in groups.items() for name in names}
 
                 groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_in_message))
@@ -665,10 +655,6 @@ def _together(pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]]) 
     """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended."""
     futures = {request: pool.submit(job) for request, job in jobs.items()}
     return {request: future.result() for request, future in futures.items()}
-
-
-def _torch_of(answer: Resolution) -> str | None:
-    return next((package.version for package in answer.found if package.name == "torch"), None)
 
 
 def _names(answer: Resolution) -> frozenset[str]:
