@@ -18,7 +18,7 @@ from zipfile import ZipInfo
 import msgspec
 
 from envspec.binaries.architecture import Kind
-from envspec.binaries.library import Library, scan
+from envspec.binaries.library import Library, is_library_of_nvidias, scan
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture, parse
@@ -34,9 +34,6 @@ _LONGEST = 512
 """Bytes of the longest list of flags."""
 
 _COMPILED = re.compile(r"\.(?:so|pyd|dll)(?:\.\d+)*$")
-_NVIDIAS = re.compile(r"lib(?:cu|nv|nccl)[^/]*$")
-"""CUDA's own libraries, which some wheels bring: they know every GPU, and say nothing of the wheel."""
-
 _OF_CUDA = re.compile(r"_cuda(\d\d)\d(?:_|\.)")
 
 
@@ -103,7 +100,7 @@ def device_code(wheel: OpenWheel) -> DeviceCode:
 
 
 def _may_hold_code(info: ZipInfo) -> bool:
-    return _COMPILED.search(info.filename) is not None and not _NVIDIAS.search(info.filename)
+    return _COMPILED.search(info.filename) is not None and not is_library_of_nvidias(info.filename)
 
 
 @dataclass

@@ -30,6 +30,19 @@ _PLACE = re.compile(r"(?:/|_|-)cu(?:da)?(\d\d)x?(?=[-/])")
 """What NVIDIA's own libraries show of their CUDA: `nvidia/cu13/lib/…`, `nvidia_cudnn_cu12-9.26.0.51-…`."""
 
 
+_NVIDIAS_LIBRARIES = re.compile(
+    r"lib(?:cuda|cudart|cudadevrt|cublas(?:Lt)?|cudnn(?:_[a-z_]+)?|cufftw?|cufile(?:_rdma)?|cupti|curand|cusolver(?:Mg)?"
+    r"|cusparse(?:Lt)?|nccl|npp[a-z]+|nvblas|nvfatbin|nvinfer(?:_[a-z_]+)?|nvjpeg|nvJitLink|nvonnxparser|nvperf_[a-z]+"
+    r"|nvptxcompiler|nvrtc(?:-builtins)?|nvshmem(?:_[a-z0-9_]+)?|nvToolsExt|nvvm)(?:[-.]|_static)[^/]*"
+)
+
+
+def is_library_of_nvidias(path: str) -> bool:
+    """Say whether a file is a library of CUDA's, cuDNN, NCCL or TensorRT, by its exact name: libcudf and libcuvs are
+    RAPIDS' own. Source: the files in the wheels of nvidia-*-cu12, nvidia-* for CUDA 13 and tensorrt-cu12-libs."""
+    return _NVIDIAS_LIBRARIES.fullmatch(path.rpartition("/")[2]) is not None
+
+
 class CudaNamed(NamedTuple):
     """A CUDA major that a library names in `libcudart.so.12`. `own` says that its wheel brings that file along."""
 

@@ -23,6 +23,7 @@ def reach() -> Mapping[str, str]:
         "triton": f"triton {triton.releases()[-1].version}",
         "libraries": ", ".join(f"{name} {of[-1].version}" for name, of in _libraries().items()),
         "neighbours": ", ".join(f"{name} {release}" for name, release in _neighbours().items()),
+        "frameworks": f"packages as of {read('frameworks')['as-of']}",
         "gpu_only": f"packages as of {read('gpu_only')['as-of']}",
         "video": f"packages as of {read('video')['as-of']}",
         "calendar": f"packages as of {read('calendar')['as-of']}",

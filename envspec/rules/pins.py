@@ -18,7 +18,7 @@ from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
 from envspec.facts.reach import library_is_newer
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers
-from envspec.rules import cpu_target, jetson, nearest, neighbours, overlaps, wheel_code
+from envspec.rules import cpu_target, frameworks, jetson, nearest, neighbours, overlaps, wheel_code
 from envspec.rules.accepted import apply_acceptances
 from envspec.rules.build import problems
 from envspec.rules.case import CandidateBuild, Case, conda_builds_of, pip_builds
@@ -78,7 +78,8 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *wheel_code.problems(case, pins, read, own),
         *_for_servers(case, pins, builds, origins, read),
     ]
-    findings = (locate(spec, target, wanted, problem) for problem in found)
+    findings = [locate(spec, target, wanted, problem) for problem in found]
+    findings += frameworks.problems(case, pins, spec.pip_dependencies(target), own)
     return apply_acceptances(findings, spec.pip_terms(target).accept)
 
 

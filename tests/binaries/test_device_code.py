@@ -96,6 +96,7 @@ def test_libraries_of_another_wheel() -> None:
             "acme/cuda130.so": b"\x7fELF\0libcudart.so.13\0libcublasLt.so.13.1.0\0",
             "acme.libs/libacme.so": library("sm_90") + b"\0libcudart-b5a066d7.so.12.2.140\0",
             "acme.libs/libcudnn_ops.so.9": library("sm_120"),
+            "rapids/libcudf.so": library("sm_70"),
             "triton/backends/nvidia/lib/cupti/libcupti.so.13": library("sm_120"),
             "acme/host.so": b"\x7fELF",
             "acme/readme.txt": library("sm_120"),
@@ -106,6 +107,7 @@ def test_libraries_of_another_wheel() -> None:
         CompiledLibrary("acme.libs/libacme.so", ("9.0",), compiler="12"),
         CompiledLibrary("acme/_C.so", ("8.0",), ("8.0",), ("12",), "12"),
         CompiledLibrary("acme/cuda130.so", cuda=("13",), compiler="13"),
+        CompiledLibrary("rapids/libcudf.so", ("7.0",)),
     )
 
 

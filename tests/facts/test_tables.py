@@ -18,6 +18,7 @@ TABLES = (
     "calendar",
     "conda_builds",
     "corrections",
+    "frameworks",
     "gpu_only",
     "gpus",
     "libraries",

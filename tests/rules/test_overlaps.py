@@ -79,8 +79,8 @@ def test_a_library_beyond_the_table(cuda: str, gpu: str, known: str, newer: str,
 
 
 def test_a_library_without_torch_is_bounded_itself() -> None:
-    spec, target = spec_of("12.8", ("V100",), pip=("jax[cuda12]",))
-    (found,) = judge_pins(spec, target, PinnedVersions({"jax": "0.8.0", "nvidia-cudnn-cu12": "9.99.0.1"}))
+    spec, target = spec_of("12.8", ("V100",), pip=("cupy-cuda12x",))
+    (found,) = judge_pins(spec, target, PinnedVersions({"cupy-cuda12x": "13.6.0", "nvidia-cudnn-cu12": "9.99.0.1"}))
     assert [one.text for one in found.ways] == ["take nvidia-cudnn-cu12<9.11.0.98"]
     assert found.bound == "nvidia-cudnn-cu12<9.11.0.98"
 

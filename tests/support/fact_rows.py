@@ -15,6 +15,7 @@ NAMED_BY = {
     "calendar.packages": "name",
     "conda_builds.builds": "pytorch cuda platform arm-variant",
     "corrections.corrections": "name",
+    "frameworks.frameworks": "package",
     "gpu_only.packages": "name versions",
     "gpus.capabilities": "capability",
     "gpus.gpus": "name",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from envspec.binaries.library import is_library_of_nvidias
+
 Family = Literal["torch", "stable", "cuda", "python"]
 """torch   torch's C++ and Python interfaces, which change with every release
 stable  the C functions of torch's stable ABI, which later releases keep
@@ -22,7 +24,6 @@ _CUDA = (
 _FAMILIES = re.compile(
     rb"(?P<torch>" + _TORCH + rb")|(?P<stable>" + _STABLE + rb")|(?P<cuda>" + _CUDA + rb")|(?P<python>PyInit_)"
 )
-_CUDA_LIBRARIES = re.compile(r"lib(?:cu(?!da\.)|nv|nccl)")
 _PREFIX = re.compile(r"_Z(T[VTIS]|GV)?N[rVKRO]*")
 _LENGTH = re.compile(r"[1-9]\d{0,3}")
 _SPECIAL = {"TV": "vtable of ", "TT": "VTT of ", "TI": "type of ", "TS": "type name of ", "GV": "guard of "}
@@ -43,7 +44,8 @@ def families_of(library: str) -> tuple[Family, ...]:
     """Give the families whose symbols a library exports, by its name."""
     if library.startswith(("libtorch", "libc10", "libshm")):
         return ("torch", "stable")
-    return ("cuda",) if _CUDA_LIBRARIES.match(library) else ()
+    # libcuda is the driver's
+    return ("cuda",) if is_library_of_nvidias(library) and not library.startswith("libcuda.") else ()
 
 
 def plain_name(symbol: str) -> str:

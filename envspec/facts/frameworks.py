@@ -1,0 +1,37 @@
+"""Frameworks of which PyPI's name alone gives a CPU build, and what brings the CUDA one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from envspec.facts.tables import read, words
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A framework (normalised name). `backends` and `ask` have `##` where the CUDA major stands.
+
+    backends   packages of which one brings CUDA
+    ask        the requirement that brings it, without a version; None where none on PyPI does
+    otherwise  what to do then
+    """
+
+    package: str
+    backends: tuple[str, ...]
+    ask: str | None
+    otherwise: str | None
+    sources: tuple[str, ...]
+
+    def backends_for(self, major: str) -> frozenset[str]:
+        """Name the packages of which one brings the CUDA of a major."""
+        return frozenset(one.replace("##", major) for one in self.backends)
+
+
+@cache
+def frameworks() -> tuple[Framework, ...]:
+    """Every framework in the table, by name."""
+    return tuple(
+        Framework(row["package"], words(row["backends"]), row.get("ask"), row.get("otherwise"), words(row["source"]))
+        for row in read("frameworks")["frameworks"]
+    )

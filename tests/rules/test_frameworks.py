@@ -1,0 +1,69 @@
+"""A framework in a CUDA target has its CUDA backend, or the spec takes it knowingly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envspec.base.errors import Place
+from envspec.rules.case import Case
+from envspec.rules.frameworks import problems
+from envspec.spec.model import Located
+
+AT = Place(Path("s.toml"), 5, 17)
+
+
+def case(cuda: str | None = "12.8") -> Case:
+    return Case("linux-64", "3.12", cuda, (), None, "2.28")
+
+
+def told(asked: str, *pins: str, cuda: str | None = "12.8") -> list[tuple[str, str, str | None]]:
+    versions = dict(one.split("==") for one in pins)
+    found = problems(case(cuda), versions, [Located(asked, AT)])
+    return [(one.severity, one.code, one.ways[0].line if one.ways else one.remedy) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("asked", "remedy"),
+    [
+        ("jax>=0.8", "jax[cuda12]>=0.8"),
+        ("jax[cuda13]", "jax[cuda12]"),
+        ("jax[rocm7-local,k8s]; python_version > '3'", 'jax[cuda12,k8s]; python_version > "3"'),
+    ],
+)
+def test_jax_alone_is_a_cpu_jax(asked: str, remedy: str) -> None:
+    assert told(asked, "jax==0.8.0", "jaxlib==0.8.0") == [("error", "no-cuda-backend", remedy)]
+    assert told(asked, "jax==0.8.0", "jax-cuda12-plugin==0.8.0") == []
+    assert told(asked, "jax==0.8.0", cuda=None) == []
+
+
+def test_the_backend_is_of_the_targets_major() -> None:
+    pins = ("jax==0.8.0", "jax-cuda12-plugin==0.8.0")
+    assert told("jax[cuda12]", *pins, cuda="13.0") == [("error", "no-cuda-backend", "jax[cuda13]")]
+
+
+def test_beside_torch_it_is_a_warning_and_one_asked_for_cpus_a_note() -> None:
+    assert told("jax", "jax==0.8.0", "torch==2.9.1") == [("warning", "no-cuda-backend", "jax[cuda12]")]
+    assert told("jax[cpu]", "jax==0.8.0") == [("info", "no-cuda-backend", None)]
+
+
+def test_one_that_another_package_brings_is_a_note() -> None:
+    assert told("optax", "optax==0.2.6", "jax==0.8.0") == [("info", "no-cuda-backend", None)]
+
+
+def test_where_the_backend_is_another_package_advice_names_it() -> None:
+    code = "no-cuda-backend"
+    assert told("onnxruntime<2", "onnxruntime==1.23") == [
+        ("error", code, 'write "onnxruntime-gpu" in place of onnxruntime')
+    ]
+    [(severity, _, remedy)] = told("paddlepaddle", "paddlepaddle==3.3.1")
+    assert severity == "error" and "Paddle's own index" in str(remedy)
+    assert told("tensorflow", "tensorflow==2.21.0", "nvidia-cudnn-cu12==9.3") == []
+
+
+@pytest.mark.parametrize("name", ["jax-rocm7-plugin", "tensorflow-rocm", "rocm", "pytorch-triton-xpu"])
+def test_builds_for_another_vendors_gpus_are_refused_in_a_cuda_target_alone(name: str) -> None:
+    assert [(severity, code) for severity, code, _ in told(name, f"{name}==1.0")] == [("error", "other-vendor")]
+    assert told(name, f"{name}==1.0", cuda=None) == []
+    assert told("micro-rocms", "micro-rocms==1.0") == []
