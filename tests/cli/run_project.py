@@ -24,20 +24,17 @@ def locked(machine: Machine, index: Index) -> Machine:
 
 def ran(machine: Machine, *arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Ran:
     """A run in a process of its own, which becomes the command."""
-    found = machine.envspec("run", *arguments, env=env, spawn=True)
-    assert found.status == status, found.err
+    found = machine.envspec("run", *arguments, env=env, spawn=True, status=status)
     return found
 
 
 def planned(machine: Machine, *arguments: str, env: dict[str, str] | None = None) -> dict[str, Any]:
     """What a run would do."""
-    found = machine.envspec("run", "--dry-run", "--json", *arguments, "--", "python", env=env)
-    assert found.status == 0, found.err
+    found = machine.envspec("run", "--dry-run", "--json", *arguments, "--", "python", env=env, status=0)
     document: dict[str, Any] = valid(found.out, "run")
     return document
 
 
 def refused(machine: Machine, *arguments: str) -> Ran:
-    found = machine.envspec("run", "--dry-run", *arguments, "--", "python")
-    assert found.status == 2
+    found = machine.envspec("run", "--dry-run", *arguments, "--", "python", status=2)
     return found

@@ -76,8 +76,7 @@ def locked(machine: Machine, index: Index, mirror: str, tmp_path: Path, content:
 
 def test_the_locks_build_is_a_layer(machine: Machine, index: Index, mirror: str, tmp_path: Path) -> None:
     locked(machine, index, mirror, tmp_path, archive(FILES, {"python/bin/python3": "python3.12"}))
-    ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out")
-    assert ran.status == 0, ran.err
+    machine.envspec("image", SPEC, "--base", "./base", "-o", "out", status=0)
     layout: Path = machine.folder / "out"
     python = members(layout, "python")
     assert python["opt/env/bin/python"].linkname == f"/{HOME}/bin/python3.12"

@@ -188,8 +188,7 @@ def test_the_activated_environment(mixed: list[Pin], prefix: Path, install: Inst
 @pytest.mark.parametrize("name", first_by_day(1, ["with space", "quo'te", "dollar$sign"]))
 def test_a_prefix_with_odd_characters(name: str, mixed: list[Pin], machine: Machine) -> None:
     prefix = machine.folder / name
-    ran = machine.envspec("install", SPEC, "--prefix", name)
-    assert ran.status == 0, ran.err
+    machine.envspec("install", SPEC, "--prefix", name, status=0)
     assert python(prefix, "import alpha, app; print(app.version)") == "1.0"
     assert "nothing to do" in machine.envspec("install", SPEC, "--prefix", name).out
 
@@ -215,8 +214,7 @@ def test_from_a_spec_to_an_environment(machine: Machine, index: Index, channel: 
         f"[targets.gpu]\nplatform = '{SUBDIR}'\ncuda = '12.6'\ngpus = ['H100']\n"
     )
     for target, text in (("gpu", "for CUDA\n"), ("cpu", "for CPUs\n")):
-        ran = machine.envspec("install", SPEC, "--target", target, "--prefix", str(prefix))
-        assert ran.status == 0, ran.err
+        machine.envspec("install", SPEC, "--target", target, "--prefix", str(prefix), status=0)
         assert (prefix / "share/accel.txt").read_text() == text
         assert python(prefix, "import alpha, app; print(alpha.version, app.version)") == "1.0 1.0"
         assert pip_check(prefix) == "No broken requirements found."

@@ -30,8 +30,7 @@ def project(machine: Machine, index: Index) -> Machine:
 def refused(machine: Machine, *arguments: str, code: str, key: str, advice: str = "") -> str:
     """Run a command that the policy refuses, by naming the file, the key and the contact. Gives stderr. `advice` is
     what its hint says before whom to ask."""
-    ran = machine.envspec(*arguments)
-    assert ran.status == 1, ran.err
+    ran = machine.envspec(*arguments, status=1)
     assert "the policy of this site, " in ran.error and "/etc/envspec/policy.toml, forbids it:" in ran.error
     assert f"({key} of the site's policy)  [{code}]" in ran.err
     assert ran.hint == f"hint: {advice}ask {CONTACT}; `envspec doctor` shows the whole policy"

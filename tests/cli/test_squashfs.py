@@ -60,8 +60,7 @@ def listed(file: Path) -> str:
 
 @pytest.mark.slow
 def test_one_file_works_at_any_path(locked: Machine, tmp_path: Path) -> None:
-    ran = locked.envspec("image", SPEC, "--squashfs", FILE)
-    assert ran.status == 0, ran.err
+    ran = locked.envspec("image", SPEC, "--squashfs", FILE, status=0)
     file = locked.folder / FILE
     assert f"digest sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}\n" in ran.out
     assert "in one, " in ran.out and "bash envspec-mount demo.sqfs python" in ran.hint
@@ -116,8 +115,7 @@ def test_conda_packages_make_it_one_for_its_place(locked: Machine, build: Path, 
     channel = Channel(tmp_path / "channel").add(said)
     lock = write_lock(locked, [pip_pin(APP), pip_pin(LIB), channel.pin(said)], channels=[channel.url])
     lock_build(locked, lock, build)
-    ran = locked.envspec("install", SPEC, "--squashfs", FILE, "--prefix", "/some/where")
-    assert ran.status == 0, ran.err
+    ran = locked.envspec("install", SPEC, "--squashfs", FILE, "--prefix", "/some/where", status=0)
     assert ", for /some/where alone, " in ran.out and "envspec-mount --at /some/where demo.sqfs" in ran.hint
     place = tmp_path / "there"
     subprocess.run(["unsquashfs", "-q", "-n", "-d", place, locked.folder / FILE], check=True, capture_output=True)

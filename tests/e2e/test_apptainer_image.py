@@ -108,8 +108,7 @@ def test_offline_from_a_bundle(machine: Machine, index: Index, tmp_path: Path) -
     slow = replace(pip_pin(source), built_with=built_with)
     write_lock(machine, [pip_pin(app), pip_pin(lib), slow], pip='allow-source = ["slow"]')
     assert machine.envspec("bundle", SPEC, "-o", "r/here/bundle.tar").status == 0
-    ran = machine.envspec("export", SPEC, "--format", "apptainer", "-o", "r")
-    assert ran.status == 0, ran.err
+    machine.envspec("export", SPEC, "--format", "apptainer", "-o", "r", status=0)
     folder = machine.folder / "r" / "here"
     made = run("build", "--force", "base.sif", str(debian_tree()), cwd=folder)
     assert made.returncode == 0, made.stderr

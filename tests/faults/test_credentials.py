@@ -53,8 +53,7 @@ def named(machine: Machine, url: str) -> Path:
 @pytest.mark.slow
 def test_in_the_url_of_the_users_own_default_index(machine: Machine, private: Index) -> None:
     machine.default = private.url_with(USER, PASSWORD)
-    ran = machine.envspec("lock", machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']")))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']")), status=0)
     quiet(machine, ran)
 
 
@@ -62,8 +61,7 @@ def test_in_the_url_of_the_users_own_default_index(machine: Machine, private: In
 def test_in_netrc(machine: Machine, private: Index) -> None:
     (machine.home / ".netrc").write_text(f"machine 127.0.0.1 login {USER} password {PASSWORD}\n")
     machine.default = private.url
-    ran = machine.envspec("lock", machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']")))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']")), status=0)
     quiet(machine, ran)
 
 
@@ -76,8 +74,7 @@ def test_in_the_keyring(machine: Machine, private: Index) -> None:
     path = f"{programs}{os.pathsep}{machine.environment()['PATH']}"
     machine.variables |= {"UV_KEYRING_PROVIDER": "subprocess", "PATH": path}
     machine.default = private.url.replace("http://", f"http://{USER}@")
-    ran = machine.envspec("lock", machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']")))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("alpha", "gamma", extra="allow-source = ['gamma']")), status=0)
     quiet(machine, ran)
 
 
@@ -86,8 +83,7 @@ def test_in_uvs_variables_for_a_named_index(machine: Machine, private: Index) ->
     named(machine, private.url)
     machine.variables |= {"UV_INDEX_MY_INDEX_USERNAME": USER, "UV_INDEX_MY_INDEX_PASSWORD": PASSWORD}
     machine.variables["UV_INDEX"] = f"my-index={private.url}"
-    ran = machine.envspec("lock", "specs/demo.toml")
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", "specs/demo.toml", status=0)
     quiet(machine, ran)
 
 
@@ -95,8 +91,7 @@ def test_in_uvs_variables_for_a_named_index(machine: Machine, private: Index) ->
 def test_in_the_url_of_a_mirror(machine: Machine, private: Index) -> None:
     named(machine, "https://unreachable.invalid/simple")
     config = machine.configure(f'my-index = "{private.url_with(USER, PASSWORD)}"')
-    ran = machine.envspec("lock", "specs/demo.toml")
-    assert ran.status == 0, ran.err
+    machine.envspec("lock", "specs/demo.toml", status=0)
     assert leaks(machine.home, but=(config,)) == [] and leaks(machine.folder) == []
 
 
@@ -142,8 +137,7 @@ def test_errors_of_envspecs_own_reading_hold_none(machine: Machine, private: Ind
 @pytest.mark.parametrize("given", ["", "wrong"])
 def test_missing_or_wrong_ones_are_told_as_that(machine: Machine, private: Index, given: str) -> None:
     machine.default = private.url_with("bob", given) if given else private.url
-    ran = machine.envspec("lock", machine.spec(cpu("alpha")))
-    assert ran.status == 3
+    ran = machine.envspec("lock", machine.spec(cpu("alpha")), status=3)
     assert ran.error == f"error: {private.url}/alpha/ needs credentials (HTTP 401)"
     assert "netrc" in ran.hint and "UV_INDEX_<NAME>_PASSWORD" in ran.hint
 

@@ -54,8 +54,7 @@ Install = Callable[..., Ran]
 @pytest.fixture
 def install(machine: Machine, prefix: Path) -> Install:
     def call(*arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Ran:
-        ran = machine.envspec("install", SPEC, "--prefix", str(prefix), *arguments, env=env)
-        assert ran.status == status, ran.err
+        ran = machine.envspec("install", SPEC, "--prefix", str(prefix), *arguments, env=env, status=status)
         return ran
 
     return call

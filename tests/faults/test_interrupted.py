@@ -252,12 +252,10 @@ def test_killed_at_every_step_of_the_write(machine: Machine, slow_index: Index) 
         stale = [path for path in old_files if found[path] != (new_files if lock == new else old_files)[path]]
         assert check.status in (0, 1) and all(path.partition("/")[2] in check.out for path in stale), check.out
         mixed += bool(stale)
-        healed = machine.envspec("lock", "specs/demo.toml")
-        assert healed.status == 0, healed.err
+        machine.envspec("lock", "specs/demo.toml", status=0)
         assert machine.versions("cpu") in versions
         assert sorted(machine.files()) == sorted(new_files)
-        again = machine.envspec("check", "specs/demo.toml")
-        assert again.status == 0, again.out
+        machine.envspec("check", "specs/demo.toml", status=0)
         if ran.returncode == 0:
             break
     else:

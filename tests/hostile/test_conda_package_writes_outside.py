@@ -64,8 +64,7 @@ def attack(machine: Machine, channel: Channel, prefix: Path, victim: Path) -> At
         write_lock(machine, [channel.pin(archive) for archive in archives], channels=[channel.url])
         prefix.parent.mkdir(exist_ok=True)
         before = around(prefix, victim)
-        ran = machine.envspec("install", SPEC, "--prefix", str(prefix))
-        assert ran.status == 3, ran.err
+        ran = machine.envspec("install", SPEC, "--prefix", str(prefix), status=3)
         assert f"the conda package {named} has the entry" in ran.error and entry in ran.error
         assert ran.hint
         assert around(prefix, victim) == before

@@ -38,8 +38,7 @@ def test_nothing_is_sent_until_the_user_binds_the_name_to_the_host(machine: Mach
     host = evil.origin.removeprefix("http://")
     assert ran.status == 2 and f"envspec lock --trust-index internal={host}" in ran.hint, ran.err
     assert not evil.asked and "hunter2" not in ran.err
-    ran = machine.envspec("lock", "specs/demo.toml", "--trust-index", f"internal={host}")
-    assert ran.status == 0, ran.err
+    machine.envspec("lock", "specs/demo.toml", "--trust-index", f"internal={host}", status=0)
     assert {one.authorization for one in evil.asked} == {"Basic cm9ib3Q6aHVudGVyMi1acQ=="}
     assert machine.envspec("lock", "specs/demo.toml", "--upgrade").status == 0, "it is written down"
 

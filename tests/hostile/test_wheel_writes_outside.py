@@ -56,8 +56,7 @@ def test_an_entry_that_leads_out(machine: Machine, index: Index, entry: str) -> 
     write_lock(machine, [pip_pin(evil), pip_pin(good)])
     prefix = machine.folder / "env"
     for _ in range(2):
-        ran = machine.envspec("install", SPEC, "--prefix", str(prefix))
-        assert ran.status == 3
+        ran = machine.envspec("install", SPEC, "--prefix", str(prefix), status=3)
         assert ran.error == (
             f"error: {evil.file} has the entry {entry!r}: it leads out of the folder that it's installed to"
         )

@@ -56,8 +56,7 @@ def test_a_channel_at_the_root_of_a_server(machine: Machine, served: tuple[str, 
     name = url.removeprefix("http://").replace(":", "-")
     assert {pin.index for pin in lock.targets[0].pins} == {f"{name}/noarch", f"{name}/{SUBDIR}"}
     assert machine.envspec("check", SPEC).status == 0
-    ran = machine.envspec("install", SPEC, "--prefix", str(machine.folder / "env"))
-    assert ran.status == 0, ran.err
+    machine.envspec("install", SPEC, "--prefix", str(machine.folder / "env"), status=0)
     assert (machine.folder / "env/share/tool.txt").read_text() == "tool 1.0\n"
     assert [path for path in asked if path.endswith(TOOL.file)] == [f"/noarch/{TOOL.file}"]
     assert machine.envspec("install", SPEC, "--prefix", str(machine.folder / "other"), "--offline").status == 0
@@ -78,8 +77,7 @@ def test_what_is_damaged_in_the_cache_comes_again(machine: Machine, channel: Cha
         if text is not None:
             path.write_text(text)
         prefix = machine.folder / f"env{number}"
-        ran = machine.envspec("install", SPEC, "--prefix", str(prefix))
-        assert ran.status == 0, ran.err
+        machine.envspec("install", SPEC, "--prefix", str(prefix), status=0)
         assert (prefix / "share/tool.txt").read_text() == "tool 1.0\n"
 
 

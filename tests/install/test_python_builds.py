@@ -102,8 +102,7 @@ def without(machine: Machine, index: Index, mirror: Path) -> tuple[Machine, Lock
 @pytest.mark.slow
 def test_the_locks_own_build_is_fetched_by_its_hash(without: tuple[Machine, LockedPython]) -> None:
     machine, build = without
-    found = machine.envspec("install", SPEC)
-    assert found.status == 0, found.err
+    machine.envspec("install", SPEC, status=0)
     brought = machine.home / ".local" / "share" / "uv" / "python" / f"cpython-{build.version}-linux-x86_64-gnu"
     assert brought.is_dir()
     (prefix,) = machine.environments.iterdir()
@@ -115,8 +114,7 @@ def test_a_build_of_another_hash_is_refused(without: tuple[Machine, LockedPython
     machine, build = without
     path = mirror / BUILD / build.file
     path.write_bytes(path.read_bytes() + b"\0")
-    found = machine.envspec("install", SPEC)
-    assert found.status == 3
+    found = machine.envspec("install", SPEC, status=3)
     assert (
         f"uv can't fetch CPython {build.version} of {BUILD}, which the lock names: " in found.error
         and "Hash mismatch" in found.error
@@ -182,8 +180,7 @@ def test_a_machine_that_fetches_none_uses_its_own_and_says_so(
 ) -> None:
     machine, build = without
     machine.variables["PATH"] = str(another_python()[1].parent)
-    found = machine.envspec(*words, env={"UV_PYTHON_DOWNLOADS": "never"}, spawn=True)
-    assert found.status == 0, found.err
+    found = machine.envspec(*words, env={"UV_PYTHON_DOWNLOADS": "never"}, spawn=True, status=0)
     said = f"not the lock's {build.version}+{BUILD}: UV_PYTHON_DOWNLOADS lets none be fetched"
     assert "note: the environment has this machine's Python" in found.err and said in found.err
 
@@ -197,8 +194,7 @@ def test_the_machines_own_is_judged_by_its_full_version(without: tuple[Machine, 
     (target,) = machine.lock().targets
     pins = tuple(replace(pin, requires_python=f"!={own}") for pin in target.pins)
     LockFolder(machine.locks, "demo").write(replace(machine.lock(), targets=(replace(target, pins=pins),)))
-    found = machine.envspec("install", SPEC)
-    assert found.status == 3, found.err
+    found = machine.envspec("install", SPEC, status=3)
     assert f"can't have this machine's Python {own}: app 1.0 doesn't take Python {own}" in found.error
     assert f"uv python install {build.version}" in found.hint and not list(
         machine.environments.glob("*/lib/*/*/app.py")
@@ -225,7 +221,6 @@ def test_nothing_is_fetched_unasked(
     without: tuple[Machine, LockedPython], arguments: list[str], variables: dict[str, str]
 ) -> None:
     machine, build = without
-    found = machine.envspec("install", SPEC, *arguments, env=variables)
-    assert found.status == 3
+    found = machine.envspec("install", SPEC, *arguments, env=variables, status=3)
     assert f"this machine has no CPython {build.version.rpartition('.')[0]}" in found.error
     assert not (machine.home / ".local" / "share" / "uv").exists()

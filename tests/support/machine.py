@@ -137,9 +137,20 @@ class Machine:
             path.write_bytes(content)
 
     def envspec(
-        self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = 90, spawn: bool = False
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        seconds: float = 90,
+        spawn: bool = False,
+        status: int | None = None,
     ) -> Ran:
-        """Run `envspec` to its end: in this process, or in one of its own where that is what the test is about."""
+        """Run `envspec` to its end: in this process, or in one of its own where that is what the test is about. It must
+        end with `status`, if one is given."""
+        ran = self._run(arguments, env, seconds, spawn)
+        assert status in (None, ran.status), f"{arguments} ended with {ran.status}: {ran.out}{ran.err}"
+        return ran
+
+    def _run(self, arguments: tuple[str, ...], env: Mapping[str, str] | None, seconds: float, spawn: bool) -> Ran:
         whole = self.environment(env)
         self.introduce()
         if in_process.can_run(whole):
@@ -172,8 +183,7 @@ class Machine:
         """Run `envspec lock specs/<name>.toml`, which must succeed, and read the lock. `spec` is its text, if new."""
         if spec:
             self.spec(spec, name)
-        ran = self.envspec("lock", f"specs/{name}.toml", *arguments, env=env, seconds=seconds)
-        assert ran.status == 0, ran.err
+        self.envspec("lock", f"specs/{name}.toml", *arguments, env=env, seconds=seconds, status=0)
         return self.lock(name)
 
     def locked_before(self, key: str, name: str = "demo") -> Lock:

@@ -75,8 +75,7 @@ def test_torchaudio_goes_with_the_torch_of_the_pytorch_index(machine: Machine, i
 def test_what_was_left_out_is_an_edge_of_the_lock_and_told(machine: Machine, index: Index) -> None:
     """Nothing else asks for torch here: torchaudio's own METADATA would leave it out."""
     index.add(*stand_ins("cu129", "2.11.0"), *stand_ins("cu129", "2.13.0"), *stand_ins("cu129", "2.12.1"))
-    ran = machine.envspec("lock", machine.spec(cpu("torchaudio", targets=targets(t=CUDA.format("12.9")))))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("torchaudio", targets=targets(t=CUDA.format("12.9")))), status=0)
     assert "note: t: torch>=2.11.0 added, because torchaudio 2.11.0 works with torch 2.11 and later" in ran.err
     assert 'without-corrections = ["torchaudio-torch"]' in ran.err
     target = machine.locked().target("t")
@@ -140,8 +139,7 @@ def test_what_a_target_of_its_own_accord_would_not_say_is_told(machine: Machine,
         wheel("top", "1.0", "helper[fast]", "vllm"), wheel("helper", "1.0", 'beta; extra == "quick"', extras=["quick"])
     )
     index.add(wheel("vllm", "0.11.0", "ray"), wheel("ray", "2.0", "cupy-cuda12x"), wheel("cupy-cuda12x", "13.6.0"))
-    ran = machine.envspec("lock", machine.spec(cpu("top", "helper[nosuch]", targets=targets(t=LINUX))))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("top", "helper[nosuch]", targets=targets(t=LINUX))), status=0)
     warnings = [line.partition(": t: ")[2] for line in ran.err.splitlines() if line.startswith("warning: ")]
     assert sorted(warnings) == [
         "ray 2.0 requires cupy-cuda12x, which has no use in a CPU target",
@@ -161,8 +159,7 @@ def test_a_hole_of_the_facts_parts_the_targets_and_is_told(machine: Machine, ind
         wheel(*runtime), wheel("torch", "2.12.0", "==".join(runtime)), wheel("torch", "2.11.0", "==".join(runtime))
     )
     lines = targets(c126=CUDA.format("12.6"), c130=CUDA.format("13.0"))
-    ran = machine.envspec("lock", machine.spec(cpu("torch>=2.10,<=2.12.0", targets=lines)))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("torch>=2.10,<=2.12.0", targets=lines)), status=0)
     found = machine.locked()
     assert versions(found.target("c126")) == {"torch": "2.10.0+cu126"}
     assert versions(found.target("c130")) == {"torch": "2.12.0"}

@@ -30,8 +30,7 @@ def test_what_metadata_requires_is_bounded_under_its_own_marker(machine: Machine
     """opencv-python 4.9 requires numpy, and is compiled for NumPy 1; 4.10.0.84 isn't."""
     line = "numpy>=1.21.2; python_version >= '3.10'"
     numpys.add(wheel("opencv-python", "4.9.0.80", line), wheel("opencv-python", "4.10.0.84", line))
-    ran = machine.envspec("lock", machine.spec(cpu("opencv-python<4.10", targets=LINUX)))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("opencv-python<4.10", targets=LINUX)), status=0)
     assert versions(machine) == {"numpy": "1.26.4", "opencv-python": "4.9.0.80"}
     assert "note: t: numpy<2 added, because opencv-python 4.10.0.82 and older" in ran.err
     assert 'without-corrections = ["opencv-python-numpy-2"]' in ran.err
@@ -52,8 +51,7 @@ def test_another_version_of_the_corrected_package_is_taken_where_that_is_better(
 ) -> None:
     """pyarrow names no NumPy at all, so the first solution has 26, which refuses NumPy 1."""
     numpys.add(wheel("old", "1.0", "numpy<2"))
-    ran = machine.envspec("lock", machine.spec(cpu("old", "pyarrow", targets=LINUX)))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("old", "pyarrow", targets=LINUX)), status=0)
     assert versions(machine) == {"numpy": "1.26.4", "old": "1.0", "pyarrow": "25.0.0"}
     assert "note: t: pyarrow 25.0.0 locked, because pyarrow 26 refuses NumPy 1" in ran.err
 
@@ -62,15 +60,13 @@ def test_another_version_of_the_corrected_package_is_taken_where_that_is_better(
 def test_a_constraint_adds_no_package(machine: Machine, numpys: Index) -> None:
     """numpy leaves with helper 2.0, and the line that bounds it must not keep it."""
     numpys.add(wheel("helper", "1.0"), wheel("helper", "2.0", "numpy<2"))
-    ran = machine.envspec("lock", machine.spec(cpu("pyarrow>=26", "helper", targets=LINUX)))
-    assert ran.status == 0, ran.err
+    machine.envspec("lock", machine.spec(cpu("pyarrow>=26", "helper", targets=LINUX)), status=0)
     assert versions(machine) == {"helper": "1.0", "pyarrow": "26.0.0"}
 
 
 def test_what_metadata_leaves_out_is_added(machine: Machine, numpys: Index) -> None:
     numpys.add(wheel("faiss-cpu", "1.7.4"))
-    ran = machine.envspec("lock", machine.spec(cpu("faiss-cpu", targets=LINUX)))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("faiss-cpu", targets=LINUX)), status=0)
     assert versions(machine) == {"faiss-cpu": "1.7.4", "numpy": "1.26.4"}
     assert "numpy added, because faiss-cpu 1.7.4 and older import numpy" in ran.err
 
@@ -79,8 +75,7 @@ def test_what_metadata_leaves_out_is_added(machine: Machine, numpys: Index) -> N
 def test_a_conflict_names_the_correction(machine: Machine, numpys: Index) -> None:
     """The METADATA that a user can look up doesn't say what uv was shown."""
     numpys.add(wheel("opencv-python", "4.9.0.80", "numpy"))
-    ran = machine.envspec("lock", machine.spec(cpu("opencv-python", "numpy>=2", targets=LINUX)))
-    assert ran.status == 1
+    ran = machine.envspec("lock", machine.spec(cpu("opencv-python", "numpy>=2", targets=LINUX)), status=1)
     assert "envspec adds numpy<2 to opencv-python" in ran.error.replace("\n", " ") + ran.err
     assert 'without-corrections = ["opencv-python-numpy-2"]' in ran.err
 
@@ -91,8 +86,7 @@ def test_a_conflict_names_the_extra_that_bounds(machine: Machine, index: Index) 
     index.add(wheel("torch", "2.2.2"), wheel("torch", "2.9.1"), wheel("setuptools", "80.9.0"))
     index.add(*(wheel("transformers", version, 'torch>=2.4; extra == "torch"') for version in ("5.0.0", "5.1.0")))
     machine.spec(cpu("transformers>=5", "torch<2.3", targets="[targets.t]\nplatform = 'osx-arm64'"))
-    ran = machine.envspec("lock", "specs/demo.toml")
-    assert ran.status == 1
+    ran = machine.envspec("lock", "specs/demo.toml", status=1)
     said = "transformers 5.1.0 works with torch>=2.4 alone, which only its extra torch says"
     assert said in ran.error.replace("\n", " "), ran.err
     assert 'without-corrections = ["transformers-extra-torch"]' in ran.err
@@ -141,8 +135,7 @@ def learn(index: Index) -> Index:
 
 
 def test_what_conda_forge_found_bounds_the_solution_and_is_told(machine: Machine, learn: Index) -> None:
-    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", targets=LINUX)))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", targets=LINUX)), status=0)
     assert numpy(machine) == "1.26.4"
     assert "note: t: numpy<2 added, because conda-forge found that scikit-learn 1.3.0 and older need numpy<2" in ran.err
     assert 'without-corrections = ["conda-forge-scikit-learn-numpy"]' in ran.err
@@ -150,8 +143,7 @@ def test_what_conda_forge_found_bounds_the_solution_and_is_told(machine: Machine
 
 @pytest.mark.slow
 def test_it_gives_way_to_requirements_in_one_line(machine: Machine, learn: Index) -> None:
-    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", "numpy>=2", targets=LINUX)))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", "numpy>=2", targets=LINUX)), status=0)
     assert numpy(machine) == "2.2.6"
     assert (
         "note: t: numpy<2 isn't added to scikit-learn, because the requirements leave nothing within it, though "
@@ -165,8 +157,7 @@ def test_it_gives_way_in_a_target_that_is_solved_beside_others(machine: Machine,
     """What a conflict stopped isn't stopped for the solution after it."""
     more = "".join(f"[targets.{name}]\nplatform = '{subdir}'\n" for name, subdir in OTHERS.items())
     machine.spec(cpu("scikit-learn==1.3.0", targets=f"{more}[targets.a.pip]\ndependencies = ['numpy>=2']\n"))
-    ran = machine.envspec("lock", "specs/demo.toml")
-    assert ran.status == 0, ran.err
+    machine.envspec("lock", "specs/demo.toml", status=0)
     assert [machine.versions(name)["numpy"] for name in OTHERS] == ["2.2.6", "1.26.4", "1.26.4"]
 
 
@@ -174,8 +165,9 @@ def test_it_gives_way_in_a_target_that_is_solved_beside_others(machine: Machine,
 def test_one_that_was_proved_stays(machine: Machine, learn: Index) -> None:
     """And in its conflict, those that give way aren't named."""
     learn.add(wheel("opencv-python", "4.9.0.80", "numpy"))
-    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", "opencv-python", "numpy>=2", targets=LINUX)))
-    assert ran.status == 1
+    ran = machine.envspec(
+        "lock", machine.spec(cpu("scikit-learn==1.3.0", "opencv-python", "numpy>=2", targets=LINUX)), status=1
+    )
     assert 'without-corrections = ["opencv-python-numpy-2"]' in ran.err
 
 
@@ -183,8 +175,7 @@ def test_one_that_was_proved_stays(machine: Machine, learn: Index) -> None:
 def test_its_marker_decides(machine: Machine, learn: Index, python: str, locked: str) -> None:
     """pint 0.23 can't have NumPy 1 on Python 3.13: there is none."""
     learn.add(wheel("pint", "0.23", "numpy; python_version >= '3.9'"))
-    ran = machine.envspec("lock", machine.spec(cpu("pint", "numpy", targets=LINUX, python=python)))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("pint", "numpy", targets=LINUX, python=python)), status=0)
     assert numpy(machine) == locked
     assert ("conda-forge-pint-numpy" in ran.err) == (python == "3.12")
 
@@ -193,8 +184,7 @@ def test_an_override_counts_for_more_than_any_correction(machine: Machine, learn
     learn.add(wheel("opencv-python", "4.9.0.80", "numpy"))
     override = 'overrides = [{ requirement = "numpy>=2", reason = "rebuilt here" }]'
     machine.spec(cpu("scikit-learn==1.3.0", "opencv-python", extra=override, targets=LINUX))
-    ran = machine.envspec("lock", "specs/demo.toml")
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", "specs/demo.toml", status=0)
     assert numpy(machine) == "2.2.6"
     assert "correction" not in ran.err
 

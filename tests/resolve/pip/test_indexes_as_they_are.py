@@ -25,8 +25,7 @@ def test_a_page_without_sha256(machine: Machine, index: Index, form: str, hash: 
     """uv takes its files too. What is locked is the hash of what came."""
     index.form, index.hash = form, hash
     index.add(APP, LIB, wheel("lib", "0.9"))
-    ran = machine.envspec("lock", machine.spec(cpu("app")))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("app")), status=0)
     assert f"the index's page has no sha256 of {APP.file}, {LIB.file}: lock read the whole" in ran.err
     for dist in (APP, LIB):
         pin = machine.lock().targets[0].pin(dist.name)
@@ -87,8 +86,7 @@ def test_an_index_of_the_spec_s_own_without_upload_times(machine: Machine, index
         own.add(APP)
         text = cpu("app", extra=NAMED.format(own.url)).replace("[pip]", "exclude-newer = '2024-01-01'\n[pip]", 1)
         for round in ("cold", "warm"):
-            ran = machine.envspec("lock", machine.spec(text), "--upgrade")
-            assert ran.status == 0, ran.err
+            ran = machine.envspec("lock", machine.spec(text), "--upgrade", status=0)
             assert "the index own has no upload times: exclude-newer doesn't bound what comes from it" in ran.err, round
         more = "[env.exclude-newer-index]\nown = { reason = 'ours' }\n[pip]"
         machine.spec(text.replace("[pip]", more, 1))

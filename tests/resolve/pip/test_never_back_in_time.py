@@ -64,8 +64,7 @@ def test_all_are_named_at_once_for_all_targets(machine: Machine, index: Index) -
     index.add(sdist("fast", "3.0", files={"src/fast.cu": ""}))
     targets = "[targets.a]\nplatform = 'linux-64'\n[targets.b]\nplatform = 'osx-arm64'\n"
     targets += "[targets.b.pip]\ndependencies = ['fast']\n"
-    ran = machine.envspec("lock", machine.spec(cpu("app", targets=targets)))
-    assert ran.status == 1
+    ran = machine.envspec("lock", machine.spec(cpu("app", targets=targets)), status=1)
     assert "a, b: the newest solution needs 3 packages published only as source: " in ran.error
     assert "deep 0.1 (app → lib → deep, pure Python, requirements unknown)" in ran.error
     assert "fast 3.0 (needs a compiler: src/fast.cu)" in ran.error
@@ -77,8 +76,7 @@ def test_all_are_named_at_once_for_all_targets(machine: Machine, index: Index) -
 def test_allow_needed_writes_them_and_goes_on(machine: Machine, index: Index) -> None:
     index.add(sdist("lib", "2.0", "deep"), sdist("deep", "0.1", "later", static=False), sdist("later", "1.0"))
     spec = "# mine\n" + cpu("lib").replace("[pip]\n", "[pip]  # what we use\n")
-    ran = machine.envspec("lock", machine.spec(spec), "--allow-needed")
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(spec), "--allow-needed", status=0)
     # what deep requires is known only once it may be built
     assert ran.err.count("wrote allow-source into specs/demo.toml: ") == 2
     text = (machine.folder / "specs" / "demo.toml").read_text()
@@ -121,8 +119,7 @@ def test_allow_needed_adds_to_what_is_there(machine: Machine, index: Index) -> N
 
 def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-manylinux_2_39_x86_64"), sdist("lib", "2.0"))
-    ran = machine.envspec("lock", machine.spec(cpu("lib")))
-    assert ran.status == 0, ran.err
+    ran = machine.envspec("lock", machine.spec(cpu("lib")), status=0)
     assert ran.err.splitlines() == [
         "note: cpu: lib 2.0 has wheels, but none for linux-64 with glibc 2.28 and Python 3.12: 1.0 is locked; "
         "its wheels are for glibc 2.39"
@@ -134,8 +131,7 @@ def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Mach
 
 def test_it_is_not_passed_over_where_its_wheels_are_for_other_platforms(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
-    ran = machine.envspec("lock", machine.spec(cpu("lib")))
-    assert ran.status == 1
+    ran = machine.envspec("lock", machine.spec(cpu("lib")), status=1)
     assert "needs a package from source: lib 2.0 (pure Python, none of its wheels fits)" in ran.error
     assert 'allow-source = ["lib"]' in ran.hint
 
@@ -144,8 +140,7 @@ def test_it_is_not_passed_over_where_its_wheels_are_for_other_platforms(machine:
 def test_nor_is_it_passed_over_for_an_older_source(machine: Machine, index: Index) -> None:
     """fairseq: 0.10.0 is a source alone, and 0.12.2 has wheels for older Pythons, and a source too."""
     index.add(sdist("lib", "1.0"), wheel("lib", "2.0", tag="cp38-cp38-manylinux_2_17_x86_64"), sdist("lib", "2.0"))
-    ran = machine.envspec("lock", machine.spec(cpu("lib")))
-    assert ran.status == 1
+    ran = machine.envspec("lock", machine.spec(cpu("lib")), status=1)
     assert "needs a package from source: lib 2.0 (pure Python, none of its wheels fits)" in ran.error
     assert machine.envspec("lock", "specs/demo.toml", "--allow-needed").status == 0
     assert machine.versions("cpu") == {"lib": "2.0"}
@@ -207,8 +202,7 @@ def test_offline_gives_the_same_answer(machine: Machine, hydra: str, index: Inde
 def test_a_release_whose_wheels_want_a_newer_glibc_names_it(machine: Machine, index: Index) -> None:
     """llguidance 1.7.6, which vllm requires, has wheels for glibc 2.31."""
     index.add(wheel("lib", "2.0", tag="cp312-cp312-manylinux_2_31_x86_64"), sdist("lib", "2.0"))
-    ran = machine.envspec("lock", machine.spec(cpu("lib==2.0")))
-    assert ran.status == 1
+    ran = machine.envspec("lock", machine.spec(cpu("lib==2.0")), status=1)
     assert "its wheels are for glibc 2.31 and later" in ran.error
     assert 'if the machines have it, set glibc = "2.31" in the target; or building from source' in ran.hint
 
@@ -222,8 +216,7 @@ def test_a_release_whose_wheels_do_not_fit_is_told_where_nothing_else_would_do(
     """langdetect 1.0.9 has a wheel for Python 2, and a source that every Python builds."""
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="py2-none-any"), sdist("lib", "2.0"))
     index.add(wheel("app", "1.0", "lib==2.0"))
-    ran = machine.envspec("lock", machine.spec(cpu(asked)))
-    assert ran.status == 1
+    ran = machine.envspec("lock", machine.spec(cpu(asked)), status=1)
     path = "app → lib, " if asked == "app" else ""
     assert f"needs a package from source: lib 2.0 ({path}pure Python, none of its wheels fits)" in ran.error
     assert 'allow-source = ["lib"]' in ran.hint
@@ -242,8 +235,7 @@ def test_wheels_that_fit_nowhere_without_a_source_are_told_as_such(machine: Mach
 def test_a_glibc_that_is_too_old_is_told_with_the_one_that_would_do(machine: Machine, index: Index) -> None:
     for glibc in ("2_35_x86_64", "2_38_x86_64", "2_17_aarch64"):
         index.add(wheel("lib", "1.0", tag=f"cp312-cp312-manylinux_{glibc}"))
-    ran = machine.envspec("lock", machine.spec(cpu("lib")))
-    assert ran.status == 1
+    ran = machine.envspec("lock", machine.spec(cpu("lib")), status=1)
     told = 'lib 1.0 has wheels for glibc 2.35 and later: if the machines have it, set glibc = "2.35" in the target'
     assert ran.hint.startswith(f"hint: {told}; or loosen")
     machine.locked(spec=cpu("lib", targets="[targets.cpu]\nplatform = 'linux-64'\nglibc = '2.35'\n"))

@@ -112,8 +112,7 @@ def test_exclude_newer_leaves_what_conda_installs(machine: Machine, index: Index
 def test_a_direct_conflict_names_both_sides(machine: Machine, index: Index, channel: LocalChannel) -> None:
     channel.write([*BASE, python_package("numpy", "2.1.0")])
     spec(machine, ["numpy"], ["numpy<2"])
-    ran = machine.envspec("lock", "specs/demo.toml")
-    assert ran.status == 1
+    ran = machine.envspec("lock", "specs/demo.toml", status=1)
     assert ran.error == "error: specs/demo.toml:8:17: t: [pip] asks for numpy<2, but conda installs numpy 2.1.0"
     assert '"numpy <2"' in ran.hint
 
@@ -123,8 +122,7 @@ def test_a_conflict_further_down_names_both_sides(machine: Machine, index: Index
     channel.write([*BASE, python_package("numpy", "2.1.0")])
     index.add(wheel("numpy", "1.26.0"), wheel("top", "1.0", "numpy<2"))
     spec(machine, ["numpy"], ["top"])
-    ran = machine.envspec("lock", "specs/demo.toml")
-    assert ran.status == 1
+    ran = machine.envspec("lock", "specs/demo.toml", status=1)
     assert "top" in ran.error and "numpy<2" in ran.error
     assert ran.error.endswith("(conda installs numpy 2.1.0).")
     assert not machine.lock_path().exists()
@@ -176,8 +174,7 @@ def test_an_extra_of_what_conda_installs_is_told(machine: Machine, index: Index,
     channel.write([*BASE, python_package("fsspec", "2025.3.0")])
     index.add(wheel("top", "1.0", "fsspec[http]"))
     spec(machine, ["fsspec"], ["top"])
-    ran = machine.envspec("lock", "specs/demo.toml")
-    assert ran.status == 0
+    ran = machine.envspec("lock", "specs/demo.toml", status=0)
     assert "warning: t: top asks for fsspec[http]" in ran.err
 
 
@@ -233,8 +230,7 @@ def test_a_cpu_build_in_a_cuda_target_is_refused(machine: Machine, channel: Loca
     newer = ("__cuda", "cuda-version >=13.0,<14")
     channel.write([*BASE, Record("gpulib", "1", "cpu_h_0"), Record("gpulib", "1", "cuda130_h_1", newer, number=1)])
     spec(machine, ["gpulib"], [], 'cuda = "12.6"')
-    ran = machine.envspec("lock", "specs/demo.toml")
-    assert ran.status == 1
+    ran = machine.envspec("lock", "specs/demo.toml", status=1)
     assert "gpulib 1 cpu_h_0 is the CPU build, the target is for CUDA 12.6" in ran.error
     assert "1 for CUDA 13.0" in ran.hint
     assert not machine.lock_path().exists()
