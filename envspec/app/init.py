@@ -1,29 +1,33 @@
-"""A new spec: blank, from another tool's file, or from an environment."""
+"""A new spec: blank, from a repository or another tool's files, or from an environment."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
 from envspec.app import inputs
 from envspec.app.gpu_names import known_gpus
-from envspec.app.observer import say, warn
-from envspec.base.errors import InputError, Place
+from envspec.app.observer import observer, say, warn
+from envspec.base.errors import InputError, Place, SpecError, together
 from envspec.base.reader.messages import key_path
 from envspec.base.reader.structure import violations
-from envspec.base.texts import printable
-from envspec.draft.model import Draft, NewTarget
+from envspec.base.texts import few, printable
+from envspec.draft.join import Contradiction, Declaration, contradictions, join
+from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
-from envspec.draft.targets import CPU, Machines, new_targets, on_machines
+from envspec.draft.targets import CPU, Machines, choose, on_machines
+from envspec.packages.names import requirement_name
 from envspec.packages.other_formats import PINS
 from envspec.packages.requirement import parse_specifier
 from envspec.prove.doctor.feasibility import Hardware, hardware_of
 from envspec.prove.doctor.gather import gather_hardware
+from envspec.review.git.program import git_output
 from envspec.spec.advice import slug
 from envspec.spec.edit import write_text
 from envspec.spec.schema import ENV_NAME, FORMAT, rendered_json_schema
@@ -31,8 +35,12 @@ from envspec.spec.schema import ENV_NAME, FORMAT, rendered_json_schema
 SCHEMA = "spec.schema.json"
 """The file beside a spec that its first line names, for editors."""
 
-_PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.14", "3.9", "3.8")
-"""Which Python a spec gets where a file allows several: the one that most packages have wheels for first."""
+_PYTHONS = {
+    "3.12": "2023-10-02", "3.11": "2022-10-24", "3.13": "2024-10-07", "3.10": "2021-10-04", "3.14": "2025-10-07",
+    "3.9": "2020-10-05", "3.8": "2019-10-14",
+}  # fmt: skip
+"""Which Python a spec gets where files allow several: the one that most packages have wheels for first. Each with the
+day of its release (PEP 569, 596, 619, 664, 693, 719, 745)."""
 
 Machine = tuple[tuple[str, ...], str | None]
 """GPUs, and their driver."""
@@ -40,12 +48,18 @@ Machine = tuple[tuple[str, ...], str | None]
 
 @dataclass(frozen=True)
 class InitRequest:
-    """A new spec. `begun` is another tool's file, `prefix` an environment; a value that is None or empty comes from
-    these, or is chosen."""
+    """A new spec. `begun` has a repository's folder or other tools' files, `prefix` an environment; a value that is
+    None or empty comes from these, or is chosen.
+
+    prefer  files that count, the first first, where files contradict each other
+    as_of   a day, or a revision of the repository: releases after it don't count
+    """
 
     name: str
-    begun: Path | None
+    begun: tuple[Path, ...]
     prefix: Path | None
+    prefer: tuple[Path, ...]
+    as_of: str | None
     gpus: tuple[str, ...]
     cuda: str | None
     driver: str | None
@@ -57,18 +71,19 @@ class InitRequest:
 
 @dataclass(frozen=True)
 class NewSpec:
-    """A spec that was written, and the file or the prefix that it began with."""
+    """A spec that was written, and the files that it began with, those among them that were only offered."""
 
     path: str
     name: str
     draft: Draft
     targets: tuple[NewTarget, ...]
-    begun: Path | None
+    sources: tuple[Declaration, ...]
 
     @property
     def lock(self) -> str:
         """The command that locks it, with the versions of the lock beside its file, where that one's tool left one."""
-        found = (self.begun.with_name(lock) for lock, of in PINS.items() if self.begun and self.begun.name == of)
+        begun = [Path(one.file) for one in self.sources if one.aside is None]
+        found = (path.with_name(lock) for lock, of in PINS.items() for path in begun if path.name == of)
         lock = next((one for one in found if one.is_file()), None)
         return f"envspec lock {self.path}" + (f" --pins-from {shlex.quote(str(lock))}" if lock else "")
 
@@ -86,20 +101,23 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
     gpus, driver, cuda = tuple(dict.fromkeys(asked.gpus)), asked.driver, asked.cuda
     known_gpus(gpus)
     refuse_odd(asked.python, asked.platforms, None if cuda == "cpu" else cuda, driver)
-    draft = _draft(asked.begun, asked.prefix, name)
+    sources = _sources(asked)
+    draft = _draft(sources, asked, name)
     if ask and not (gpus or cuda or driver or draft.cuda or draft.targets):
         here = hardware_of(gather_hardware())
         gpus, driver = ask(here.gpus, here.driver)
     machines = Machines(tuple(dict.fromkeys(asked.platforms)), cuda, gpus, driver)
     draft = on_machines(draft, machines)
-    begun = asked.begun or asked.prefix
     parse = partial(inputs.read_edit, path)
-    heading = Heading(path, name, _python(draft), str(begun) if begun else None, f"./{SCHEMA}")
+    began = ", ".join(one.file for one in sources if one.aside is None) or (asked.prefix and str(asked.prefix))
+    pythons = [asked.python] if asked.python else _pythons(draft)
+    heading = Heading(path, name, pythons[0], began or None, f"./{SCHEMA}")
     # what of the file no spec can hold is told apart from what is wrong with the command line
     draft = make_parseable(lambda one: render(one, heading, one.targets or (CPU,)), draft, parse)
-    heading = replace(heading, python=asked.python or heading.python)
-    targets, against = new_targets(draft, machines, lambda made: parse(render(draft, heading, made)))
-    text = render(draft, heading, targets)
+    chosen = choose(draft, machines, pythons, lambda made: parse(render(draft, heading, made)))
+    draft = replace(draft, notes=(*draft.notes, *chosen.notes))
+    says = {key: f"{one.file} says so" for one in reversed(sources) for key in ("python", "cuda") if _says(one, key)}
+    text = render(draft, replace(heading, python=chosen.python, why={**says, **chosen.why}), chosen.targets)
     parse(text)
     write_text(path, text)
     schema = Path(path).with_name(SCHEMA)
@@ -108,31 +126,124 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
         say(f"note: editors complete and check the spec by {printable(str(schema))}")
     for note in draft.notes:
         warn(printable(str(note)))
-    for finding in against:
-        warn(f"{path}: {printable(finding.message)}")
-    return NewSpec(path, name, draft, targets, begun)
+    return NewSpec(path, name, draft, chosen.targets, sources)
 
 
-def _draft(begun: Path | None, prefix: Path | None, name: str) -> Draft:
-    """Return what the spec begins with. Raises InputError for a file or a prefix that asks for nothing."""
-    if begun and prefix:
+def _sources(asked: InitRequest) -> tuple[Declaration, ...]:
+    """Read what the spec begins with, the files that count first. Raises InputError."""
+    if asked.begun and asked.prefix:
         raise InputError("--from and --from-prefix both say what the spec begins with", hint="give one of them")
-    if prefix is not None:
+    found: dict[str, Declaration] = {}
+    for path in asked.begun:
+        from envspec.draft.read import read_draft
+        from envspec.draft.repository import read_repository
+
+        if path.is_dir():
+            found = {**{one.file: one for one in read_repository(path)}, **found}
+        else:
+            found[str(path)] = Declaration(str(path), read_draft(path))
+    return tuple(found.values())
+
+
+def _draft(sources: Sequence[Declaration], asked: InitRequest, name: str) -> Draft:
+    """Return what the spec begins with. Raises InputError for files or a prefix that ask for nothing, and for files
+    that contradict each other."""
+    if asked.prefix is not None:
         from envspec.draft.prefix import read_prefix
 
-        draft = read_prefix(prefix)
+        draft = read_prefix(asked.prefix)
         if not (draft.pip or draft.conda):
-            raise InputError("nothing is installed there", place=Place(str(prefix)))
-        return draft
-    if begun is None:
-        return Draft(pip=("torch",))
-    from envspec.draft.read import read_draft
-
-    draft = read_draft(begun)
+            raise InputError("nothing is installed there", place=Place(str(asked.prefix)))
+        return _of_day(draft, asked)
+    if not asked.begun:
+        return _of_day(Draft(pip=("torch",)), asked)
+    counting = [one for one in sources if one.aside is None]
+    if len(sources) > 1:
+        for one in counting:
+            say(f"from {printable(one.file)}: {one.gives or 'nothing'}")
+    draft = join(counting, _files_that_count(counting, asked))
+    offered = [one for one in sources if one.aside is not None and _adds(one.draft, draft)]
     if not (draft.pip or draft.own or draft.conda or draft.project or draft.targets):
-        hint = f"a blank spec: `envspec init {name}`"
-        raise InputError("it asks for no package", hint=hint, place=Place(str(begun)))
-    return draft
+        for note in draft.notes:
+            warn(printable(str(note)))
+        more = " ".join(f"--from {shlex.quote(one.file)}" for one in offered)
+        hint = f"take what is only offered: {more}" if more else f"a blank spec: `envspec init {name}`"
+        raise InputError("it asks for no package", hint=hint, place=Place(str(asked.begun[0])))
+    notes = [
+        Note(f"not taken, since {one.aside}: {one.gives} (--from {shlex.quote(one.file)})", Place(one.file))
+        for one in offered
+    ]
+    return _of_day(replace(draft, notes=(*draft.notes, *notes)), asked)
+
+
+def _files_that_count(sources: Sequence[Declaration], asked: InitRequest) -> tuple[str, ...]:
+    """Return the files that count where files contradict each other: those that the user names, and chooses at a
+    terminal. Raises SpecError for each contradiction that nothing decides."""
+    preferred = [str(one) for one in asked.prefer]
+    files = {one.file: one.draft for one in sources}
+    if unknown := [one for one in preferred if one not in files]:
+        raise InputError(f"--prefer {unknown[0]}: the spec doesn't begin with it", hint=f"one of {', '.join(files)}")
+    decided = {"--python": asked.python, "--cuda": asked.cuda}
+    left: dict[tuple[str, ...], list[Contradiction]] = {}
+    for found in contradictions(files):
+        if not decided.get(found.option) and not any(one in found.said for one in preferred):
+            left.setdefault((found.option, *found.said), []).append(found)
+    errors = []
+    for (option, *between), several in left.items():
+        told = few([f"{one.about} ({', '.join(map(printable, one.said.values()))})" for one in several], 8)
+        message = f"{' and '.join(map(printable, between))} contradict each other: {told}"
+        values = between if option == "--prefer" else list(dict.fromkeys(several[0].said.values()))
+        choices = {one: several[0].said[one] for one in between} if option == "--prefer" else {}
+        if choices and (answer := observer().choose(f"{message}; which file counts?", choices)):
+            preferred.append(answer)
+            continue
+        errors.append(SpecError(message, hint=", or ".join(f"{option} {shlex.quote(one)}" for one in values)))
+    if errors:
+        raise together(errors)
+    return tuple(preferred)
+
+
+def _says(source: Declaration, key: str) -> bool:
+    return source.aside is None and bool(getattr(source.draft, key))
+
+
+def _adds(offered: Draft, draft: Draft) -> bool:
+    """Say whether a file that is only offered asks for a package that the spec doesn't have."""
+    known = {requirement_name(one) for one in (*draft.pip, *draft.own, *draft.conda)}
+    return any(requirement_name(one) not in known for one in (*offered.pip, *offered.own, *offered.conda))
+
+
+def _of_day(draft: Draft, asked: InitRequest) -> Draft:
+    """Return the draft with the day that --as-of means. Raises InputError, ToolError."""
+    if asked.as_of is None:
+        return draft
+    if re.match(r"\d{4}-\d{2}-\d{2}", asked.as_of):
+        return replace(draft, exclude_newer=asked.as_of)
+    folder = next((one if one.is_dir() else one.parent for one in asked.begun), Path())
+    if asked.as_of.startswith("-"):
+        raise InputError(f"--as-of {asked.as_of} is neither a day nor a revision", hint="for example 2024-02-15, HEAD")
+    seconds = git_output(["log", "-1", "--format=%ct", asked.as_of, "--"], folder)
+    if not seconds:
+        raise InputError(f"{folder} has no revision {asked.as_of}", hint="name a day, such as 2024-02-15")
+    moment = datetime.fromtimestamp(int(seconds), timezone.utc)
+    return replace(draft, exclude_newer=moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def _pythons(draft: Draft) -> list[str]:
+    """List the Pythons that the files allow, those first that most packages have wheels for: by the day up to which
+    releases count, such as had been out for a year."""
+    if draft.python:
+        return [draft.python]
+    day = draft.exclude_newer if draft.exclude_newer and draft.exclude_newer[:4].isdecimal() else "9999"
+    year_before = f"{int(day[:4]) - 1:04}{day[4:]}"
+    out = [one for one, released in _PYTHONS.items() if released < day] or list(_PYTHONS)
+    every = sorted(out, key=lambda one: _PYTHONS[one] > year_before)
+    text = re.sub(r"(?<![=<>!~])=(?=\d)", "==", (draft.requires_python or "").replace(" ", ""))
+    try:
+        asked = parse_specifier(text)
+    except ValueError:
+        return every
+    return [one for one in every if asked.contains(f"{one}.99") or asked.contains(f"{one}.0")] or every[:1]
 
 
 def options_of(hardware: Hardware) -> str:
@@ -148,7 +259,9 @@ def refuse_odd(
     for platform in platforms or ("linux-64",):
         given = {"platform": platform, "cuda": cuda, "driver": driver}
         target = {key: value for key, value in given.items() if value is not None}
-        for found in violations({"env": {"python": python or _PYTHONS[0]}, "targets": {"new": target}}, FORMAT):
+        for found in violations(
+            {"env": {"python": python or next(iter(_PYTHONS))}, "targets": {"new": target}}, FORMAT
+        ):
             message = found.message.replace(key_path(found.path), f"--{found.path[-1]}")
             raise InputError(message, hint=found.hint() if callable(found.hint) else found.hint)
 
@@ -166,14 +279,3 @@ def _path(name: str, output: Path | None, force: bool) -> str:
             "it exists already", hint="choose another name, or overwrite it with --force", place=Place(str(path))
         )
     return str(path)
-
-
-def _python(draft: Draft) -> str:
-    if draft.python or not draft.requires_python:
-        return draft.python or _PYTHONS[0]
-    text = re.sub(r"(?<![=<>!~])=(?=\d)", "==", draft.requires_python.replace(" ", ""))
-    try:
-        asked = parse_specifier(text)
-    except ValueError:
-        return _PYTHONS[0]
-    return next((one for one in _PYTHONS if asked.contains(f"{one}.99") or asked.contains(f"{one}.0")), _PYTHONS[0])

@@ -18,6 +18,8 @@ from envspec.cli.failure import tell
 EPILOG = """\b
 Examples:
   envspec init demo --gpu H100 --driver 550.54.15
+  envspec init demo --from . --gpu H100
+  envspec init demo --from . --as-of HEAD
   envspec init demo --from requirements.txt --gpu A100
   envspec init demo --from environment.yml --cuda 12.6 -o specs/demo.toml
   envspec init demo --from-prefix ~/venvs/demo --gpu A100
@@ -35,8 +37,23 @@ _T = TypeVar("_T")
     "--from",
     "begun",
     type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE|FOLDER",
+    help="Begin with all that a repository's folder says of its environment, or with a file of another tool:"
+    " requirements.txt or .in, environment.yml, pyproject.toml, setup.py, pixi.toml, Dockerfile, cog.yaml, README."
+    " Repeatable: what several ask for is joined. None of their code runs.",
+)
+@click.option(
+    "--prefer",
+    type=click.Path(path_type=Path),
+    multiple=True,
     metavar="FILE",
-    help="Begin with a requirements.txt or .in, environment.yml, pyproject.toml, pixi.toml, cog.yaml or Dockerfile.",
+    help="The file that counts where files contradict each other in a package. Repeatable.",
+)
+@click.option(
+    "--as-of",
+    metavar="DATE|REV",
+    help="Take no release after a day, or after a commit of the repository, and a Python of that day.",
 )
 @click.option(
     "--from-prefix",
@@ -54,7 +71,7 @@ _T = TypeVar("_T")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @options.as_json
 def command(as_json: bool, **asked: Any) -> int:
-    """Write a new spec: a blank one, what another tool's file asks for, or what an environment was made for
+    """Write a new spec: a blank one, what a repository or a file asks for, or what an environment was made for
 
     What a spec can't hold stands in it as a comment, and on stderr. Nothing is locked yet.
     """
@@ -66,7 +83,8 @@ def command(as_json: bool, **asked: Any) -> int:
             for note in made.draft.notes
             for place in [note.place]
         ]
-        options.print_json("init", {"spec": made.path, "targets": names, "notes": notes})
+        sources = [{"file": one.file, "gives": one.gives, "aside": one.aside} for one in made.sources]
+        options.print_json("init", {"spec": made.path, "targets": names, "sources": sources, "notes": notes})
         return 0
     out(f"wrote {made.path}: {', '.join(names)}")
     if asked["cuda"] is None and (again := made.for_this_machine()):

@@ -71,6 +71,19 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
         gathered.note(f"{', '.join(left)} are left out: the recipes have their own", Place(str(path)))
 
 
+_COMMAND = re.compile(
+    r"(?:[$>!%] *|- +|`)?((?:(?:python[0-9.]* +-m +|uv +)?pip[0-9.]*|conda|mamba|micromamba) +\S.*?)`?$"
+)
+
+
+def read_commands(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> None:
+    """Read the commands of pip and conda that a README shows, a line each."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for step in _STEP.findall(line.strip()):
+            if found := _COMMAND.fullmatch(re.sub(r"\s#.*", "", step.strip())):
+                _step(found[1], path, gathered, pip, Place(str(path), number))
+
+
 def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield each instruction with its line: continued lines joined, comments left out, here-documents as their text."""
     lines = iter(enumerate(text.removeprefix("\ufeff").splitlines(), 1))
@@ -134,7 +147,7 @@ def _step(step: str, path: Path, gathered: Gathered, pip: RequirementsReader, pl
     bare = " ".join(words)
     installed = re.match(
         r"(?P<pip>(?:python[0-9.]* +-m +)?(?:uv +)?pip[0-9.]* +install)"
-        r"|(?P<apt>(?:apt|apt-get)(?: +-\S+)* +install)|(?P<conda>(?:conda|mamba|micromamba) +install)\b",
+        r"|(?P<apt>(?:apt|apt-get)(?: +-\S+)* +install)|(?P<conda>(?:conda|mamba|micromamba) +(?:install|create))\b",
         bare,
     )
     if installed is None or re.search(r"[$`|]", bare):

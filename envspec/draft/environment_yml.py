@@ -19,6 +19,7 @@ _SELECTORS = ("cudatoolkit", "pytorch-cuda", "cuda-version")
 _TOOLKITS = ("cuda", "cuda-toolkit", "cuda-runtime")
 _LABEL = re.compile(r"nvidia/label/cuda-([0-9.]+)")
 _KEYS = ("name", "channels", "dependencies", "variables", "platforms")
+_EXPORTED_LINE = re.compile(r"([\w.-]+)=([^=\s]+)=([^=\s]+)")
 _EXPORTED = re.compile(r"=?=([^=,|*<>!~\s]+)=([^=\s]+)")
 
 
@@ -51,6 +52,18 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
     if builds:
         count = f"{builds} package{'s' if builds > 1 else ''}"
         gathered.note(f"the builds of {count} are left out: the lock has its own for each target", place)
+
+
+def read_list(text: str, path: Path, gathered: Gathered) -> None:
+    """Read the lines of `conda list --export`: name=version=build, and pypi as the build of pip's packages."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not (found := _EXPORTED_LINE.fullmatch(line.strip())):
+            continue
+        if found[3].startswith("pypi_"):
+            gathered.requirement(f"{found[1]}=={found[2]}", Place(str(path), number))
+        else:
+            match_spec(f"{found[1]}={found[2]}={found[3]}", gathered, Place(str(path), number))
+    gathered.note("the builds are left out: the lock has its own for each target", Place(str(path)))
 
 
 def _channel(channel: str, gathered: Gathered, place: Place) -> None:

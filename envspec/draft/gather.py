@@ -59,7 +59,7 @@ class Gathered:
         self.apt: dict[str, None] = {}
         self.unisolated: dict[str, None] = {}
         self.platforms: dict[str, None] = {}
-        self.available: dict[str, None] = {}
+        self.available: dict[str, tuple[str, ...]] = {}
         self.cuda: dict[str, None] = {}
         self.notes: dict[Note, None] = {}
         self.hashes = 0
@@ -76,6 +76,10 @@ class Gathered:
         other.notes, other.channels = self.notes, self.channels
         other.indexes, other.find_links = self.indexes, self.find_links
         return other
+
+    def extra(self, name: str, asked: Iterable[str]) -> None:
+        """Remember what an extra or a group of the project asks for; a spec takes it where it says so."""
+        self.available[name] = tuple(asked)
 
     def note(self, text: str, place: Place | None = None) -> None:
         """Remember, in one line, what isn't in the spec as it stands in the file."""
@@ -229,6 +233,42 @@ class Gathered:
         elif text.strip(" *="):
             self.requires_python = text.strip()
 
+    def take(self, other: Draft, file: str) -> None:
+        """Take what another file asks for, which contradicts nothing here."""
+        place = Place(file)
+        names = {
+            name: self._index_name(url, into, name, place)
+            for listed, into in ((other.indexes, self.indexes), (other.find_links, self.find_links))
+            for name, url in listed.items()
+        }
+        for into, texts in ((self.pip, other.pip), (self.own, other.own), (self.constraints, other.constraints)):
+            for text in texts:
+                self.requirement(text, place, into)
+        for text, _ in other.overrides:
+            self.override(text, place)
+        for name, index in other.sources.items():
+            self.sources.setdefault(name, names.get(index, index))
+        for key, one in other.variables.items():
+            if self.variables.setdefault(key, one) != one:
+                self.note(f"{key}={one} is left out: another file has {key}={self.variables[key]}", place)
+        for kept, more in (
+            *((self.conda, other.conda), (self.channels, other.channels), (self.apt, other.apt)),
+            *((self.unisolated, other.unisolated), (self.platforms, other.platforms), (self.cuda, other.cuda)),
+        ):
+            kept.update(dict.fromkeys(more))
+        self.notes.update(dict.fromkeys(other.notes))
+        self.available |= other.available
+        self.python, self.description = self.python or other.python, self.description or other.description
+        self.exclude_newer = self.exclude_newer or other.exclude_newer
+        if other.requires_python and other.requires_python != self.requires_python:
+            self.requires_python = ",".join(filter(None, (self.requires_python, other.requires_python)))
+        if self.project and other.project and self.project[0] != other.project[0]:
+            self.note(f"the project in {other.project[0]} is left out: a spec takes one local project", place)
+        elif other.project:
+            extras = (*(self.project[1] if self.project else ()), *other.project[1])
+            self.project = other.project[0], tuple(dict.fromkeys(extras))
+        self.targets = self.targets or other.targets
+
     def draft(self) -> Draft:
         """Return what was gathered."""
         if self.hashes:
@@ -259,7 +299,7 @@ class Gathered:
             self.variables,
             tuple(self.apt),
             self.project,
-            tuple(self.available),
+            self.available,
             tuple(self.notes),
             self.targets,
         )

@@ -50,7 +50,7 @@ class Draft:
     variables     of the environment
     apt           packages of the image's distribution
     project       the folder of a pyproject.toml whose dependencies are the spec's, and its extras
-    available     extras and groups of the project that a spec may take
+    available     extras and groups of the project that a spec may take, with what they ask for
     """
 
     python: str | None = None
@@ -72,6 +72,6 @@ class Draft:
     variables: Mapping[str, str] = field(default_factory=dict)
     apt: tuple[str, ...] = ()
     project: tuple[str, tuple[str, ...]] | None = None
-    available: tuple[str, ...] = ()
+    available: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     targets: tuple[NewTarget, ...] = ()

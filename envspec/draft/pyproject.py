@@ -9,8 +9,9 @@ from typing import Any
 from envspec.base.errors import Place
 from envspec.draft import pixi_toml
 from envspec.draft.gather import Gathered, all_of, dependency, pep440
+from envspec.draft.requirements_txt import RequirementsReader
 from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
-from envspec.review.diff.foreign.shape import Malformed, optional, string, strings, table, tables
+from envspec.review.diff.foreign.shape import Malformed, optional, sequence, string, strings, table, tables
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
 _UV_ELSEWHERE = (
@@ -46,12 +47,12 @@ _OTHERS = {
 """What other tools say of an environment, in tables that aren't read."""
 
 
-def read(data: Mapping[str, Any], path: Path, gathered: Gathered) -> None:
-    """Read a parsed file. Raises Malformed."""
+def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: RequirementsReader) -> None:
+    """Read a parsed file. `pip` reads the lists that stand for dynamic dependencies. Raises Malformed."""
     place = Place(str(path))
     tool = table(data.get("tool"), "tool")
     if "project" in data:
-        _project(data, path, gathered, place)
+        _project(data, path, gathered, pip)
     elif "poetry" not in tool and "pixi" not in tool:
         raise Malformed("it has neither [project] nor the tables of Poetry or pixi")
     if "poetry" in tool:
@@ -66,7 +67,8 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered) -> None:
         pixi_toml.read("", table(tool["pixi"], "tool.pixi"), path, gathered)
 
 
-def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, place: Place) -> None:
+def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: RequirementsReader) -> None:
+    place = Place(str(path))
     project = table(data["project"], "project")
     gathered.description = gathered.description or optional(project.get("description"), "description")
     gathered.requires_python = gathered.requires_python or optional(project.get("requires-python"), "requires-python")
@@ -78,17 +80,32 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, place: Pla
     _own(strings(project.get("dependencies"), "dependencies"), own_name, extras, gathered, place)
     dynamic = strings(project.get("dynamic"), "dynamic")
     if "dependencies" in dynamic:
-        if not gathered.own:
+        lists = _dynamic_lists(data, path)
+        for one in lists:
+            pip.file(one)
+        if not (gathered.own or lists):
             raise Malformed("its dependencies are dynamic: only a build tells them; begin with its requirements.txt")
-        gathered.note("the dependencies are dynamic: only a build of the project tells them", place)
-    gathered.project = gathered.project or (str(path.parent), ())
+        gathered.note("the dependencies are dynamic, so the spec lists them and doesn't name the project", place)
+    else:
+        gathered.project = gathered.project or (str(path.parent), ())
     for key, kind in (("optional-dependencies", "extra"), ("dependency-groups", "group")):
         listed = table((project if kind == "extra" else data).get(key), key)
         for name, asked in listed.items():
-            if kind == "group" or canonical_name(name) not in map(canonical_name, gathered.project[1]):
-                gathered.available[f"{kind} {name}"] = None
+            taken = gathered.project[1] if gathered.project else ()
+            if kind == "group" or canonical_name(name) not in map(canonical_name, taken):
+                lines = [one for one in sequence(asked, name) if isinstance(one, str)]
+                gathered.extra(f"{kind} {name}", lines)
                 continue
             _own(strings(asked, name), own_name, extras, gathered, place)
+
+
+def _dynamic_lists(data: Mapping[str, Any], path: Path) -> list[Path]:
+    """List the files that setuptools reads the dependencies of a project from."""
+    found: Any = data
+    for key in ("tool", "setuptools", "dynamic", "dependencies"):
+        found = table(found.get(key), key)
+    files = found.get("file")
+    return [path.parent / one for one in ([files] if isinstance(files, str) else strings(files, "file"))]
 
 
 def _own(
@@ -168,6 +185,11 @@ def _uv_source(
     several = tables(source, name) if isinstance(source, list) else [table(source, name)]
     for number, one in enumerate(several):
         index = optional(one.get("index"), "index")
+        if kind := next((key for key in ("extra", "group") if one.get(key)), None):
+            gathered.note(f"{name}: its source is left out, since it holds for the {kind} {one[kind]} alone", place)
+            if index is not None and index in indexes and index not in names:
+                _uv_index(indexes[index], gathered, place)
+            continue
         if "path" in one or one.get("workspace"):
             for key in [key for key in gathered.own if key[0] == canonical_name(name)]:
                 del gathered.own[key]
@@ -236,6 +258,7 @@ def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None
     groups = table(poetry.get("group"), "tool.poetry.group")
     for name, group in groups.items():
         listed = table(table(group, name).get("dependencies"), "dependencies")
+        gathered.extra(f"group {name}", listed)
         gathered.note(f"the group {name} is left out: {', '.join(listed) or 'it is empty'}", place)
     dev = table(poetry.get("dev-dependencies"), "tool.poetry.dev-dependencies")
     if dev:

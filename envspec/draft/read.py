@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from envspec.base.errors import InputError, Place
+from envspec.draft import cog_yaml, dockerfile, environment_yml, pixi_toml, pyproject, setup_py
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft
 from envspec.draft.requirements_txt import RequirementsReader
@@ -16,13 +17,13 @@ from envspec.review.diff.foreign.shape import Malformed
 KNOWN = ", ".join(TITLES[form].partition(" ")[2] for form in BEGINS)
 
 
-def read_draft(path: Path) -> Draft:
-    """Read what a file asks for, with the files that it names below the current folder or its own.
+def read_draft(path: Path, root: Path | None = None) -> Draft:
+    """Read what a file asks for, with the files that it names below `root`: the current folder or the file's own.
 
     Raises InputError for a file that doesn't exist, has no known format or isn't of its format, StorageError, and
     ToolError for YAML without PyYAML.
     """
-    hint = f"a spec can begin with: {KNOWN}"
+    hint = f"a spec can begin with a repository's folder, or: {KNOWN}"
     text = text_of(path, hint)
     form = format_of(path.name, text)
     if form not in BEGINS:
@@ -33,47 +34,45 @@ def read_draft(path: Path) -> Draft:
         raise InputError(f"this is {what}", hint=hint, place=Place(str(path)))
     gathered = Gathered()
     here, folder = Path.cwd(), path.absolute().parent
-    below = here if folder.is_relative_to(here) else folder
+    below = root or (here if folder.is_relative_to(here) else folder)
     with malformed(path):
         reader = RequirementsReader(gathered, lambda other: text if other == path else text_of(other, hint), below)
         if form == "requirements":
             reader.file(path)
         elif form == "environment_yml":
-            from envspec.draft import environment_yml
-
             environment_yml.read(yaml_of(text), path, gathered, reader)
+        elif form == "conda_list":
+            environment_yml.read_list(text, path, gathered)
         elif form == "cog_yaml":
-            from envspec.draft import cog_yaml
-
             cog_yaml.read(yaml_of(text), path, gathered, reader)
         elif form == "dockerfile":
-            from envspec.draft import dockerfile
-
             dockerfile.read(text, path, gathered, reader)
+        elif form == "readme":
+            dockerfile.read_commands(text, path, gathered, reader)
         elif form == "pixi_toml":
-            from envspec.draft import pixi_toml
-
             pixi_toml.read(text, toml_of(text), path, gathered)
+        elif form == "setup_py":
+            setup_py.read(text, path, gathered, reader)
+        elif form == "setup_cfg":
+            setup_py.read_cfg(text, path, gathered)
+        elif form == "python_version":
+            gathered.python_version(text.split("\n")[0], Place(str(path), 1))
         else:
-            from envspec.draft import pyproject
-
-            pyproject.read(toml_of(text), path, gathered)
+            pyproject.read(toml_of(text), path, gathered, reader)
     if form != "pyproject" and gathered.project is not None:
         folder = Path(gathered.project[0])
         if Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(below)):
-            _project(folder / "pyproject.toml", gathered)
+            _project(folder / "pyproject.toml", gathered, reader)
         else:
             gathered.note(f"the project in {folder} isn't read: it lies outside {below.name}", Place(str(path)))
             gathered.project = None
     return gathered.draft()
 
 
-def _project(path: Path, gathered: Gathered) -> None:
+def _project(path: Path, gathered: Gathered, reader: RequirementsReader) -> None:
     """Read the project that a file installs: what it asks for counts where the spec can't name its folder."""
-    from envspec.draft import pyproject
-
     with malformed(path):
         try:
-            pyproject.read(toml_of(text_of(path)), path, gathered)
+            pyproject.read(toml_of(text_of(path)), path, gathered, reader)
         except Malformed as error:
             gathered.note(f"the project's own dependencies aren't read: {error}", Place(str(path)))

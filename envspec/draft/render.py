@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envspec.base.errors import SpecError, SpecErrors
@@ -30,13 +30,14 @@ _EXAMPLE = """
 @dataclass(frozen=True)
 class Heading:
     """The comments above a new spec's contents. `began` is the file that it began with; None for a blank one.
-    `schema` is where editors find the JSON Schema, as a path from the spec."""
+    `schema` is where editors find the JSON Schema, as a path from the spec. `why` has reasons for python and cuda."""
 
     path: str
     name: str
     python: str
     began: str | None = None
     schema: str | None = None
+    why: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_parseable(render: Callable[[Draft], str], draft: Draft, parse: Callable[[str], Spec]) -> Draft:
@@ -123,7 +124,8 @@ def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iter
     yield f"name = {string(heading.name)}"
     if draft.description:
         yield f"description = {string(' '.join(draft.description.split()))}"
-    yield f"python = {string(heading.python)}" + _aside(draft.requires_python and f"the file: {draft.requires_python}")
+    says = draft.requires_python and f"the files: {draft.requires_python}"
+    yield f"python = {string(heading.python)}" + _aside("; ".join(filter(None, (says, heading.why.get("python")))))
     if draft.exclude_newer:
         yield f"exclude-newer = {string(draft.exclude_newer)}"
     if draft.project:
@@ -137,7 +139,7 @@ def _lines(draft: Draft, heading: Heading, targets: Iterable[NewTarget]) -> Iter
         yield ""
     made = tuple(targets)
     for target in made:
-        yield from _target(target)
+        yield from _target(target, heading.why.get("cuda"))
     if draft.apt:
         yield "[image]"
         yield from _array("apt", draft.apt)
@@ -158,7 +160,7 @@ def _project(draft: Draft, heading: Heading) -> Iterator[str]:
     yield f"project = {value(said)}" + _aside("the dependencies of its pyproject.toml are the spec's")
     if draft.available:
         yield f"# It has more that can be taken: {_comment(', '.join(draft.available))}; for example:"
-        kind, _, name = draft.available[0].partition(" ")
+        kind, _, name = next(iter(draft.available)).partition(" ")
         yield f"# project = {{ path = {string(path)}, {kind}s = [{_comment(string(name))}] }}"
 
 
@@ -185,12 +187,12 @@ def _pip(draft: Draft) -> Iterator[str]:
     yield from _names("pip.sources", {canonical_name(name): index for name, index in draft.sources.items()})
 
 
-def _target(target: NewTarget) -> Iterator[str]:
+def _target(target: NewTarget, why: str | None) -> Iterator[str]:
     table = f"targets.{key(target.name) if '.' not in target.name else string(target.name)}"
     yield f"[{table}]"
     yield f"platform = {string(target.platform)}"
     if target.cuda:
-        yield f"cuda = {string(target.cuda)}"
+        yield f"cuda = {string(target.cuda)}" + _aside(why)
     if target.gpus:
         yield f"gpus = {inline_strings(target.gpus)}"
     if target.driver:

@@ -1,10 +1,11 @@
-"""The targets of a new spec, and the CUDA that suits their GPUs."""
+"""The targets of a new spec: the CUDA that suits their GPUs, and the Python that suits both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import gpus as gpu_facts, torch_builds
@@ -26,36 +27,92 @@ class Machines:
     driver: str | None = None
 
 
-def new_targets(
-    draft: Draft, machines: Machines, judged: Callable[[tuple[NewTarget, ...]], Spec]
-) -> tuple[tuple[NewTarget, ...], tuple[Finding, ...]]:
-    """Choose the targets, and say what speaks against them.
+@dataclass(frozen=True)
+class ChosenMachines:
+    """The targets and the Python of a new spec. `why` has the reason of a choice by its key, python or cuda; `notes`
+    have the targets of a file that are left out."""
+
+    targets: tuple[NewTarget, ...]
+    python: str
+    why: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """Targets under one Python, and the rules' verdict on each."""
+
+    python: str
+    targets: tuple[NewTarget, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(dict.fromkeys(one for verdict in self.verdicts for one in verdict.errors))
+
+    @property
+    def of_python(self) -> str | None:
+        """What speaks against the Python."""
+        return next((one.message for one in self.errors if one.code.startswith("python-too")), None)
+
+    @property
+    def working(self) -> tuple[NewTarget, ...]:
+        return tuple(one for one, verdict in zip(self.targets, self.verdicts, strict=True) if not verdict.errors)
+
+
+def choose(
+    draft: Draft, machines: Machines, pythons: Sequence[str], judged: Callable[[tuple[NewTarget, ...]], Spec]
+) -> ChosenMachines:
+    """Choose the targets, and the first of the Pythons that the rules find feasible with them.
 
     Where GPUs are named and no CUDA is, the rules choose among those that torch has builds for. `judged` reads the spec
-    with these targets.
+    with these targets. Raises Infeasible where nothing works, with what the rules say against the nearest.
     """
-    if draft.targets:
-        own = tuple(_on_machine(target, machines, alone=len(draft.targets) == 1) for target in draft.targets)
-        verdicts = [judge(spec, target) for spec in [judged(own)] for target in spec.targets]
-        return own, tuple(dict.fromkeys(one for verdict in verdicts for one in verdict.errors))
     platforms = machines.platforms or draft.platforms or ("linux-64",)
     named = machines.cuda or next((one for one in draft.cuda if one != "cpu"), None)
-    if machines.cuda == "cpu" or not (named or machines.gpus or machines.driver):
-        return _on(platforms, None, machines), ()
-    found: list[tuple[_Rank, tuple[NewTarget, ...]]] = []
-    against: tuple[Finding, ...] = ()
-    candidates = [named] if named else _candidates(platforms[0])
-    for cuda in candidates:
-        targets = _on(platforms, cuda, machines)
-        spec = judged(targets)
-        verdicts = [judge(spec, target) for target in spec.targets]
-        errors = tuple(dict.fromkeys(one for verdict in verdicts for one in verdict.errors))
-        if not errors:
-            found.append((_rank(verdicts[0], cuda, platforms[0]), targets))
-        against = against or errors
-    if found:
-        return max(found, key=lambda one: one[0])[1], ()
-    return _on(platforms, candidates[0], machines), against
+    if draft.targets:
+        options = [tuple(_on_machine(one, machines, alone=len(draft.targets) == 1) for one in draft.targets)]
+    elif machines.cuda == "cpu" or not (named or machines.gpus or machines.driver):
+        options = [_on(platforms, None, machines)]
+    else:
+        options = [_on(platforms, cuda, machines) for cuda in ([named] if named else _candidates(platforms[0]))]
+    specs = [(targets, judged(targets)) for targets in options]
+    refused: list[_Attempt] = []
+    for python in pythons:
+        # an only one may be exact, as the spec has it
+        attempts = [_attempt(spec if len(pythons) == 1 else _with(spec, python), python, one) for one, spec in specs]
+        if working := [one for one in attempts if not one.errors]:
+            best = max(working, key=lambda one: _rank(one.verdicts[0], one.targets[0].cuda, platforms[0]))
+            return ChosenMachines(best.targets, python, _why(best, refused, machines, named))
+        refused += attempts
+    nearest = min(refused, key=lambda one: (len(one.targets) - len(one.working), len(one.errors), not one.of_python))
+    against = [one.text for one in nearest.errors]
+    if nearest.working:
+        left = (one.name for one in nearest.targets if one not in nearest.working)
+        notes = tuple(Note(f"the environment {name} is left out: {'; '.join(against)}") for name in left)
+        return ChosenMachines(nearest.working, nearest.python, notes=notes)
+    raise together(Infeasible(one.text, hint=one.remedy) for one in nearest.errors)
+
+
+def _attempt(spec: Spec, python: str, targets: tuple[NewTarget, ...]) -> _Attempt:
+    return _Attempt(python, targets, tuple(judge(spec, target) for target in spec.targets))
+
+
+def _with(spec: Spec, python: str) -> Spec:
+    return replace(spec, python=python, python_range=None)
+
+
+def _why(best: _Attempt, refused: Sequence[_Attempt], machines: Machines, named: str | None) -> dict[str, str]:
+    """Give the reasons of what was chosen."""
+    found: dict[str, str] = {}
+    if newer := next(filter(None, (one.of_python for one in refused)), None):
+        found["python"] = newer
+    feasible, cuda = best.verdicts[0].feasible, best.targets[0].cuda
+    if cuda and not named and feasible:
+        pypi = torch_builds.pypi_variant(feasible[0], best.targets[0].platform) == torch_builds.variant_of(cuda)
+        runs = f" and driver {machines.driver} runs" if machines.driver else ""
+        found["cuda"] = f"torch {feasible[0]} has {'its build on PyPI for it' if pypi else 'a build for it'}{runs}"
+    return found
 
 
 def on_machines(draft: Draft, machines: Machines) -> Draft:
@@ -86,11 +143,11 @@ def _on_machine(target: NewTarget, machines: Machines, *, alone: bool) -> NewTar
 _Rank = tuple[tuple[int, ...], bool, tuple[int, ...]]
 
 
-def _rank(verdict: Verdict, cuda: str, platform: str) -> _Rank:
+def _rank(verdict: Verdict, cuda: str | None, platform: str) -> _Rank:
     """Return what makes one CUDA better than another: a newer torch, that release's build on PyPI, a newer CUDA."""
     newest = verdict.feasible[0] if verdict.feasible else None
     is_default = newest is not None and torch_builds.pypi_variant(newest, platform) == torch_builds.variant_of(cuda)
-    return tuple(numbers(newest)) if newest else (), is_default, tuple(numbers(cuda))
+    return tuple(numbers(newest)) if newest else (), is_default, tuple(numbers(cuda)) if cuda else ()
 
 
 def _candidates(platform: str) -> list[str]:

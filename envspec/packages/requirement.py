@@ -249,6 +249,11 @@ def parse_specifier(text: str) -> SpecifierSet:
     return SpecifierSet(text)
 
 
+def is_satisfiable(specifier: str) -> bool:
+    """Say whether some version satisfies a specifier. Raises ValueError for what isn't one."""
+    return not parse_specifier(specifier).is_unsatisfiable()
+
+
 def _unjudgeable(marker: Marker) -> str | None:
     """Say why a marker has no answer in any environment, or None: `"a" < "b"` names no variable, `"x" ~= "y"` orders
     what has no order. `packaging` parses both and raises when it judges them."""

@@ -66,9 +66,10 @@ def test_a_cuda_is_chosen_that_the_gpu_and_its_driver_run(envspec: Envspec) -> N
     assert envspec("doctor", "specs/demo.toml", "--gpu", "A100", "--driver", "535.104").code == 0
 
 
-def test_what_cant_work_is_told(envspec: Envspec) -> None:
+def test_what_cant_work_is_told_and_not_written(envspec: Envspec) -> None:
     ran = envspec("init", "demo", "--gpu", "B200", "--cuda", "11.8")
-    assert ran.code == 0 and "warning: specs/demo.toml: " in ran.err and "B200" in ran.err
+    assert ran.code == 1 and "B200" in ran.err and "hint: Nearest: CUDA 12.8" in ran.err
+    assert not Path("specs").exists()
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,17 @@ def test_what_cant_work_is_told(envspec: Envspec) -> None:
 )
 def test_what_a_machine_has_as_options(hardware: Hardware, words: str) -> None:
     assert options_of(hardware) == words
+
+
+def test_environments_of_a_file_that_cant_work_are_left_out(envspec: Envspec) -> None:
+    text = (
+        '[workspace]\nname = "a"\nchannels = ["conda-forge"]\nplatforms = ["linux-64"]\n[dependencies]\nnumpy = "*"\n'
+    )
+    text += '[feature.old.system-requirements]\ncuda = "11.8"\n[feature.old.pypi-dependencies]\ntorch = ">=2.9"\n'
+    Path("pixi.toml").write_text(text + '[environments]\nold = ["old"]\ndefault = []\n', encoding="utf-8")
+    ran = envspec("init", "demo", "--from", "pixi.toml")
+    assert ran.code == 0 and "the environment old is left out: torch>=2.9 has no CUDA 11.8 build" in ran.err
+    assert [one.name for one in load_spec("specs/demo.toml").targets] == ["default"]
 
 
 def test_an_existing_file_stays(envspec: Envspec) -> None:

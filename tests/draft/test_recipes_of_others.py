@@ -64,7 +64,7 @@ def test_a_cog_yaml() -> None:
     assert "--cuda or --gpu" in notes(draft("cog.yaml", "build: {gpu: true, python_packages: [acme]}\n"))
 
 
-@pytest.mark.parametrize("name", ["Pipfile", "setup.cfg"])
+@pytest.mark.parametrize("name", ["Pipfile", "Makefile"])
 def test_what_is_no_list_of_requirements(name: str) -> None:
     with pytest.raises(Exception, match=re.escape(f"{name}: this is no file that envspec knows")):
         draft(name, "[packages]\ntorch\n")

@@ -184,9 +184,9 @@ def _of_literals(text: str) -> Setup | None:
                 ):
                     pass
                 case ast.Assign([ast.Name(name)], value) if name not in {"setup", "setuptools", *_FINDERS}:
-                    known[name] = _literal(value, known)
-                case ast.Expr(ast.Call(called, [], keywords)) if _is(called, ("setup",)) and said is None:
-                    said = {str(one.arg): _literal(one.value, known) for one in keywords}
+                    known[name] = literal(value, known)
+                case ast.Expr(ast.Call(called, [], keywords)) if is_call(called, ("setup",)) and said is None:
+                    said = {str(one.arg): literal(one.value, known) for one in keywords}
                 case _:
                     return None
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
@@ -194,19 +194,20 @@ def _of_literals(text: str) -> Setup | None:
     return None if said is None else _read_setup(said)
 
 
-def _is(called: ast.expr, names: Sequence[str]) -> bool:
+def is_call(called: ast.expr, names: Sequence[str]) -> bool:
+    """Say whether a call is of one of these functions of setuptools."""
     match called:
         case ast.Name(name) | ast.Attribute(ast.Name("setuptools"), name):
             return name in names
     return False
 
 
-def _literal(value: ast.expr, known: Mapping[str, object]) -> object:
+def literal(value: ast.expr, known: Mapping[str, object]) -> object:
     """Evaluate a literal, a name of one, or a search for packages, which gives none here. Raises ValueError."""
     match value:
         case ast.Name(name) if name in known:
             return known[name]
-        case ast.Call(called, arguments, keywords) if _is(called, _FINDERS):
+        case ast.Call(called, arguments, keywords) if is_call(called, _FINDERS):
             for one in (*arguments, *(keyword.value for keyword in keywords)):
                 ast.literal_eval(one)
             return []
@@ -220,11 +221,11 @@ def _read_setup(said: Mapping[str, object]) -> Setup | None:
     if any(str(group).startswith(_LOADED) for group in groups):
         return None
     python, extras = said.get("python_requires"), said.get("extras_require") or {}
-    lines = _lines(said.get("install_requires"))
+    lines = requirement_lines(said.get("install_requires"))
     if lines is None or not isinstance(extras, dict) or not isinstance(python, str | None):
         return None
     for extra, several in extras.items():
-        own = _lines(several)
+        own = requirement_lines(several)
         if own is None or not isinstance(extra, str):
             return None
         lines += [f"[{extra}]", *own]
@@ -234,7 +235,7 @@ def _read_setup(said: Mapping[str, object]) -> Setup | None:
     return Setup(name, version, "\n".join(lines), python)
 
 
-def _lines(value: object) -> list[str] | None:
+def requirement_lines(value: object) -> list[str] | None:
     """Read requirements as setuptools takes them: a list, or a text of lines."""
     if value is None:
         return []

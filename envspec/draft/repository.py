@@ -1,0 +1,100 @@
+"""A repository's files that say something of its environment: found, read, and told apart by what they are for."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from envspec.base.errors import InputError
+from envspec.draft.join import Declaration
+from envspec.draft.model import Draft, Note
+from envspec.draft.read import read_draft
+from envspec.packages.other_formats import BEGINS, format_of
+
+_DEPTH = 3
+"""Folders below the root that are looked into. What lies deeper is a part with a life of its own."""
+_MOST = 200
+"""Files that are read at most."""
+_PRUNED = re.compile(
+    r"\..*|node_modules|site-packages|__pycache__|venv|env|build|dist|third_party|vendor|specs|locks|recipes"
+)
+_FILES = re.compile(
+    r"pyproject\.toml|setup\.(?:py|cfg)|pixi\.toml|cog\.yaml|\.python-version|README(?:\.(?:md|rst))?"
+    r"|(?:Dockerfile|Containerfile)(?:[.-].+)?|.+\.[Dd]ockerfile"
+    r"|(?:.*[-_.])?(?:environment|conda)(?:[-_.].*)?\.ya?ml|.*requirements?.*\.(?:txt|in)"
+)
+_ASIDE = re.compile(
+    r"(?:^|[^a-z])((?:dev|develop|development|tests?|testing|docs?|documentation|lint|ci|optional|extras?|examples?|demos?"
+    r"|bench|benchmarks?|notebooks?|cpu|macos|mac|osx|windows|win|rocm|amd|xpu|intel|npu|ascend|directml|tpu|mps|lock))"
+    r"(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
+"""Words in a path for what isn't the environment itself, or is it on machines without CUDA."""
+
+
+def read_repository(root: Path) -> tuple[Declaration, ...]:
+    """Read the files of a repository, those that count first, in the order in which they do. One that can't be read
+    says so in a note of its own.
+
+    Raises InputError for a folder without any, ToolError for YAML without PyYAML.
+    """
+    found = sorted((_rank(path, root), path) for path in _files(root))
+    names = {path.name for _, path in found if path.parent == root}
+    sources = []
+    for (_, depth, _), path in found:
+        relative = path.relative_to(root)
+        draft = _read(path, root)
+        sources.append(Declaration(str(path), draft, _aside(relative, depth, names)))
+    return tuple(sorted(sources, key=lambda one: one.aside is not None))
+
+
+def _files(root: Path) -> Iterator[Path]:
+    count = 0
+    for folder, folders, files in os.walk(root):
+        depth = len(Path(folder).relative_to(root).parts)
+        folders[:] = sorted(one for one in folders if depth < _DEPTH and not _PRUNED.fullmatch(one))
+        for name in sorted(files):
+            if (_FILES.fullmatch(name) or _is_list(Path(folder).name, name)) and count < _MOST:
+                count += 1
+                yield Path(folder, name)
+
+
+def _is_list(folder: str, name: str) -> bool:
+    return folder == "requirements" and name.endswith((".txt", ".in"))
+
+
+def _rank(path: Path, root: Path) -> tuple[int, int, str]:
+    """Return the place of a file among the others: by its format, then its depth and name."""
+    form = format_of(path.name, "")
+    form = "environment_yml" if path.suffix in (".yml", ".yaml") and form is None else form
+    place = BEGINS.index(form) if form in BEGINS else len(BEGINS)
+    return place, len(path.relative_to(root).parts) - 1, str(path)
+
+
+def _read(path: Path, root: Path) -> Draft:
+    try:
+        return read_draft(path, root)
+    except InputError as error:
+        return Draft(notes=(Note(f"it isn't read: {error.message}", error.place),))
+
+
+def _aside(path: Path, depth: int, names: set[str]) -> str | None:
+    """Return why a file is only offered; None for one that counts."""
+    if format_of(path.name, "") == "readme":
+        return "its lines are for people"
+    if word := _ASIDE.search(str(path.with_suffix(""))):
+        return f"it's called {word[1]}"
+    if depth and not (depth == 1 and path.parent.name == "requirements"):
+        return "it's for a part of the repository"
+    if path.suffix == ".txt" and f"{path.stem}.in" in names:
+        return f"it's locked from {path.stem}.in"
+    usual = {"environment.yml", "environment.yaml", "Dockerfile"} & names
+    if (
+        usual
+        and path.name not in usual
+        and (path.suffix in (".yml", ".yaml") or format_of(path.name, "") == "dockerfile")
+    ):
+        return f"{min(usual)} is beside it"
+    return None

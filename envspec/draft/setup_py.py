@@ -1,0 +1,93 @@
+"""setup.py and setup.cfg: what setuptools is told to require. Literals are read; no code is run."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from envspec.base.errors import Place
+from envspec.draft.gather import Gathered
+from envspec.draft.requirements_txt import RequirementsReader
+from envspec.resolve.pip.inert import is_call, literal, requirement_lines
+from envspec.review.diff.foreign.shape import Malformed
+
+
+def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> None:
+    """Read a setup.py: the literals of its setup(), and, where code puts these together, the lists that it names.
+
+    Raises Malformed.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Malformed(f"this isn't Python: {error}") from None
+    known = _literals(tree)
+    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and is_call(one.func, ("setup",))]
+    by_code = [_take(keyword, known, path, gathered) for call in calls for keyword in call.keywords]
+    if any(by_code):
+        for named in _lists(tree, path):
+            pip.file(named)
+
+
+def _literals(tree: ast.Module) -> Mapping[str, object]:
+    known: dict[str, object] = {}
+    for one in tree.body:
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
+            try:
+                known[one.targets[0].id] = literal(one.value, known)
+            except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+                known.pop(one.targets[0].id, None)
+    return known
+
+
+def _take(keyword: ast.keyword, known: Mapping[str, object], path: Path, gathered: Gathered) -> bool:
+    """Take an argument of setup(); say whether it is a list of requirements that code puts together."""
+    place = Place(str(path), keyword.value.lineno)
+    if keyword.arg not in ("install_requires", "extras_require", "python_requires"):
+        return False
+    try:
+        value = literal(keyword.value, known)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        gathered.note(f"{keyword.arg} is put together by code, which isn't run: its lists are read instead", place)
+        return keyword.arg == "install_requires"
+    if keyword.arg == "python_requires":
+        gathered.requires_python = gathered.requires_python or (value if isinstance(value, str) else None)
+    elif keyword.arg == "install_requires":
+        for line in requirement_lines(value) or ():
+            gathered.requirement(line, place)
+    elif isinstance(value, dict):
+        _extras({str(extra): requirement_lines(asked) or [] for extra, asked in value.items()}, gathered, place)
+    return False
+
+
+def _lists(tree: ast.Module, path: Path) -> Iterator[Path]:
+    """Yield the files of requirements that the texts of a setup.py name."""
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value.endswith((".txt", ".in")):
+            places = (path.parent / one.value, path.parent / "requirements" / one.value)
+            yield from [place for place in places if "require" in str(place) and place.is_file()][:1]
+
+
+def read_cfg(text: str, path: Path, gathered: Gathered) -> None:
+    """Read a setup.cfg. Raises Malformed."""
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise Malformed(f"this isn't a setup.cfg: {error}") from None
+    place = Place(str(path))
+    options = dict(parser.items("options")) if parser.has_section("options") else {}
+    gathered.requires_python = gathered.requires_python or options.get("python_requires")
+    for line in requirement_lines(options.get("install_requires")) or ():
+        gathered.requirement(line, place)
+    if parser.has_section("options.extras_require"):
+        extras = parser.items("options.extras_require")
+        _extras({extra: requirement_lines(asked) or [] for extra, asked in extras}, gathered, place)
+
+
+def _extras(extras: Mapping[str, list[str]], gathered: Gathered, place: Place) -> None:
+    for extra, asked in extras.items():
+        gathered.extra(f"extra {extra}", asked)
+        gathered.note(f"the extra {extra} is left out: {', '.join(asked) or 'it is empty'}", place)
