@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from envspec.base.errors import Place, SpecError
+from envspec.base.errors import InputError, Place, SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +31,32 @@ def all_specs(paths: tuple[str, ...]) -> tuple[str, ...]:
     if (begin := next(filter(os.path.isfile, _BEGINS), None)) is not None:
         hint = f"begin one: envspec init NAME --from {begin}"
     raise SpecError("there is no spec in specs/", hint=hint)
+
+
+def only_spec() -> str:
+    """Give the only spec of the nearest specs/; of several, the one that the user chooses at a terminal.
+
+    Raises SpecError where there is none, InputError where several might be meant.
+    """
+    found = all_specs(())
+    if len(found) == 1:
+        return found[0]
+    from envspec.app.observer import observer
+
+    chosen = observer().choose(f"there are {len(found)} specs", {os.path.basename(one)[:-5]: one for one in found})
+    if chosen is None:
+        raise InputError(f"there are {len(found)} specs: {', '.join(found)}", hint=f"name one: {found[0]}")
+    return next(one for one in found if os.path.basename(one) == f"{chosen}.toml")
+
+
+def split_spec(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Split the words of `[SPEC] PKG...`: the first is a spec where it is a path of one, or names one and packages
+    follow. Raises SpecError and InputError as `only_spec` does."""
+    first = words[0] if words else ""
+    is_path = first.endswith(".toml") or (os.path.exists(first) and os.sep in first)
+    if is_path or (len(words) > 1 and spec_file(first) != first) or (words and not first):
+        return first, tuple(words[1:])
+    return only_spec(), tuple(words)
 
 
 def spec_file(given: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envspec.app.find_specs import all_specs, spec_file
+from envspec.app.find_specs import only_spec, spec_file
 from envspec.app.observer import observer, say, warn
 from envspec.base.errors import InputError
 from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config_file, home_of
@@ -74,12 +74,7 @@ class RunRequest:
 
     def spec_path(self) -> str:
         """Give the spec's file. Raises SpecError, InputError where several might be meant."""
-        if self.spec is not None:
-            return spec_file(self.spec)
-        found = all_specs(())
-        if len(found) > 1:
-            raise InputError(f"there are {len(found)} specs: {', '.join(found)}", hint=f"name one: {found[0]}")
-        return found[0]
+        return only_spec() if self.spec is None else spec_file(self.spec)
 
 
 @dataclass(frozen=True)

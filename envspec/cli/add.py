@@ -22,8 +22,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@options.spec
-@click.argument("packages", nargs=-1, required=True, metavar="PKG...")
+@options.spec_and("packages", "PKG...")
 @options.one_target
 @click.option("--conda", is_flag=True, help="Add match specs of conda packages, not requirements of pip's.")
 @options.allow_needed

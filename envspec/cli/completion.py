@@ -18,6 +18,8 @@ Examples:
   envspec completion fish > ~/.config/fish/completions/envspec.fish
 """
 
+_WORDS = ("packages", "package")
+"""The arguments of commands that take `[SPEC] PKG...`."""
 SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
@@ -36,8 +38,12 @@ def command(shell: str) -> None:
 
 def spec_paths(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
     """Complete the specs in specs/, or whatever files the shell finds."""
-    found = _items((str(path) for path in sorted(Path("specs").glob("*.toml"))), incomplete)
+    found = _items(map(str, _specs()), incomplete)
     return found or [CompletionItem(incomplete, type="file")]
+
+
+def _specs() -> list[Path]:
+    return sorted(Path("specs").glob("*.toml"))
 
 
 def target_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
@@ -48,6 +54,12 @@ def target_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str
 def package_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
     """Complete the packages in the locks of the specs on the line."""
     return _items(sorted(completion.package_names(_paths(ctx), ctx.params.get("locks_dir"))), incomplete)
+
+
+def spec_or_package(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    """Complete the words of `[SPEC] PKG...`: a spec at first, and packages of its lock, or of the only spec's."""
+    first = [] if any(ctx.params.get(name) for name in _WORDS) else _items(map(str, _specs()), incomplete)
+    return [*first, *package_names(ctx, incomplete)]
 
 
 def gpu_names(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
@@ -72,4 +84,6 @@ def _paths(ctx: click.Context) -> Iterable[str]:
     given = next((value for name in names if (value := ctx.params.get(name))), ())
     # While an option's value is being typed, click leaves the arguments as they are.
     unsorted = [argument for argument in ctx.args if argument.endswith(".toml")]
-    return ([given] if isinstance(given, str) else given) or unsorted
+    words = [word for name in _WORDS for word in ctx.params.get(name) or () if word.endswith(".toml")]
+    only = map(str, _specs()) if any(name in ctx.params for name in _WORDS) and len(_specs()) == 1 else ()
+    return ([given] if isinstance(given, str) else given) or words[:1] or unsorted or only

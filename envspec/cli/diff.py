@@ -80,7 +80,7 @@ FORMATS = ("text", "markdown", "json", "html", "github", "gitlab")
 
 
 @click.command(epilog=EPILOG)
-@click.argument("path", metavar="SPEC | OLD", shell_complete=options.complete("spec_paths"))
+@options.one_spec("[SPEC | OLD]")
 @click.argument("other", metavar="[NEW]", required=False)
 @click.option(
     "--from", "revision", metavar="REV", help="The git revision to compare a spec's lock with [default: HEAD]."

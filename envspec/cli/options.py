@@ -133,9 +133,48 @@ def gpu(help_text: str) -> Callable[[FC], FC]:
     )
 
 
-spec = click.argument("path", metavar="SPEC", shell_complete=complete("spec_paths"))
+def _find_spec(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    if value or ctx.resilient_parsing:
+        return value
+    from envspec.app.find_specs import only_spec
+
+    return (only_spec(),) if param.nargs == -1 else only_spec()
+
+
+def one_spec(metavar: str, nargs: int = 1) -> Callable[[FC], FC]:
+    """Make the argument that is the only spec here where none is given."""
+    return click.argument(
+        "path" if nargs == 1 else "paths",
+        nargs=nargs,
+        required=False,
+        metavar=metavar,
+        callback=_find_spec,
+        shell_complete=complete("spec_paths"),
+    )
+
+
+def spec_and(name: str, metavar: str, *, required: bool = True) -> Callable[[FC], FC]:
+    """Make the arguments `[SPEC] PKG...`: `path`, the only spec where the first word means none, and packages."""
+
+    def split(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Any:
+        from envspec.app.find_specs import split_spec
+
+        if ctx.resilient_parsing:
+            return value
+        ctx.params["path"], words = split_spec(value)
+        if required and not words:
+            raise click.UsageError(f"Missing argument '{metavar}'.", ctx)
+        if not metavar.strip("[]").endswith("...") and words[1:]:
+            raise click.UsageError(f"Got unexpected extra argument ({words[1]})", ctx)
+        return words if metavar.strip("[]").endswith("...") else words[0]
+
+    return click.argument(
+        name, nargs=-1, metavar=f"[SPEC] {metavar}", callback=split, shell_complete=complete("spec_or_package")
+    )
+
+
+spec = one_spec("[SPEC]")
 specs = click.argument("paths", nargs=-1, metavar="[SPEC...]", shell_complete=complete("spec_paths"))
-package = click.argument("package", metavar="PKG", shell_complete=complete("package_names"))
 
 
 evidence = click.option(

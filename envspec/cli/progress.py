@@ -339,7 +339,7 @@ class Terminal(Observer):
         for number, (name, description) in enumerate(answers.items(), start=1):
             say(f"  {number}  {name}: {description}", always=True)
         names, numbers = list(answers), [str(number) for number in range(1, len(answers) + 1)]
-        given: str = click.prompt("target", type=click.Choice([*numbers, *names]), show_choices=False, err=True)
+        given: str = click.prompt("choose", type=click.Choice([*numbers, *names]), show_choices=False, err=True)
         return names[numbers.index(given)] if given in numbers else given
 
     def resolution(self) -> AbstractContextManager[Progress]:

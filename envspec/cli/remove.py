@@ -20,8 +20,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@options.spec
-@click.argument("packages", nargs=-1, required=True, metavar="PKG...")
+@options.spec_and("packages", "PKG...")
 @options.one_target
 @click.option("--conda", is_flag=True, help="Remove conda packages only.")
 @options.no_lock

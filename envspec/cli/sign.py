@@ -30,7 +30,7 @@ missing, or the signature can't be written.
 
 
 @click.command(epilog=EPILOG)
-@click.argument("path", metavar="SPEC|REPORT", shell_complete=options.complete("spec_paths"))
+@options.one_spec("[SPEC|REPORT]")
 @click.option(
     "--key",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -23,8 +23,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@options.spec
-@click.argument("packages", nargs=-1, metavar="[PKG...]")
+@options.spec_and("packages", "[PKG...]", required=False)
 @options.target
 @lock_options
 def command(

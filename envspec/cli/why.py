@@ -25,8 +25,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@options.spec
-@options.package
+@options.spec_and("package", "PKG")
 @options.target
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Show at most this many paths."

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
+from cli_project import Envspec
 
-from envspec.app.find_specs import all_specs, spec_file
+from envspec.app.find_specs import all_specs, only_spec, spec_file, split_spec
 from envspec.app.inputs import read_spec
-from envspec.base.errors import SpecError
+from envspec.base.errors import InputError, SpecError
+from envspec.cli.main import COMMANDS, Commands
+
+pytest_plugins = ["cli_fixtures"]
 
 
 @pytest.fixture
@@ -83,3 +88,52 @@ def test_an_empty_name(project: Path) -> None:
     for read in (read_spec, lambda name: all_specs((name,))):
         with pytest.raises(SpecError, match="the spec's path is empty"):
             read("")
+
+
+@pytest.mark.parametrize(
+    ("words", "split"),
+    [
+        (("einops",), ("specs/one.toml", ("einops",))),
+        (("einops", "tqdm"), ("specs/one.toml", ("einops", "tqdm"))),
+        (("one", "einops"), ("one", ("einops",))),
+        (("one",), ("specs/one.toml", ("one",))),
+        (("specs/no.toml", "einops"), ("specs/no.toml", ("einops",))),
+        (("specs/one.toml",), ("specs/one.toml", ())),
+        (("a @ https://h/a.whl",), ("specs/one.toml", ("a @ https://h/a.whl",))),
+        ((), ("specs/one.toml", ())),
+    ],
+)
+def test_words_before_packages_mean_a_spec_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], split: tuple[str, tuple[str, ...]]
+) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "one.toml").touch()
+    monkeypatch.chdir(tmp_path)
+    assert split_spec(words) == split
+
+
+def test_of_several_specs_the_user_chooses_or_names_one(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"there are 2 specs: specs/a\.toml, specs/mm-v2\.9\.toml") as told:
+        only_spec()
+    assert told.value.hint == "name one: specs/a.toml"
+    monkeypatch.setattr("envspec.app.observer.Observer.choose", lambda self, question, answers: list(answers)[1])
+    assert only_spec() == "specs/mm-v2.9.toml"
+
+
+def test_a_package_is_added_to_the_only_spec(envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert envspec("init", "demo").code == envspec("add", "einops", "--no-lock").code == 0
+    assert "einops" in Path("specs/demo.toml").read_text("utf-8")
+    assert "missing argument 'PKG...'" in envspec("add", "specs/demo.toml").err
+
+
+_TOO = ("init", "builds", "inspect", "gpus", "explain", "facts", "cache", "completion", "schema", "git-setup")
+"""Commands that take no spec."""
+
+
+def test_every_command_that_takes_a_spec_takes_the_only_one() -> None:
+    for name in sorted(COMMANDS):
+        found = Commands().get_command(click.Context(Commands()), name)
+        for param in found.params if found and name not in _TOO else ():
+            if param.param_type_name == "argument" and param.name in ("path", "paths", "specs", "package", "packages"):
+                assert not param.required, name

@@ -42,7 +42,7 @@ _ENVIRONMENTS = (*(name for name in FORMATS if name != "sbom"), *PROJECTS, "nix"
 
 
 @click.command(epilog=EPILOG)
-@click.argument("paths", nargs=-1, required=True, metavar="SPEC...", shell_complete=options.complete("spec_paths"))
+@options.one_spec("[SPEC...]", nargs=-1)
 @options.target
 @click.option(
     "--format",
