@@ -196,6 +196,11 @@ def planned(lab: Lab) -> list[str]:
     return [key for key, _ in units(replace(lab, recording=None), [], PARTS)]
 
 
+def explained() -> dict[str, str]:
+    """Give what tests/stacks says of each stack whose answer isn't uv's."""
+    return {name: case.project.explained for name, case in cases().items() if case.project and case.project.explained}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.lab", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="stacks [default: all]")
@@ -208,7 +213,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     lab = Lab(given.folder, given.minutes, given.gigabytes, Recording.load() if given.recorded else None)
     lab.run(dict(units(lab, given.names, given.part or PARTS)))
-    PAGE.write_text(page_text(lab.done, planned(lab)), encoding="utf-8")
+    PAGE.write_text(page_text(lab.done, planned(lab), explained()), encoding="utf-8")
 
 
 if __name__ == "__main__":
