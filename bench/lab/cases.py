@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,18 @@ _DATE = re.compile(r'^exclude-newer = "[^"]*"$', re.MULTILINE)
 class Case:
     """A spec of one target.
 
-    name     of the stack
-    text     of the spec
-    project  where the stack is one of tests/stacks
-    install  whether its environment is made, too
+    name      of the stack
+    text      of the spec
+    project   where the stack is one of tests/stacks
+    install   whether its environment is made, too
+    expected  packages of the environment that can't be imported, and why that is right
     """
 
     name: str
     text: str
     project: Project | None = None
     install: bool = False
+    expected: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def requirements(self) -> tuple[str, ...]:
@@ -68,7 +70,8 @@ def named(name: str, table: dict[str, Any]) -> Case:
         **({"conda": {"channels": ["conda-forge"], "dependencies": table["conda"]}} if "conda" in table else {}),
         "targets": {"it": target},
     }
-    return Case(name, tomlkit.dumps(document), install=table.get("install", False))
+    install, expected = table.get("install", False), table.get("expected", {})
+    return Case(name, tomlkit.dumps(document), install=install, expected=expected)
 
 
 def dated(case: Case, dates: Sequence[str] = DATES) -> list[tuple[str, Case]]:

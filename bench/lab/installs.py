@@ -13,6 +13,7 @@ from stacks.answers import request_of
 
 from bench.lab.answers import Bench, python_of
 from bench.lab.shrink import plain, told_names
+from envspec.packages.requirement import canonical_name
 from envspec.resolve.uv.program import find_uv
 
 SECONDS = 900
@@ -74,13 +75,26 @@ def installed(bench: Bench, told: str, gigabytes: float) -> dict[str, Any]:
         "pip check": ([*pip, "--python", str(ours), "check"],),
     }  # fmt: skip
     failed = {name: said for name, commands in steps.items() if (said := _first_failure(commands, env))}
-    row = {"packages": len(target.pins), "python": _run([python, "--version"], env)[1].split()[-1], "failed": failed}
+    row = {"packages": len(target.pins), "python": _run([python, "--version"], env)[1].split()[-1]}
     ended, out = _run([str(ours / "bin" / "python"), "-I", "-c", IMPORTS], env)
-    row |= json.loads(out) if ended == 0 else {"modules": 0}
-    imports = row.pop("failed", {}) if ended == 0 else {}
-    untold = {name: why for name, why in imports.items() if not told_names([f"{name.split(':')[0]} - -"], told)}
+    modules, imports = (0, {}) if ended else json.loads(out).values()
+    if ended:
+        failed["imports"] = plain(out)[-300:] or f"exit {ended}"
+    return {**row, "modules": modules, **judged(failed, imports, told, bench.case.expected)}
+
+
+def judged(
+    failed: Mapping[str, str], imports: Mapping[str, str], told: str, expected: Mapping[str, str]
+) -> dict[str, Any]:
+    """Judge what failed: an import that fails is right where lock `told` of its package, or it is `expected`."""
+    packages = {name: canonical_name(name.partition(":")[0]) for name in imports}
+    untold = [one for one in packages.values() if one not in expected and not told_names([f"{one} - -"], told)]
+    shown = {
+        name: f"{why} ({expected[packages[name]]})" if packages[name] in expected else why
+        for name, why in imports.items()
+    }
     what = "fails" if failed else "imports fail" if untold else "works"
-    return {**row, "failed": failed, "imports": imports, "what": what}
+    return {"failed": failed, "imports": shown, "what": what}
 
 
 def _first_failure(commands: Sequence[Sequence[str]], env: Mapping[str, str]) -> str:

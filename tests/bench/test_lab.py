@@ -18,7 +18,7 @@ from support.examples import examples
 from bench.lab.__main__ import DONE, Lab, compared, explained, planned
 from bench.lab.answers import Bench
 from bench.lab.cases import cases, dated
-from bench.lab.installs import IMPORTS
+from bench.lab.installs import IMPORTS, judged
 from bench.lab.page import PAGE, page_text
 from bench.lab.shrink import differences, plain, shrunk, told_names, told_pins
 from envspec.spec.parse import load_spec
@@ -190,6 +190,23 @@ def test_a_refusal_is_a_line_of_its_reason() -> None:
     (row,) = (line for line in text.splitlines() if line.startswith("| d x |"))
     assert row.startswith("| d x |  | only refused: x 2 is built for CUDA 12 and so on") and len(row) < 220
     assert "| d y |  | only locked: y wants headers |" in text
+
+
+@pytest.mark.parametrize(
+    ("told", "expected", "what", "shown"),
+    [
+        ("", {}, "imports fail", "no y"),
+        ("note: b-c 1 imports y", {}, "works", "no y"),
+        ("", {"b-c": "y is another's"}, "works", "no y (y is another's)"),
+        ("note: d", {"e": "not this"}, "imports fail", "no y"),
+    ],
+)
+def test_an_import_that_fails_is_a_fault_unless_it_was_foretold(
+    told: str, expected: dict[str, str], what: str, shown: str
+) -> None:
+    row = judged({}, {"B_C: b": "no y"}, told, expected)
+    assert (row["what"], row["imports"]) == (what, {"B_C: b": shown})
+    assert judged({"pip check": "no"}, {}, told, expected)["what"] == "fails"
 
 
 def test_imports_are_tried_one_by_one(tmp_path: Path) -> None:
