@@ -14,7 +14,7 @@ from stacks.answers import envspec_answer, torch_index_of, uv_answer
 from stacks.checkouts import digests_text
 from stacks.flat_pages import flat_page
 from stacks.projects import DIGESTS, FOLDER, projects
-from stacks.recording import RECORDING, Recorder, Recording
+from stacks.recording import RECORDING, Recorder, Recording, lock
 from stacks.results import RESULTS, TABLE, read_results, result_of, results_text, table_text
 
 CACHES = FOLDER.parents[1] / ".scratch" / "stacks"
@@ -43,23 +43,19 @@ def record(names: list[str]) -> None:
     upstream = uvs_default_index(find_uv(os.environ), Path(tempfile.gettempdir()))
     recording = Recording.load() if RECORDING.exists() else Recording()
     known = projects()
-    for name in names or [name for name, project in known.items() if project.recorded]:
-        builds = known[name].spec().pip.allow_source
-        index = Recorder(recording=recording, upstream=str(upstream), cache=CACHES / "recorder", builds=builds)
-        with (
-            index,
-            tempfile.TemporaryDirectory() as scratch,
-            open_proxy() as proxy,
-            flat_page(known[name]) as page,
-        ):
-            folder = Path(scratch)
-            more = {"UV_DEFAULT_INDEX": index.url}
-            ours = envspec_answer(known[name].spec_path, folder / "caches", folder, more, page)
-            index.passes_files = True
-            theirs = uv_answer(known[name].spec(), folder / "uv", folder, proxy, more, page)
-            failed = "".join(f"\n{one.told}" for one in (ours, theirs) if not one.packages)
-            sys.stderr.write(f"{name}: {len(ours.packages)}, uv {len(theirs.packages)}{failed}\n")
-    recording.save()
+    index = Recorder(recording=recording, upstream=str(upstream), cache=CACHES / "recorder")
+    try:
+        for name in names or [name for name, project in known.items() if project.recorded]:
+            index.builds, index.passes_files = known[name].spec().pip.allow_source, False
+            with index, tempfile.TemporaryDirectory() as scratch, open_proxy() as proxy, flat_page(known[name]) as page:
+                folder, more = Path(scratch), {"UV_DEFAULT_INDEX": index.url}
+                locked, _ = lock(known[name], folder / "machine", index.url)
+                index.passes_files = True
+                theirs = uv_answer(known[name].spec(), folder / "uv", folder, proxy, more, page)
+            failed = "" if theirs.packages else f"\n{theirs.told}"
+            sys.stderr.write(f"{name}: {len(locked.targets[0].pins)}, uv {len(theirs.packages)}{failed}\n")
+    finally:
+        recording.save()
 
 
 def main(command: str, *arguments: str) -> None:

@@ -24,9 +24,12 @@ from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 
+import pytest
 from support.index import JSON, Answer, Index
+from support.machine import Machine
 from support.packages import wheel
 
+from envspec.lock.model import Lock
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.net.remote_file import DamagedFile
@@ -34,12 +37,20 @@ from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels.model import WheelSays
 from envspec.resolve.wheels.reader import WheelReader, WheelStore
+from stacks.answers import SECONDS
+from stacks.flat_pages import flat_page
 from stacks.packed import Row, pack, release, unpack
+from stacks.projects import Project
 from stacks.read_sources import archive_of, speaking_members
 
 RECORDING = Path(__file__).resolve().parent / "recorded.xz"
 DATE = "2026-11-01T00:00:00Z"
 """The specs' `exclude-newer`: later files aren't kept."""
+
+EACH_COMMIT = ("open-clip", "jax", "speechbrain-torch-2.1", "mamba", "pyg-lib")
+"""A library for torch, another framework, and one each for an old torch, a source and a flat page."""
+BESIDE_UV = (*EACH_COMMIT, "lerobot")
+"""Those whose recording has what uv takes without our bounds, with which the answer is compared."""
 
 _NUMPYS = {1: b"module compiled against API version", 2: b"numpy._core._multiarray_umath"}
 
@@ -147,6 +158,7 @@ class Recorder(RecordedPyPI):
     builds: frozenset[str] = frozenset()
     passes_files: bool = False
     _files: dict[str, FoundFile] = field(default_factory=dict)
+    _heard: set[str] = field(default_factory=set)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
 
     @cached_property
@@ -189,13 +201,14 @@ class Recorder(RecordedPyPI):
         return rows
 
     def said(self, wheel: str) -> list[Any] | None:
-        known = self.recording.says.get(wheel, [])
-        if len(known) < 4 and wheel.endswith(".whl") and (found := self._found(wheel)) is not None:
+        """Ask each wheel anew: the recording keeps only paths that other recorded wheels had too."""
+        if wheel not in self._heard and wheel.endswith(".whl") and (found := self._found(wheel)) is not None:
             reader = WheelReader(WheelStore(self.cache), FileStore(self.cache / "artifacts", self.fetcher))
             says = reader.ask(found, self.upstream, frozenset({"numpy", "pkg_resources", "paths"}))
             assert isinstance(says, WheelSays) and says.numpy and says.pkg_resources and says.paths is not None, says
             row = [says.numpy.built_for, says.numpy.member, list(says.pkg_resources.modules), dict(says.paths)]
             self.recording.says[wheel] = row
+            self._heard.add(wheel)
         return self.recording.says.get(wheel)
 
     def text(self, wheel: str) -> str | None:
@@ -219,6 +232,21 @@ class Recorder(RecordedPyPI):
                 self.recording.sources[file] = speaking_members(file, content)
                 return
         self.recording.files[file] = content
+
+
+def lock(project: Project, folder: Path, index: str | None) -> tuple[Lock, bytes]:
+    """Lock a stack on a machine of its own; gives the lock, and its text."""
+    machine = Machine(folder, index)
+    name = project.name
+    machine.spec(project.spec_path.read_text(encoding="utf-8"), name)
+    with flat_page(project) as page:
+        machine.configure(page.mirror if page else "")
+        with pytest.MonkeyPatch.context() as patched:
+            if name not in BESIDE_UV:
+                # it changes no pin
+                patched.setattr("envspec.resolve.pip.solve.may_be_behind", lambda *asked: False)
+            locked = machine.locked(name=name, seconds=SECONDS)
+    return locked, machine.lock_path(name).read_bytes()
 
 
 def _stub(file: str, said: list[Any]) -> bytes:

@@ -7,20 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.machine import Machine
 
-from envspec.lock.model import Lock
-from stacks.answers import SECONDS
-from stacks.flat_pages import flat_page
 from stacks.projects import Project, projects
-from stacks.recording import RECORDING, RecordedPyPI, Recording
+from stacks.recording import EACH_COMMIT, RECORDING, RecordedPyPI, Recording, lock
 from stacks.results import read_results
 
 RECORDED = [project for project in projects().values() if project.recorded]
-EACH_COMMIT = ("open-clip", "jax", "speechbrain-torch-2.1", "mamba", "pyg-lib")
-"""A library for torch, another framework, and one each for an old torch, a source and a flat page."""
-BESIDE_UV = (*EACH_COMMIT, "lerobot")
-"""Those whose recording has what uv takes without our bounds, with which the answer is compared."""
 pytestmark = pytest.mark.slow  # the recording takes seconds to unpack
 
 
@@ -34,21 +26,6 @@ def pypi(recording: Recording) -> Iterator[RecordedPyPI]:
     index = RecordedPyPI(recording=recording)
     with index:
         yield index
-
-
-def lock(project: Project, folder: Path, index: str | None) -> tuple[Lock, bytes]:
-    """Lock a stack on a machine of its own; gives the lock, and its text."""
-    machine = Machine(folder, index)
-    name = project.name
-    machine.spec(project.spec_path.read_text(encoding="utf-8"), name)
-    with flat_page(project) as page:
-        machine.configure(page.mirror if page else "")
-        with pytest.MonkeyPatch.context() as patched:
-            if name not in BESIDE_UV:
-                # it changes no pin
-                patched.setattr("envspec.resolve.pip.solve.may_be_behind", lambda *asked: False)
-            locked = machine.locked(name=name, seconds=SECONDS)
-    return locked, machine.lock_path(name).read_bytes()
 
 
 @pytest.mark.by_commit(2)
