@@ -21,10 +21,10 @@ from support.recorded import unpack
 from support.slurm import slurm
 from support.smoke_env import smoke_env as smoke_env
 
-# A quick look while somebody works, Hypothesis's own hundred examples in `.ci/run`, and ten times as many at night. A
-# test's own count follows: support.examples.
+# A quick look while somebody works, fifty examples in `.ci/run`, the same ones each time, and a thousand new ones at
+# night. A test's own count follows: support.examples.
 settings.register_profile("dev", deadline=None, max_examples=10)
-settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True, print_blob=True)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
 settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
 # no test fetches a build of Python that it doesn't serve itself
 os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")

@@ -67,7 +67,7 @@ def test_a_bundle_installs_without_envspec_and_without_network(machine: Machine,
     assert seen.stdout.split() == ["1.0", "1.0"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pip_installs_what_the_spec_takes_against_its_requires_python(
     machine: Machine, index: Index, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from support.installs import PYTHON, SUBDIR
 from support.machine import Machine
 from support.packages import sdist, source_files, wheel
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+pytestmark = [pytest.mark.nightly, pytest.mark.e2e]
 
 BACKEND = source_files("own", "1.0")["backend.py"].replace("writestr(path,", "writestr(zipfile.ZipInfo(path),")
 MAKER = wheel("maker", "1.0", files={"maker.py": BACKEND.encode()})

@@ -18,7 +18,7 @@ from support.sif import built_sif, shipped_recipe, skip_without_tools
 
 from envspec.lock.model import BuildPin
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 skip_without_tools()
 
@@ -87,14 +87,12 @@ def test_it_says_what_it_is(sif: Path, tmp_path: Path) -> None:
     assert run("inspect", "--list-apps", str(sif), cwd=tmp_path).stdout.split() == ["smoke"]
 
 
-@pytest.mark.nightly
 def test_its_test_is_the_smoke_check(sif: Path, tmp_path: Path) -> None:
     ran = run("test", "--containall", "--no-home", str(sif), cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
     assert " 0 failed" in ran.stdout + ran.stderr
 
 
-@pytest.mark.nightly
 @pytest.mark.skipif(
     sys.version_info[:2] != (3, 11), reason="the base image has Python 3.11, and the lock is for this one"
 )

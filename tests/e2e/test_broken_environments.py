@@ -72,6 +72,7 @@ def test_the_whole_environment_passes(smoke_env: Path, tmp_path: Path) -> None:
     assert checked(smoke_env, tmp_path, ["static", "operators", "dataloader", "collectives"]) == {}
 
 
+@pytest.mark.nightly
 def test_another_torch_than_the_locked(smoke_env: Path, tmp_path: Path) -> None:
     config = changed_config(tmp_path / "target.json", '"2.13.0+cpu"', '"2.12.0+cpu"')
     failed = checked(smoke_env, tmp_path, ["static"], config=config)
@@ -80,6 +81,7 @@ def test_another_torch_than_the_locked(smoke_env: Path, tmp_path: Path) -> None:
     assert failed["static.torch"]["remedy"] == "install the environment again from its lock"
 
 
+@pytest.mark.nightly
 def test_another_libstdcxx_first_on_the_library_path(smoke_env: Path, tmp_path: Path) -> None:
     compiler = shutil.which("cc")
     if compiler is None:
@@ -133,6 +135,7 @@ def test_no_c_compiler(smoke_env: Path, tmp_path: Path) -> None:
     assert "apt install g++" in failed["compile.eager"]["remedy"]
 
 
+@pytest.mark.nightly
 def test_a_dev_shm_of_one_mebibyte(smoke_env: Path, tmp_path: Path) -> None:
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
     small = 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"'
@@ -182,6 +185,7 @@ def test_a_worker_that_hangs(env: Path, tmp_path: Path) -> None:
     assert "py-spy" in failed["dataloader.workers"]["remedy"]
 
 
+@pytest.mark.nightly
 def test_a_wheel_file_that_was_cut_short(env: Path, tmp_path: Path) -> None:
     path = site_packages(env) / "sympy/parsing/sympy_parser.py"
     replace(path, lambda content: content[: len(content) // 2])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.smoke_env import Checked, run_check, with_code
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
+pytestmark = [pytest.mark.nightly, pytest.mark.network, pytest.mark.e2e]
 
 NAN_KERNEL = """
 _right_linear, _calls = linear, []
@@ -46,7 +46,6 @@ def checked(prefix: Path, folder: Path, workload: str, group: str) -> Checked:
     return run_check(prefix, folder, "--workload", workload, "--quick", "--device", "cpu", "--only", group)
 
 
-@pytest.mark.nightly
 def test_a_kernel_that_gives_nan(smoke_env: Path, tmp_path: Path) -> None:
     prefix = with_code(smoke_env, tmp_path, "nn/functional.py", NAN_KERNEL)
     done = checked(prefix, tmp_path, "basic", "training")
@@ -60,13 +59,10 @@ def test_a_kernel_that_gives_nan(smoke_env: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("file", "code"),
-    [
-        ("serialization.py", NO_OPTIMIZER_STATE),
-        pytest.param("optim/optimizer.py", NO_MOMENTS_LOADED, marks=pytest.mark.nightly),
-    ],
+    [("serialization.py", NO_OPTIMIZER_STATE), ("optim/optimizer.py", NO_MOMENTS_LOADED)],
     ids=["when saved", "when loaded"],
 )
-@pytest.mark.parametrize("workload", ["basic", pytest.param("llm", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("workload", ["basic", "llm"])
 def test_a_checkpoint_that_drops_the_optimizers_state(
     smoke_env: Path, tmp_path: Path, workload: str, file: str, code: str
 ) -> None:
@@ -77,7 +73,6 @@ def test_a_checkpoint_that_drops_the_optimizers_state(
     assert reason == "a checkpoint doesn't restore what was saved: optimizer differs after loading"
 
 
-@pytest.mark.nightly
 def test_a_kernel_that_isnt_repeatable(smoke_env: Path, tmp_path: Path) -> None:
     prefix = with_code(smoke_env, tmp_path, "nn/functional.py", RANDOM_KERNEL)
     done = checked(prefix, tmp_path, "basic", "determinism")

@@ -31,6 +31,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.so*")):
 """
 
 
+@pytest.mark.nightly
 def test_the_shipped_lock_links_as_it_imports(smoke_env: Path) -> None:
     words = [sys.executable, "-m", "envspec", "link", "specs/cpu-py311.toml", "--json"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -40,6 +40,7 @@ def test_parses(root: Path, file: str | Path) -> None:
     subprocess.run(["nix-instantiate", "--parse", root / file], check=True, stdout=subprocess.DEVNULL)
 
 
+@pytest.mark.by_commit(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("system", sorted(SYSTEMS.values(), reverse=True))
 def test_every_target_evaluates(machine: Nix, checkout: Path, locks: dict[str, Lock], system: str) -> None:

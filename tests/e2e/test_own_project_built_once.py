@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
+pytestmark = [pytest.mark.nightly, pytest.mark.network, pytest.mark.e2e]
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 PYPROJECT = """\
@@ -77,7 +77,6 @@ def test_a_compiled_project_is_built_once_for_the_same_files(tmp_path: Path, wit
     assert installed(project, witness, "one") == ("2", False)
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("more", ["", '"pybind11", "setuptools-scm"'])
 def test_one_of_pure_python_or_with_a_version_of_git_is_built_each_time(
     tmp_path: Path, witness: Path, more: str, monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ from envspec.review.report.collect import page_of
 from envspec.review.report.model import AuditSummary, Trouble
 from envspec.review.report.page import html
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e]
+pytestmark = [pytest.mark.nightly, pytest.mark.e2e]
 
 DIGEST = "sha256:" + "0" * 64
 OPEN = """

@@ -153,8 +153,8 @@ def test_a_requirement_without_a_wheel_is_refused_by_name(machine: Machine, inde
     assert ran.status != 0 and "tool" in ran.err and "src" in ran.err, ran
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("by_uv", [True, pytest.param(False, marks=pytest.mark.nightly)], ids=["uv", "pip"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("by_uv", [True, False], ids=["uv", "pip"])
 def test_a_bundle_builds_with_these_alone_and_without_a_network(demo: Machine, tmp_path: Path, by_uv: bool) -> None:
     demo.locked_before(__name__)
     demo.envspec("bundle", "specs/demo.toml", "-o", "demo.tar", status=0)

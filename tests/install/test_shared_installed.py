@@ -106,6 +106,7 @@ def test_what_is_overwritten_is_told_and_mended(installed: Callable[..., Path], 
     assert who(installed("b")) == "b"
 
 
+@pytest.mark.by_commit(2)
 @pytest.mark.parametrize("by", ["uv", "pip"])
 def test_a_bundle_leaves_the_content_of_pips_order(machine: Machine, index: Index, tmp_path: Path, by: str) -> None:
     """pip installs by the name alone where it is told to leave dependencies out, and uv side by side."""

@@ -15,7 +15,7 @@ from envspec_check.environment import distributions
 from envspec_check.lock import read_target
 from support.smoke_env import CONFIG, copied, run_check, site_packages, with_code
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
+pytestmark = [pytest.mark.nightly, pytest.mark.network, pytest.mark.e2e]
 
 DATA = Path(__file__).with_name("environments.toml")
 MUTANTS = tomlkit.parse(DATA.read_text(encoding="utf-8")).unwrap()["mutant"]
@@ -70,10 +70,7 @@ def seen_config(smoke_env: Path, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "mutant",
-    [pytest.param(one, id=one["broken"], marks=pytest.mark.nightly if at else ()) for at, one in enumerate(MUTANTS)],
-)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one["broken"])
 def test_a_broken_environment_is_told(smoke_env: Path, tmp_path: Path, mutant: dict[str, Any]) -> None:
     prefix = broken(smoke_env, tmp_path, mutant)
     words = ("--quick", "--device", "cpu", "--only", mutant["group"], *mutant.get("options", ()))

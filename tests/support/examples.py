@@ -1,4 +1,4 @@
-"""How many examples a property test that has a count of its own tries: so many in `.ci/run`, a tenth of them in
+"""How many examples a property test that has a count of its own tries: half so many in `.ci/run`, a tenth in
 `make test`, ten times as many at night.
 """
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-COMMIT = 100
-"""Hypothesis's own default, which the profile of `.ci/run` keeps."""
+DEFAULT = 100
+"""Hypothesis's own count, of which a profile's is a share."""
 
 
 def examples(count: int, *, night: int | None = None) -> int:
@@ -15,6 +15,6 @@ def examples(count: int, *, night: int | None = None) -> int:
     one is given: for a property of which one example takes long."""
     profile = settings.default
     assert profile is not None
-    if night is not None and profile.max_examples > COMMIT:
+    if night is not None and profile.max_examples > DEFAULT:
         return night
-    return max(1, count * profile.max_examples // COMMIT)
+    return max(1, count * profile.max_examples // DEFAULT)

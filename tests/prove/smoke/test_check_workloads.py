@@ -134,13 +134,10 @@ def test_every_workload_is_there() -> None:
         assert made.batch.bit_count() == made.on_gpu.bit_count() == 1  # ranks and parts share it evenly
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.network
 @pytest.mark.e2e
-@pytest.mark.parametrize(
-    "workload",
-    [pytest.param(name, marks=() if name == "basic" else pytest.mark.nightly) for name in WORKLOAD_NAMES],
-)
+@pytest.mark.parametrize("workload", WORKLOAD_NAMES)
 def test_a_workload_trains_repeats_and_resumes(smoke_env: Path, tmp_path: Path, workload: str) -> None:
     done = run_check(
         *(smoke_env, tmp_path, "--workload", workload, "--quick", "--device", "cpu"),

@@ -26,7 +26,7 @@ def test_an_interpreter_without_torch_is_told(tmp_path: Path) -> None:
     assert "hint: name another with --python" in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.e2e
 def test_what_no_time_is_left_for_is_told(smoke_env: Path, tmp_path: Path) -> None:
     words = [sys.executable, str(PROGRAM), "-o", str(tmp_path), "--python", str(smoke_env / "bin" / "python")]

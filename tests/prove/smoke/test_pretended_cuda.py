@@ -47,7 +47,7 @@ def statuses(path: Path) -> dict[str, Any]:
     return {one["name"]: one["status"] for one in json.loads(path.read_text())["checks"]}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.e2e
 def test_the_code_for_gpus_runs_and_its_report_is_no_evidence(smoke_env: Path, tmp_path: Path) -> None:
     path = pretended(smoke_env, tmp_path, "device", "dataloader")

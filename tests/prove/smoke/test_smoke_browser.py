@@ -12,7 +12,7 @@ from support.browser import Browser, axe
 from envspec.prove.smoke.report.page import page
 from envspec.prove.smoke.report.result import CheckResult, Figure, Results, Run
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
 ALL = Results((*several().runs, Run.from_report("demo", "b", "local", report(checks=(*checks(gpu=False), BROKEN)))))
 

@@ -53,7 +53,7 @@ ways = st.sampled_from([Upgrade(everything=True), *(Upgrade(packages=frozenset({
 
 
 @given(indexes(), st.integers(5, 20), st.lists(ways, min_size=1, max_size=3))
-@settings(max_examples=examples(20, night=300), deadline=None)
+@settings(max_examples=examples(10, night=300), deadline=None)
 def test_no_way_to_upgrade_goes_back(dists: list[tuple[str, ...]], known: int, steps: list[Upgrade]) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Index() as index:
         first, later = (Machine(Path(folder) / name, default=index.url) for name in ("first", "later"))
@@ -76,7 +76,7 @@ def test_no_way_to_upgrade_goes_back(dists: list[tuple[str, ...]], known: int, s
 
 @pytest.mark.slow
 @given(indexes(), st.integers(5, 20), ways, st.sampled_from(ASKED))
-@settings(max_examples=examples(10, night=300), deadline=None)
+@settings(max_examples=examples(5, night=300), deadline=None)
 def test_every_way_to_upgrade_comes_to_an_end(
     dists: list[tuple[str, ...]], known: int, first: Upgrade, raised: str
 ) -> None:
