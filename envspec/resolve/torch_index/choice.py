@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envspec.base.errors import Infeasible, Way
-from envspec.facts import torch_builds, wheels
+from envspec.facts import released, torch_builds, wheels
 from envspec.net.index_proxy.torch_family import belongs
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
@@ -58,6 +59,10 @@ def choose(
     asked = torch_request(request)
     in_default = [v for v in default_builds(request.platform, variant) if asked.admits(v)]
     in_index = [v for v in index_builds(request, variant) if asked.admits(v)]
+    before = request.not_after("torch")
+    if of_its_time := [v for v in (*in_default, *in_index) if in_time(v, before)]:
+        # where there is none, the date is what stands in the way
+        in_default, in_index = ([v for v in one if v in of_its_time] for one in (in_default, in_index))
     newest_default = max(map(Version, in_default), default=None)
     newest_index = max((Version(Version(v).public) for v in in_index), default=None)
     if refresh:
@@ -199,3 +204,16 @@ def _between(versions: Sequence[str], platform: str, variant: str) -> str:
         if low < Version(r.version) < high and torch_builds.pypi_variant(r.version, platform) != variant
     ]
     return "torch" + ",".join([f">={low}", f"<={high}", *(f"!={hole}" for hole in holes)])
+
+
+def in_time(version: str, exclude_newer: str | None) -> bool:
+    """Say whether a release came out before the spec's date. uv too ignores one without a known date."""
+    if exclude_newer is None:
+        return True
+    date = released.date("torch", version)
+    return date is not None and _moment(date) < _moment(exclude_newer)
+
+
+def _moment(text: str) -> datetime:
+    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)

@@ -7,14 +7,13 @@ one takes the newest that the facts have for it, and a warning reports the hole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envspec.base.errors import IndexFailure
 from envspec.base.finding import Finding
-from envspec.facts import released, torch_builds
+from envspec.facts import torch_builds
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.packages.names import requirement_name
@@ -24,6 +23,7 @@ from envspec.resolve.torch_index.choice import (
     TorchIndex,
     choose,
     default_builds,
+    in_time,
     index_builds,
     newest_text,
     torch_request,
@@ -236,16 +236,3 @@ def _direct(request: Request) -> list[str]:
 
 def _runs(needed: str | None, glibc: str | None) -> bool:
     return needed is None or glibc is None or torch_builds.order(needed) <= torch_builds.order(glibc)
-
-
-def in_time(version: str, exclude_newer: str | None) -> bool:
-    """Say whether a release came out before the spec's date. uv too ignores one without a known date."""
-    if exclude_newer is None:
-        return True
-    date = released.date("torch", version)
-    return date is not None and _moment(date) < _moment(exclude_newer)
-
-
-def _moment(text: str) -> datetime:
-    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)

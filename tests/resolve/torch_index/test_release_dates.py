@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from envspec.facts import released, torch_builds
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import choose
@@ -18,3 +20,12 @@ def test_every_known_release_has_its_date() -> None:
 def test_a_spec_with_a_date_prefers_the_newest_of_its_time() -> None:
     request = Request("linux-64", "3.12", "2.28", ("torch", "torchaudio"), "13.0", exclude_newer="2026-11-01T00:00:00Z")
     assert newest_releases({request: choose(request)}) == {request: "2.14.1"}
+
+
+def test_pypi_isnt_the_index_of_a_day_before_its_default_build_had_the_asked_cuda() -> None:
+    """PyPI has had CUDA 13.0 since 2.11; what came before, PyTorch's index of it has."""
+    request = Request("linux-64", "3.12", "2.28", ("torch>=2.8",), "13.0", exclude_newer="2025-11-30T00:00:00Z")
+    assert choose(request).variant == "cu130"
+    assert choose(replace(request, exclude_newer="2026-11-01T00:00:00Z")).variant is None
+    # nothing of its time: the date is what stands in the way, and PyPI's answer says so
+    assert choose(replace(request, exclude_newer="2025-01-01T00:00:00Z")).variant is None
