@@ -53,6 +53,20 @@ class Relations:
         # a file that doesn't record direct requirements has roots that no package requires
         return direct, via if via or "direct" in side.knows else None
 
+    def origin(self, name: str, target: str) -> str | None:
+        """Name the nearest much used package of the new side that requires one of pip's, itself or by way of others."""
+        from envspec.facts.most_used import names
+
+        graph, waiting, seen = self._graph(True, target), [Node("pip", name)], set[Node]()
+        for node in waiting if graph else ():
+            if node not in seen and graph:
+                seen.add(node)
+                above = [edge.source for edge in graph.incoming.get(node, ()) if edge.source is not None]
+                if known := next((one.name for one in above if one.name in names()), None):
+                    return known
+                waiting += above
+        return None
+
     def edges(self, kind: str, name: str, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the packages that one requires now and didn't before, and the reverse. Only for a package that
         stays."""
@@ -179,8 +193,9 @@ class Circumstances:
         self.know_direct = "direct" in old.knows & new.knows
         self.old, self.new = match.old, match.new
 
-    def of(self, change: PinChange, via: Collection[str] = ()) -> Around:
-        """Return what a change has to be seen with. `via` requires a package that came."""
+    def of(self, change: PinChange, via: Collection[str] = (), origin: str | None = None) -> Around:
+        """Return what a change has to be seen with. `via` requires a package that came, `origin` is the much used one
+        that leads to it."""
         old, new = change.old, change.new
         if new is None:
             return ALONE
@@ -189,7 +204,11 @@ class Circumstances:
             known = (new.kind, new.name) in self._names
             family = _family(new.name, via) if inner else None
             return Around(
-                news=bool(self.old.targets) and not known, first=not self.old.targets, inner=inner, family=family
+                news=bool(self.old.targets) and not known,
+                first=not self.old.targets,
+                inner=inner,
+                family=family,
+                origin=origin if inner else None,
             )
         if not self.are_locks:
             return Around(inner=inner)
@@ -537,7 +556,8 @@ class _Reviewer:
         old, new, (needs, drops) = change.old, change.new, edges
         partner = self._partner(package, change)
         via = self.relations.demand(package.kind, package.name, change.targets[0], True)[1] if old is None else ()
-        around = self.around.of(change, via or ())
+        origin = self.relations.origin(package.name, change.targets[0]) if via else None
+        around = self.around.of(change, via or (), origin)
         found = facts(old, new, replace(around, news=False) if partner else around)
         action = "added" if old is None else "removed" if new is None else "changed"
         kept = [fact for fact in found if not (len(found) > 1 and (fact.code, fact.risk) == ("file-changed", "low"))]

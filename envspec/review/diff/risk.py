@@ -77,6 +77,7 @@ class Around:
             admits the new version
     lost    extras that the spec asks for, and that bring nothing any more
     family  a much used package whose name begins alike, and that requires it
+    origin  the nearest much used package that leads to it; None where the spec itself asks for it
     alone   of torch: nothing else in its targets is compiled against it
     """
 
@@ -87,6 +88,7 @@ class Around:
     inner: bool = False
     lost: tuple[str, ...] = ()
     family: str | None = None
+    origin: str | None = None
     alone: bool = False
 
 
@@ -172,7 +174,11 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
     from envspec.facts.most_used import lookalike, names
 
     if known := lookalike(new.name):
-        yield Fact("high", "near-name", f"{new.name} is nearly the name of {known}: find out which of the two is meant")
+        said = f"{new.name} is nearly the name of {known}"
+        if around.origin:
+            yield Fact("medium", "near-name", f"{said}, and {around.origin} leads to it: see whose it is")
+        else:
+            yield Fact("high", "near-name", f"{said}: find out which of the two is meant")
     elif around.news and new.name not in names():
         said = "new here, and not among the most used packages"
         if around.family:

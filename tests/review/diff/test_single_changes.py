@@ -449,6 +449,16 @@ def test_a_new_package_of_a_much_used_family_is_low() -> None:
         assert [row.risk for row in between(old, new).rows if row.new] == [risk]
 
 
+def test_nearly_a_name_that_a_much_used_package_leads_to_is_medium() -> None:
+    """httpx2 and httpcore2 are real: nobody typed them."""
+    httpx2 = both(added(wheel("httpx2", "2.14.0", "httpcore2")), added(wheel("httpcore2", "2.14.0")))
+    asked = both(added(wheel("requests", "1.0", direct=True)), every_target(requirements=("requests", "app")))
+    for leading, risk in (("requests", "medium"), ("app", "high")):
+        old = asked(base())
+        new = both(httpx2, fields(leading, version="3.0", dependencies=("httpx2",)))(old)
+        assert [row.risk for row in between(old, new).rows if row.new] == [risk, risk]
+
+
 def test_the_gravest_comes_first() -> None:
     found = reviewed(both(version("3.0", "app"), fields("inner", index="pypi"), version("2.5.2", "lib")))
     assert [(row.risk, row.name) for row in found.rows] == [("high", "inner"), ("medium", "app"), ("low", "lib")]
