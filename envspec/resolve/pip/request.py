@@ -86,11 +86,12 @@ class Request:
 
     @property
     def full_python(self) -> str:
-        """The Python that markers and Requires-Python are judged for; of another minor version than the target's, as it
-        is tried for a remedy, its newest build."""
+        """The Python that markers and Requires-Python are judged for: the build's; of another minor version, as it is
+        tried for a remedy, the newest build's; the oldest where the machine brings one."""
         if self.python_version and self.python_version.startswith(f"{self.python}."):
             return self.python_version
-        build = newest_build(self.python, self.platform) if self.python_version else None
+        is_build = self.python_version is not None and self.python_version.count(".") > 1
+        build = newest_build(self.python, self.platform) if is_build else None
         return build.version if build else self.python
 
     @property

@@ -25,12 +25,15 @@ def choose_pythons(
     flaws: Sequence[Finding],
     bounds: Sequence[str | None],
     notice: Notice,
+    *,
+    needed: bool = True,
 ) -> tuple[LockedPython, ...]:
     """Choose the build for each platform that has targets without conda's Python, from the targets' inputs by name.
     `bounds` are moments (RFC 3339): only what was released before all of them is taken. A platform without a known
     build has none, and `notice` hears so.
 
-    Raises Infeasible where the spec asks for more than a minor version, and no build is known of that.
+    Raises Infeasible where the spec asks for more than a minor version, no build is known of that and one is `needed`:
+    an image's base may have what nobody builds.
     """
     # with what judges locks, which nobody needs before uv's answer
     from envspec.lock.rules.whole import WRONG_PYTHON
@@ -50,7 +53,7 @@ def choose_pythons(
         chosen = own if own and stays and is_released(own.build, before) else _newest(inputs, before)
         if chosen is not None:
             found[platform] = chosen
-        elif inputs.python_range is None:
+        elif inputs.python_range is None or not needed:
             without[name] = inputs
         else:
             raise _unknown(name, inputs, before)
@@ -92,7 +95,8 @@ def _unknown(name: str, inputs: TargetInputs, before: str | None) -> Infeasible:
 def _tell(without: Mapping[str, TargetInputs], before: str | None, notice: Notice) -> None:
     if not without:
         return
-    python = next(iter(without.values())).python
+    first = next(iter(without.values()))
+    python = (first.python_range or "").removeprefix("==") or first.python
     until = f" released before {before[:10]}" if before else ""
     notice(
         Finding(
@@ -100,6 +104,6 @@ def _tell(without: Mapping[str, TargetInputs], before: str | None, notice: Notic
             "python-not-locked",
             f"{', '.join(without)}: envspec knows no build of Python {python}{until}, so the lock"
             " names none: environments and images get the machine's, or uv's newest",
-            remedy=f'to lock Python too, take it from conda: [conda] dependencies = ["python {python}.*"]',
+            remedy=f'to lock Python too, take it from conda: [conda] dependencies = ["python {first.python}.*"]',
         )
     )

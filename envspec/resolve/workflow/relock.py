@@ -113,8 +113,9 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     tell_flaws(flaws, notice)
     bounds = (case.shared.exclude_newer, not_after.moment if not_after else None)
     with _placing(case.spec):
-        pythons = choose_pythons(case.targets, old, move, flaws, bounds, notice)
-    builds_of = pythons if case.shared.image_python is None else ()
+        own = case.shared.image_python is None
+        pythons = choose_pythons(case.targets, old, move, flaws, bounds, notice, needed=own)
+    builds_of = pythons if own else ()
     spec = replace(case.spec, python_builds={one.platform: one.version for one in builds_of})
     case = replace(case, spec=spec)
     kept = preserve(request.first, Upgrade()) if request.first else preserve(old, move, flaws)

@@ -107,6 +107,17 @@ def test_the_machines_python_needs_one_answer(machine: Machine, index: Index, ma
     assert machine.envspec("check").status == 0
 
 
+def test_the_oldest_that_a_base_may_have_decides_and_a_base_may_have_what_nobody_builds(
+    machine: Machine, index: Index
+) -> None:
+    index.add(wheel("lib", "2.0", requires_python=">=3.12.2"), wheel("lib", "1.0", requires_python=">=3.9"))
+    machine.spec(cpu("lib", python="3.12") + BASE)
+    assert versions(machine.locked()) == {"lib": "1.0"}
+    machine.spec(cpu("lib", python="3.12.2") + BASE)
+    assert versions(machine.locked("--upgrade")) == {"lib": "2.0"} and not machine.lock().pythons
+    assert machine.envspec("check").status == 0
+
+
 def test_what_only_metadata_caps_is_refused_with_the_word_for_it(machine: Machine, index: Index) -> None:
     index.add(replace(wheel("lib", "1.0", requires_python=">=3.9,!=3.12.*"), requires_python=None))
     ran = machine.envspec("lock", machine.spec(cpu("lib", python="3.12")))
