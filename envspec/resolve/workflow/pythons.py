@@ -33,7 +33,7 @@ def choose_pythons(
     build has none, and `notice` hears so.
 
     Raises Infeasible where the spec asks for more than a minor version, no build is known of that and one is `needed`:
-    an image's base may have what nobody builds.
+    an image's base may have one without a known build.
     """
     # with what judges locks, which nobody needs before uv's answer
     from envspec.lock.rules.whole import WRONG_PYTHON
