@@ -41,6 +41,9 @@ class Gpu:
     bandwidth_gbs: int | None = None
     aliases: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
+    """The first driver of each branch that lists it, oldest first, up to a branch that does from its start. Empty where
+    that isn't known, or its capability's branch says all."""
 
     @property
     def datacentre(self) -> bool:
@@ -80,6 +83,11 @@ def capabilities() -> dict[str, Capability]:
 
 
 @cache
+def _first_drivers() -> dict[str, tuple[str, ...]]:
+    return {row["name"]: words(row["first"]) for row in rows("gpus", "drivers")}
+
+
+@cache
 def products() -> tuple[Gpu, ...]:
     """Every product, by capability."""
     return _holding("")
@@ -99,6 +107,7 @@ def _holding(text: str) -> tuple[Gpu, ...]:
             row.get("bandwidth"),
             tuple(row.get("aliases", ())),
             words(row["source"]),
+            _first_drivers().get(row["name"], ()),
         )
         for row in rows("gpus", "gpus", text)
     )

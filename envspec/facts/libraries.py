@@ -41,8 +41,16 @@ def library_wheels() -> tuple[LibraryWheel, ...]:
     )
 
 
-def library(package: str, version: str) -> LibraryWheel | None:
-    """Find the row of this release, or of the nearest older one in the tables. None if there is neither."""
+PLATFORM = "linux-64"
+"""The platform whose wheels the rows were read from: another's may hold code for other GPUs. aarch64's cuDNN 9.13 has
+sm_110, for Thor, and x86_64's hasn't."""
+
+
+def library(package: str, version: str, platform: str) -> LibraryWheel | None:
+    """Find the row of this release, or of the nearest older one in the tables. None if there is neither, and
+    on platforms of which no file was read."""
+    if platform != PLATFORM:
+        return None
     try:
         wanted = numbers(version.split("+")[0])
     except ValueError:

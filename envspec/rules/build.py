@@ -126,7 +126,7 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Finding]:
     from envspec.facts import libraries
 
     major = build.cuda.partition(".")[0]
-    found = libraries.library(f"nvidia-cudnn-cu{major}", build.cudnn) if build.cudnn else None
+    found = libraries.library(f"nvidia-cudnn-cu{major}", build.cudnn, case.platform) if build.cudnn else None
     dropped = [c for c in old if found and order(c) < min(map(order, found.sm))]
     if dropped:
         yield Finding(

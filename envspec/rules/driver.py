@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from envspec.base.finding import Finding
 from envspec.facts import drivers, gpus, toolkits
 from envspec.facts.compute_capability import sm_of
+from envspec.facts.gpus import Gpu
 from envspec.facts.toolkits import Toolkit
 from envspec.rules.case import Case
 
@@ -27,7 +28,7 @@ def problems(case: Case) -> Iterator[Finding]:
         yield from _against_compat(case)
     if case.driver is None:
         return
-    yield from _against_gpus(case, case.driver)
+    yield from list(_against_gpus(case, case.driver)) or _against_products(case, case.driver)
     if case.cuda is not None:
         yield from _against_cuda(case, case.driver, case.cuda)
 
@@ -84,6 +85,34 @@ def _against_gpus(case: Case, driver: str) -> Iterator[Finding]:
                 key="driver",
                 remedy=f"stay on driver branch R{known.last_driver}",
             )
+
+
+def _against_products(case: Case, driver: str) -> Iterator[Finding]:
+    """Judge a driver by the releases that list each product; those of Windows count as their branch.
+
+    It is an error for data-centre GPUs. Of others the lists lag: a GeForce RTX 4090 ran with 520.56.06.
+    """
+    for gpu in case.gpus:
+        first = _first_for(gpu, driver)
+        if first is not None:
+            yield Finding(
+                "error" if gpu.datacentre else "warning",
+                "driver-too-old-for-gpu",
+                f"driver {driver} isn't among those that list {gpu.name}: {first} is the first",
+                key="driver",
+                remedy=f"update the driver to {first} or newer",
+            )
+
+
+def _first_for(gpu: Gpu, driver: str) -> str | None:
+    """Give the first driver that knows a product, of the driver's own branch or else of the next one that does; None
+    where it knows it."""
+    branch = drivers.branch(driver)
+    later = [one for one in gpu.drivers if drivers.branch(one) >= branch]
+    if not later or (drivers.is_windows(driver) and drivers.branch(later[0]) == branch):
+        return None
+    known = drivers.branch(later[0]) == branch and drivers.reaches(driver, later[0])
+    return None if known else later[0]
 
 
 def _update(case: Case, cuda: str | None, floor: str) -> str:

@@ -64,7 +64,7 @@ def _without_backend(row: Framework, version: str, case: Case, severity: Severit
     major = str(case.cuda).partition(".")[0]
     needed = " or ".join(sorted(row.backends_for(major)))
     message = f"{row.package} {version} computes on the CPU: {needed}, which brings CUDA {major}, isn't there"
-    found = Finding(severity, "no-cuda-backend", message, line and line.place, package=row.package)
+    found = Finding(severity, "no-cuda-backend", message, line.place if line else None, package=row.package)
     if line is None or severity == "info":
         return found
     if row.ask is None:

@@ -367,7 +367,7 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
     for name, version in sorted(pins.items()):
         if not re.fullmatch(r"nvidia-(cudnn|nccl)-cu\d\d", name):
             continue
-        found = libraries.library(name, version)
+        found = libraries.library(name, version, case.platform)
         for capability in case.capabilities if found else ():
             if found is None or covers(found.sm, capability, case.cuda) or can_translate(found.ptx, capability):
                 continue

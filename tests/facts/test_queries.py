@@ -200,12 +200,13 @@ def test_conda_builds_run_with_a_higher_minor_of_cuda_version() -> None:
 
 def test_library_architectures() -> None:
     """cuDNN dropped everything below 7.5 in 9.11."""
-    old, new = libraries.library("nvidia-cudnn-cu12", "9.10.2.21"), libraries.library("nvidia-cudnn-cu12", "9.12.0.46")
+    old, new = (libraries.library("nvidia-cudnn-cu12", one, "linux-64") for one in ("9.10.2.21", "9.12.0.46"))
     assert old is not None and new is not None
     assert covers(old.sm, "7.0", "12.8") and not covers(new.sm, "7.0", "12.8")
     assert new.version == "9.11.0.98"
-    assert libraries.library("nvidia-cudnn-cu12", "8.0.0.1") is None
-    assert libraries.library("nvidia-cudnn-cu12", "latest") is None
+    assert libraries.library("nvidia-cudnn-cu12", "8.0.0.1", "linux-64") is None
+    assert libraries.library("nvidia-cudnn-cu12", "latest", "linux-64") is None
+    assert libraries.library("nvidia-cudnn-cu12", "9.10.2.21", "linux-aarch64") is None
 
 
 def test_importing_the_queries_reads_no_table() -> None:

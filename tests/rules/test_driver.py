@@ -61,3 +61,32 @@ def test_the_nearest_cuda_of_a_jetson_comes_with_its_jetpack() -> None:
     assert nearest._driver_note(of_target("linux-64", "3.12", "12.6", ["H100"], None, "2.28"), "13.0") == (
         " (driver >= 580.65.06)"
     )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "own", "first"),
+    [
+        ("L40S", "525.147.05", "535.104.05"),
+        ("RTX 4070 SUPER", "535.183.01", "550.54.14"),
+        ("RTX 5050", "570.133.20", "570.172.08"),
+        ("RTX 5050", "575.51.02", "575.64.03"),
+        ("H20-3e", "560.35.03", "565.77"),
+        ("GH200", "545.23.06", "545.29.02"),
+    ],
+)
+def test_a_product_has_a_first_driver_of_its_own_in_each_branch(gpu: str, own: str, first: str) -> None:
+    (found,) = (one for one in problems("12.8", own, gpu) if one.code == "driver-too-old-for-gpu")
+    assert first in found.message and first in str(found.remedy)
+    assert (found.severity == "error") is (gpu in ("L40S", "H20-3e", "GH200"))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "own"),
+    [
+        *(("L40S", "535.104.05"), ("L40S", "545.23.06"), ("RTX 5050", "580.65.06"), ("GB10", "580.95.05")),
+        # Windows' numbers are others within a branch
+        *(("RTX 5050", "576.02"), ("T4", "535.54.03")),
+    ],
+)
+def test_a_driver_that_lists_the_product_is_taken(gpu: str, own: str) -> None:
+    assert "driver-too-old-for-gpu" not in [one.code for one in problems("12.4", own, gpu)]

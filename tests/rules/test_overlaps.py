@@ -94,3 +94,9 @@ def test_conda_and_pip_have_a_program_of_one_name() -> None:
     """conda's ninja holds no distribution, so pip's comes beside it."""
     (told,) = overlaps.problems(["a", "ninja"], {}, {"ninja": "h1", "python": "h2"})
     assert told.code == "shared-path" and told.message.startswith("ninja is from conda and from pip: ")
+
+
+def test_a_library_of_another_platforms_table_says_nothing_of_thor() -> None:
+    pins = PinnedVersions({"nvidia-cudnn-cu13": "9.13.0.50"})
+    arm = spec_of("13.0", ("Jetson AGX Thor",), pip=("nvidia-cudnn-cu13",), platform="linux-aarch64")
+    assert "library-architecture" not in " ".join(codes(judge_pins(*arm, pins)))

@@ -18,6 +18,7 @@ NAMED_BY = {
     "frameworks.frameworks": "package",
     "gpu_only.packages": "name versions",
     "gpus.capabilities": "capability",
+    "gpus.drivers": "name",
     "gpus.gpus": "name",
     "libraries.libraries": "package version",
     "neighbours.packages": "package",

@@ -214,7 +214,7 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
     if family in ("cudnn", "nccl"):
         from envspec.facts import libraries
 
-        before, after = (libraries.library(pin.name, pin.version) for pin in (old_pin, new_pin))
+        before, after = (libraries.library(pin.name, pin.version, new.inputs.platform) for pin in (old_pin, new_pin))
         # the table may only hold an older release than this: what that lost stays lost, and nothing else is known
         if before and after and before.version == old_pin.version:
             lost: Risk = "high" if family == "cudnn" else "medium"

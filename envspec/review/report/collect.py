@@ -83,7 +83,7 @@ def _torch_build(target: LockedTarget) -> _Compiled:
         return _Compiled(f"{label}, CUDA {cuda}", "a build that the facts don't hold")
     (sm, ptx), beside = builds[0], []
     for pin in target.pins:
-        found = libraries.library(pin.name, pin.version) if _LIBRARY.fullmatch(pin.name) else None
+        found = libraries.library(pin.name, pin.version, platform) if _LIBRARY.fullmatch(pin.name) else None
         if found:
             beside.append(found)
     return _Compiled(f"{label}, CUDA {cuda}", "", sm, ptx, tuple(beside), cuda)
