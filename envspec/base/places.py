@@ -1,4 +1,5 @@
-"""The places of this user's files: the cache, the configuration, the environments, by the XDG Base Directory rules."""
+"""The places of this user's files: the cache, the configuration, the environments, by the XDG Base Directory rules; and
+whether a link leads from a repository to them."""
 
 from __future__ import annotations
 
@@ -13,6 +14,21 @@ ENVIRONMENTS = "ENVSPEC_ENVIRONMENTS_DIR"
 """The variable that names the folder of environments."""
 KEEP_PYTHONPATH = "ENVSPEC_KEEP_PYTHONPATH"
 """The variable that leaves PYTHONPATH in environments as the caller has it: its modules come before the lock's."""
+
+
+def link_out_of(path: str) -> str | None:
+    """Give the git repository around a path, or else the current folder, where a link takes the path out of it."""
+    whole = os.path.abspath(path)
+    above = os.path.dirname(whole)
+    while not os.path.lexists(os.path.join(above, ".git")) and above != os.path.dirname(above):
+        above = os.path.dirname(above)
+    root = above if os.path.lexists(os.path.join(above, ".git")) else os.getcwd()
+    stays = not _is_below(whole, root) or _is_below(os.path.realpath(path), os.path.realpath(root))
+    return None if stays else root
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def home_of(env: Mapping[str, str]) -> Path:

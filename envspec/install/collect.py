@@ -21,7 +21,6 @@ from envspec.base.errors import IndexFailure, InputError
 from envspec.base.storage import CACHE, ELSEWHERE, storage_error
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
-from envspec.net.fetch import local_path
 from envspec.net.file_store import FileStore, OnBytes, WantedFile, refuse_other, refuse_unfit, sha256_of
 from envspec.packages.variant_name import read_name
 
@@ -87,7 +86,7 @@ class Collector:
 
         def fetch(pin: Pin) -> Path:
             url = url_of(pin, urls)
-            if (path := local_path(url)) is not None:
+            if (path := self.store.fetcher.local_path(url)) is not None:
                 return self._of_folder(pin, path, count)
             return self.store.fetch(url, _wanted_file(artifact_of(pin)), count, self.on_wait)
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from envspec.base.errors import InputError
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, Settings, host_of, index_credentials, split_credentials, variable_name
-from envspec.net.fetch import Fetcher, origin_of, read_timeout
+from envspec.net.fetch import Fetcher, local_path, origin_of, read_timeout
 from envspec.net.patience import Patience
 from envspec.net.proxy import is_loopback
 
@@ -30,6 +30,7 @@ def index_fetcher(
         offline=offline,
         keyring=_keyring(env) if settings.keyring else None,
         patience=patience_of(settings, indexes),
+        has_folders=any(local_path(url) for url in indexes.values()),
     )
 
 

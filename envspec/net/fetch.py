@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote, urljoin, urlsplit
 
-from envspec.base.errors import IndexFailure
+from envspec.base.errors import IndexFailure, InputError, Place
+from envspec.base.places import link_out_of
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
@@ -66,6 +67,7 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 """uv's own default."""
+_PAGE = "index.html"
 _HINT = "check the address and the network, then run the same command again: it keeps what it has fetched"
 
 
@@ -111,6 +113,7 @@ class Fetcher:
     password of a user without one. `own` are the origins that the user's settings name: netrc's `default` goes to them
     and to where their pages have their files, and netrc's logins go over plain http to them and this machine alone.
     `patience` is for indexes with a time-out of their own, by origin.
+    `has_folders` says that the spec names a folder as an index: then no link is followed out of a repository.
     Credentials go only to the exact origin that they are for, and a redirect to another host drops them.
     """
 
@@ -125,6 +128,7 @@ class Fetcher:
         bounds: limits.Limits | None = None,
         patience: Mapping[str, Patience] | None = None,
         own: Collection[str] = (),
+        has_folders: bool = False,
     ) -> None:
         self.limits = bounds or limits.LIMITS
         self._credentials = credentials
@@ -134,12 +138,20 @@ class Fetcher:
         self._netrc = _netrc(env)
         self._patience = dict(patience or {})
         self._own = set(own)
+        self._has_folders = has_folders
         self._pools: dict[tuple[str | None, float], urllib3.PoolManager] = {}
         self._making = threading.Lock()
         self._keyring = keyring
         self.offline = offline
         self.progress = Progress()  # of downloads of whole files
         self.token: Callable[[str], str | None] = lambda url: None  # the header where servers hand out tokens
+
+    def local_path(self, url: str) -> Path | None:
+        """Give the file of this machine that a `file://` URL names; None for any other URL. Raises InputError."""
+        path = local_path(url)
+        if path is not None and self._has_folders:
+            refuse_link_out(path / _PAGE if path.is_dir() else path)
+        return path
 
     def learn_hosts(self, page: str, files: Iterable[str]) -> None:
         """Wait for the files of a page as long as for the page itself, where the user gave that index a time of its
@@ -181,7 +193,7 @@ class Fetcher:
         Raises IndexFailure, also while the caller reads: BrokenOff where the connection broke off.
         """
         bare, own = split_credentials(url)
-        if (path := local_path(bare)) is not None:
+        if (path := self.local_path(bare)) is not None:
             with _open(path, bare) as file:
                 yield self._local_stream(bare, file, most, start, known)
             return
@@ -224,7 +236,7 @@ class Fetcher:
         from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
         bare, own = split_credentials(url)
-        if (path := local_path(bare)) is not None:
+        if (path := self.local_path(bare)) is not None:
             return _local_reply(path, bare, headers, limit)
         retries = self._retry(bare)
         sent = {**headers, **self._authorization(bare, own)}
@@ -424,6 +436,16 @@ def local_path(url: str) -> Path | None:
     return Path(unquote(slash + path)) if host in ("", "localhost") and slash else None
 
 
+def refuse_link_out(path: Path) -> None:
+    """Raise InputError for a file or folder to which a link leads out of the repository that has the link."""
+    if (root := link_out_of(str(path))) is not None:
+        raise InputError(
+            f"a link leads from here out of {root}, and isn't followed",
+            hint="if it's yours, name the folder that it leads to in the spec",
+            place=Place(str(path)),
+        )
+
+
 def _open(path: Path, bare: str) -> BinaryIO:
     """Open a file of this machine. Raises IndexFailure."""
     try:
@@ -433,10 +455,10 @@ def _open(path: Path, bare: str) -> BinaryIO:
 
 
 def _local_reply(path: Path, bare: str, headers: Mapping[str, str], limit: int) -> Reply:
-    """Answer as a server of files would: of a folder there is its `index.html`, as pip and uv read it. Raises
+    """Answer as a server of files would: of a folder there is its page, as pip and uv read it. Raises
     IndexFailure."""
     if os.path.isdir(path):
-        bare, path = f"{bare.rstrip('/')}/", path / "index.html"
+        bare, path = f"{bare.rstrip('/')}/", path / _PAGE
     if not os.path.lexists(path):
         return Reply(404, b"", None, url=bare)
     with _open(path, bare) as file:

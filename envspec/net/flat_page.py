@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
-from envspec.net.fetch import Fetcher, local_path
+from envspec.net.fetch import Fetcher, local_path, refuse_link_out
 from envspec.net.simple_page import ACCEPT, NO_DATE, Page, read_page
 from envspec.packages.archive_entries import SOURCES
 from envspec.packages.requirement import canonical_name
@@ -67,7 +67,9 @@ class FlatPages:
 
 
 def _rows_of_folder(folder: Path, url: str) -> Page:
-    """List the wheels and sources that lie in a folder itself, as pip and uv do. Raises IndexFailure."""
+    """List the wheels and sources that lie in a folder itself, as pip and uv do. Raises IndexFailure, InputError for a
+    link out of the repository."""
+    refuse_link_out(folder)
     try:
         files = [one for one in os.scandir(folder) if project_of(one.name) and one.is_file()]
     except OSError as error:
@@ -79,6 +81,9 @@ def _rows_of_folder(folder: Path, url: str) -> Page:
             f"{redact(url)} has no wheel and no source in it: it isn't a flat index",
             hint="if it is a simple index, with a folder for each project, move it from find-links to indexes",
         )
+    for one in files:
+        if one.is_symlink():
+            refuse_link_out(Path(one.path))
     base = url.rstrip("/")
     return [
         {"filename": one.name, "url": f"{base}/{quote(one.name)}", "hashes": {}, "upload-time": NO_DATE}

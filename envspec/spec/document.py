@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from envspec.base.errors import EnvspecError, Place, SpecError, StorageError
+from envspec.base.places import link_out_of
 from envspec.base.texts import nearest
 
 if TYPE_CHECKING:
@@ -56,21 +57,13 @@ def read_bytes(path: str) -> bytes:
 def _refuse_link_out(path: str) -> None:
     """Refuse a spec that a link takes out of its git repository, or out of the current folder: it may have come with
     the repository, and what a spec says is shown."""
-    whole, real = os.path.abspath(path), os.path.realpath(path)
-    above = os.path.dirname(whole)
-    while not os.path.lexists(os.path.join(above, ".git")) and above != os.path.dirname(above):
-        above = os.path.dirname(above)
-    root = above if os.path.lexists(os.path.join(above, ".git")) else os.getcwd()
-    if _is_below(whole, root) and not _is_below(real, os.path.realpath(root)):
+    root = link_out_of(path)
+    if root is not None:
         raise SpecError(
             f"a link leads from here out of {root}, and isn't followed",
             hint="if it's yours, give the path that it leads to",
             place=Place(path),
         )
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def _open(path: str, flags: int) -> int:

@@ -1,11 +1,14 @@
-"""A spec of a repository that is a link to a file of the user's elsewhere: no byte of that file is shown."""
+"""A spec of a repository, or a folder that the spec names as an index, is a link to what the user has elsewhere: no
+byte of that is read or shown."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from support.machine import Machine, cpu
+from support.packages import wheel
 
 COMMANDS = ("check", "lock", "diff", "tree", "doctor", "report -o page.html", "export --format requirements -o -")
 
@@ -35,3 +38,49 @@ def test_a_link_within_is_followed(machine: Machine) -> None:
     real = machine.folder / machine.spec(cpu("alpha"))
     (real.parent / "other.toml").symlink_to(real)
     assert "a link leads" not in machine.envspec("check", "specs/other.toml").err
+
+
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+PRIVATE, SOUND = wheel("app", "1.0", "hunter2-Zq"), wheel("app", "1.0")
+
+
+@pytest.mark.parametrize(
+    ("key", "link"),
+    [
+        ("find-links", "wheels"),
+        ("find-links", f"wheels/{PRIVATE.file}"),
+        ("indexes", "wheels"),
+        ("indexes", "wheels/app"),
+        ("indexes", "wheels/app/index.html"),
+        ("indexes", f"wheels/app/{PRIVATE.file}"),
+    ],
+)
+def test_a_folder_of_wheels_that_leads_out(machine: Machine, tmp_path: Path, key: str, link: str) -> None:
+    (machine.folder / ".git").mkdir(parents=True)
+    specs = machine.folder / "specs"
+    folder = specs / "wheels" / ("app" if key == "indexes" else ".")
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text(f"<a href='{PRIVATE.file}'>x</a>")
+    (folder / PRIVATE.file).write_bytes(PRIVATE.content)
+    (specs / link).rename(tmp_path / "elsewhere")
+    (specs / link).symlink_to(tmp_path / "elsewhere")
+    said = f"{key} = {{ own = './wheels' }}\nsources = {{ app = 'own' }}"
+    ran = machine.envspec("lock", machine.spec(cpu("app", extra=said)))
+    assert ran.status == 2 and "a link leads from here out of" in ran.err and ran.hint, ran.err
+    assert "hunter2" not in ran.err + ran.out and not machine.lock_path().exists()
+
+
+@pytest.mark.parametrize("link", ["wheels", f"wheels/{SOUND.file}"])
+def test_wheels_that_become_a_link_are_not_installed(machine: Machine, tmp_path: Path, link: str) -> None:
+    (machine.folder / ".git").mkdir(parents=True)
+    specs = machine.folder / "specs"
+    (specs / "wheels").mkdir(parents=True)
+    (specs / "wheels" / SOUND.file).write_bytes(SOUND.content)
+    path = machine.spec(cpu("app", extra="find-links = { own = './wheels' }\nsources = { app = 'own' }", python=PYTHON))
+    machine.locked()
+    (specs / link).rename(tmp_path / "elsewhere")
+    (specs / link).symlink_to(tmp_path / "elsewhere")
+    for command in ("install --target cpu --prefix env", "bundle --target cpu -o b.tar", "verify"):
+        name, *options = command.split()
+        ran = machine.envspec(name, path, *options)
+        assert ran.status == 2 and "a link leads from here out of" in ran.err, ran.err
