@@ -121,6 +121,68 @@ def test_a_git_package_that_is_allowed_opens_no_door_either(machine: Machine, wi
     assert ran.status != 0 and not witness.exists(), ran.err
 
 
+def hidden_code(witness: Path) -> dict[str, dict[str, str]]:
+    """Sources whose setup.py is one setup() of literals to the eye."""
+    setup = "from setuptools import setup\nsetup(name='lib', version='1.0', py_modules=['lib'])\n"
+    code = f"open({str(witness)!r}, 'a').write('lib')\n"
+    entry = {
+        "evil.DIST-INFO/entry_points.txt": "[distutils.commands]\negg_info = evil:a\n",
+        "evil.DIST-INFO/METADATA": "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n",
+    }
+    return {
+        "in a comment that Python reads as UTF-7": {"setup.py": f"# coding: utf-7\n# +AAo-{code}{setup}"},
+        "by an entry point in a folder in capitals": {"setup.py": setup, "evil.py": code, **entry},
+        "in a module that setuptools imports if it is there": {"setup.py": setup, "Cython/__init__.py": code},
+    }
+
+
+HIDDEN = tuple(hidden_code(Path()))
+
+
+@pytest.mark.parametrize("where", HIDDEN)
+def test_a_source_that_passes_for_one_without_code(machine: Machine, index: Index, witness: Path, where: str) -> None:
+    info = {"PKG-INFO": OLD.format(name="lib"), "pyproject.toml": ""}
+    index.add(sdist("lib", "1.0", files={**info, **hidden_code(witness)[where]}))
+    index.add(wheel("setuptools", "80.0"), wheel("wheel", "0.45"))
+    before = machine.folder / machine.spec(cpu("lib"))
+    said = before.read_text()
+    ran = machine.envspec("lock", "specs/demo.toml", "--allow-static")
+    assert ran.status == 1 and "runs no code" not in ran.err and "--allow-needed" in ran.hint, ran.err
+    assert before.read_text() == said and not witness.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", HIDDEN)
+def test_its_code_does_run(tmp_path: Path, where: str) -> None:
+    """As a builder starts it, with the source's folder before all others."""
+    witness = tmp_path / "witness"
+    for name, text in {"lib.py": "", **hidden_code(witness)[where]}.items():
+        (tmp_path / "lib" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "lib" / name).write_text(text)
+    build = "from setuptools.build_meta import __legacy__ as it; it.build_wheel('.')"
+    subprocess.run([sys.executable, "-c", build], cwd=tmp_path / "lib", capture_output=True, check=False)
+    assert witness.exists()
+
+
+SETTINGS = ("ENVSPEC_ALLOW_STATIC", "ENVSPEC_LOCK_ALLOW_STATIC", "ENVSPEC_ALLOW_NEEDED", "ENVSPEC_ALLOW_SOURCE")
+
+
+def test_no_setting_and_no_lock_allows_a_source(machine: Machine, witness: Path) -> None:
+    """Only an option and the spec's own word: no variable, no file of a pull request, no lock that says that it was."""
+    said = "allow-static = true\nallow-needed = true\nallow-source = ['setup-untold']\n"
+    for name in ("envspec.toml", "pyproject.toml", ".config/envspec/config.toml", "locks/demo/envspec.toml"):
+        (machine.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (machine.folder / name).write_text(f"{said}[pip]\n{said}[tool.envspec]\n{said}")
+    path = machine.spec(cpu("dep"))
+    machine.locked()
+    lock = machine.lock_path()
+    lock.write_text(lock.read_text().replace('name = "demo"\n', 'name = "demo"\nallow-source = ["setup-untold"]\n', 1))
+    machine.spec(cpu("dep", "setup-untold"))
+    ran = machine.envspec("lock", path, env=dict.fromkeys(SETTINGS, "1"))
+    assert ran.status == 1 and "setup-untold" in lock.read_text() and not witness.exists(), ran.err
+    assert "allow-source" not in (machine.folder / path).read_text()
+
+
 @pytest.mark.slow
 def test_what_is_allowed_does_run(machine: Machine, witness: Path) -> None:
     """The traps work: otherwise the tests above would pass for nothing."""

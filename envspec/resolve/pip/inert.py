@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ast
 import configparser
+import io
 import sys
+import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,16 +43,25 @@ _FINDERS = ("find_packages", "find_namespace_packages")
 _FROM = {"setuptools": {"setup", *_FINDERS}, "distutils.core": {"setup"}}
 _SECTIONS = frozenset({"metadata", "bdist_wheel", "sdist", "flake8", "pycodestyle", "pep8", "isort", "tool:pytest"})
 _NO = ("", "0", "false", "no")
-_LOADED = ("distutils.", "setuptools.", "egg_info.")
-"""Groups of entry points that setuptools loads while it builds, also those of an egg-info in the source's folder."""
-_SHADOWED = sys.stdlib_module_names - {"test"} | {
-    "autocommand", "backports", "build", "distutils", "editables", "flit_core", "hatchling",
-    "importlib_metadata", "importlib_resources", "inflect", "jaraco", "more_itertools", "ordered_set",
-    "packaging", "pathspec", "pkg_resources", "platformdirs", "pluggy", "poetry", "pyproject_hooks",
-    "setuptools", "sitecustomize", "tomli", "trove_classifiers", "typeguard", "typing_extensions",
-    "usercustomize", "uv", "wheel", "zipp",
+_LOADED = ("distutils.", "setuptools.", "egg_info.", "hatch")
+"""Groups of entry points that backends load while they build, also those of an egg-info in the source's folder."""
+_FILES = ("setup.py", "setup.cfg", "pyproject.toml", "hatch_build.py", "hatch.toml")
+_ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "iso-8859-1")
+"""What a setup.py may say that it is written in. In others (utf-7) a comment holds lines of code."""
+_OTHER_PYTHONS = {
+    "aifc", "annotationlib", "asynchat", "asyncore", "audioop", "binhex", "cgi", "cgitb", "chunk", "compression",
+    "crypt", "formatter", "imghdr", "imp", "lib2to3", "macpath", "mailcap", "msilib", "nis", "nntplib", "ossaudiodev",
+    "parser", "pipes", "smtpd", "sndhdr", "spwd", "sunau", "symbol", "telnetlib", "tomllib", "uu", "xdrlib",
 }  # fmt: skip
-"""Modules that a build may import after the source's folder has come before them."""
+"""The standard library's modules of Python 3.8 to 3.14 that not all of them have: a build may have another Python."""
+_SHADOWED = sys.stdlib_module_names - {"test"} | _OTHER_PYTHONS | {
+    "Cython", "_distutils_hack", "_distutils_system_mod", "_manylinux", "_typeshed", "android", "autocommand", "backports", "build", "distutils",
+    "dl", "docutils", "editables", "flit_core", "hatchling", "hyperscan", "importlib_metadata", "importlib_resources",
+    "inflect", "jaraco", "jnius", "more_itertools", "ordered_set", "packaging", "pathspec", "pkg_resources",
+    "platformdirs", "pluggy", "poetry", "pyproject_hooks", "re2", "setuptools", "sitecustomize", "tomli", "tomlkit",
+    "trove_classifiers", "typeguard", "typing_extensions", "usercustomize", "uv", "wheel", "zipp",
+}  # fmt: skip
+"""Modules that a build may import, if they are there, after the source's folder has come before all others."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,8 @@ def inert(texts: Mapping[str, str], names: Sequence[str], project: Mapping[str, 
     """
     if any(is_told(name) and name not in texts for name in names):
         return False
+    if any(name not in _FILES and name.lower() in _FILES for name in names):
+        return False  # some systems open it by its usual name
     if not _is_known_system(project) or _own_modules(names) & _SHADOWED or not _loads_nothing(texts):
         return False
     if "setup.py" in names:
@@ -79,7 +92,7 @@ def inert(texts: Mapping[str, str], names: Sequence[str], project: Mapping[str, 
 
 def is_told(path: str) -> bool:
     """Say whether a file of a source counts here."""
-    return path in ("setup.py", "setup.cfg") or path.endswith("-info/entry_points.txt")
+    return path.lower() in ("setup.py", "setup.cfg") or path.lower().endswith("-info/entry_points.txt")
 
 
 def _is_known_system(project: Mapping[str, Any]) -> bool:
@@ -132,7 +145,8 @@ def _builds_by_setup(project: Mapping[str, Any]) -> bool:
     """Say whether setuptools reads the setup.py alone: tables beside it would change what it says."""
     backend = project.get("build-system", {}).get("build-backend", LEGACY)
     tool = project.get("tool", {})
-    return backend in SETUPTOOLS and "project" not in project and isinstance(tool, dict) and "setuptools" not in tool
+    plain = isinstance(tool, dict) and "setuptools" not in tool and "distutils" not in tool
+    return backend in SETUPTOOLS and "project" not in project and plain
 
 
 def _is_declared(project: Mapping[str, Any], names: Sequence[str]) -> bool:
@@ -140,7 +154,7 @@ def _is_declared(project: Mapping[str, Any], names: Sequence[str]) -> bool:
     table, tool = project.get("project"), project.get("tool", {})
     if not isinstance(table, dict) or table.get("dynamic") or not isinstance(table.get("version"), str):
         return False
-    if not isinstance(tool, dict) or any(path in names for path in ("hatch_build.py", "hatch.toml")):
+    if not isinstance(tool, dict) or "distutils" in tool or not {"hatch_build.py", "hatch.toml"}.isdisjoint(names):
         return False
     groups = table.get("entry-points", {})
     if not isinstance(groups, dict) or any(str(group).startswith(_LOADED) for group in groups):
@@ -167,6 +181,8 @@ def _keys(table: object) -> Iterator[str]:
 def _of_literals(text: str) -> Setup | None:
     """Read a setup.py of imports, assigned literals and one setup() of literals; None for any other."""
     try:
+        if tokenize.detect_encoding(io.BytesIO(text.encode()).readline)[0] not in _ENCODINGS:
+            return None
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import subprocess
 import sys
 import tarfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 
 from envspec.base.documents import read_toml
 from envspec.net.fetch import Stream
-from envspec.resolve.pip.inert import Setup, inert
+from envspec.resolve.pip.inert import _SHADOWED, Setup, inert
 from envspec.resolve.pip.source_content import read_content
 from envspec.resolve.pip.static_source import facts_of
 from envspec.resolve.uv.answer import FoundFile
@@ -74,6 +76,10 @@ def test_antlr() -> None:
         "v = '1'\n",
         "setup(",
         "x = " + "(" * 5000,
+        "# coding: utf-7\n# +AAo-import os\n" + ANTLR,
+        "# coding: shift_jis\n" + ANTLR,
+        "# coding: nonsense\n" + ANTLR,
+        "# x\rimport os\n" + ANTLR,
     ],
 )
 def test_a_setup_py_that_runs(setup: str) -> None:
@@ -99,10 +105,36 @@ def test_a_setup_py_that_runs(setup: str) -> None:
         (CFG, "", ("platform.py",)),
         (CFG, "", ("wheel/__init__.py",)),
         (CFG, "", ("json.cpython-311-x86_64-linux-gnu.so",)),
+        (CFG, "", ("Cython/__init__.py",)),
+        (CFG, "", ("tomllib.py",)),
+        (CFG, "", ("Setup.py",)),
+        (CFG, "[tool.distutils.global]\ncommand-packages = 'evil'\n", ()),
     ],
 )
 def test_what_beside_a_setup_py_runs(cfg: str, project: str, names: tuple[str, ...]) -> None:
     assert judged(cfg=cfg, project=project, names=names) is False
+
+
+def test_nothing_that_a_backend_imports_may_lie_in_a_source() -> None:
+    """Asked of the backends themselves, as far as they are installed here."""
+    found = {}
+    for name in ("setuptools", "wheel", "hatchling", "pathspec", "pluggy", "trove-classifiers", "packaging"):
+        for path in distribution(name).files or ():
+            if path.suffix == ".py":
+                tree = ast.parse(path.locate().read_bytes())
+                found |= {one: str(path) for node in ast.walk(tree) for one in _imported(node)}
+    assert {one: where for one, where in found.items() if one.partition(".")[0] not in _SHADOWED} == {}
+
+
+def _imported(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names):
+            return [one.name for one in names]
+        case ast.ImportFrom(str(module), _, 0):
+            return [module]
+        case ast.Call(ast.Name("__import__") | ast.Attribute(_, "import_module"), [ast.Constant(str(name)), *_]):
+            return [name]
+    return []
 
 
 def test_a_told_file_that_was_not_read_counts_as_code() -> None:
@@ -149,6 +181,9 @@ def test_names_that_do_not_say_what_lies_where(path: str, kind: bytes, inert: bo
 def test_entry_points_that_a_build_loads() -> None:
     assert judged(entry_points="[console_scripts]\na = a:main\n")
     assert judged(entry_points="[egg_info.writers]\na = a:main\n") is False
+    assert judged(entry_points="[hatch]\na = a:main\n") is False
+    for place in ("b.DIST-INFO/entry_points.txt", "b.Egg-Info/entry_points.txt"):
+        assert judged(names=(place,)) is False, "importlib.metadata reads it too, and it wasn't read"
 
 
 @pytest.mark.parametrize("backend", ["setuptools.build_meta", "flit_core.buildapi", "hatchling.build"])
