@@ -95,8 +95,8 @@ def _of_package(lock: Lock, change: Change, published: Published) -> Lock:
     said = {key: value for key, value in change.items() if key not in ("package", "kind", "in")}
     found = any(pin.name == name for one in lock if target in (None, one.name) for pin in one.pins)
     assert found, f"the lock has no {name}"
-    # no older schema has this key
-    lock = replace(lock, schema=3) if "overwrites" in said else lock
+    # no older schema has these keys
+    lock = replace(lock, schema=3) if {"overwrites", "requires-python"} & set(said) else lock
     return each_pin(lock, name, lambda pin: _pin(pin, said, lock, published), kind, target)
 
 
@@ -145,6 +145,12 @@ def _of_an_override(lock: Lock, change: Change, published: Published) -> Lock:
     return each_target(lock, lambda target: replace(target, inputs=replace(target.inputs, overrides=overrides)))
 
 
+def _of_an_acceptance(lock: Lock, change: Change, published: Published) -> Lock:
+    """What the lock says that its spec takes knowingly."""
+    accept = ((change["accept"], "it is safe"),)
+    return each_target(lock, lambda target: replace(target, inputs=replace(target.inputs, accept=accept)))
+
+
 def _of_a_new_target(lock: Lock, change: Change, published: Published) -> Lock:
     return replace(lock, targets=(*lock.targets, replace(lock.targets[0], name=change["new-target"])))
 
@@ -176,6 +182,7 @@ CHANGES: Mapping[str, Callable[[Lock, Change, Published], Lock]] = {
     "inputs": _of_inputs,
     "requirements": _of_requirements,
     "override": _of_an_override,
+    "accept": _of_an_acceptance,
     "new-target": _of_a_new_target,
     "python": _of_python,
     "correction": _of_a_correction,

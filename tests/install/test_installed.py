@@ -72,6 +72,12 @@ def test_a_row_of_record_with_fields_too_few_or_too_many(tmp_path: Path, row: st
     assert read_packages(tmp_path, PYTHON).pip["app"].fault == ""
 
 
+def test_an_empty_line_of_record_is_no_row(tmp_path: Path) -> None:
+    info = dist(tmp_path)
+    (info / "RECORD").write_text("\n,,\n" + (info / "RECORD").read_text())
+    assert read_packages(tmp_path, PYTHON).pip["app"].fault == ""
+
+
 def test_what_conda_installed_is_no_pip_package(tmp_path: Path) -> None:
     info = dist(tmp_path, "numpy")
     conda(tmp_path, "numpy", {str((info / "METADATA").relative_to(tmp_path)): "Name: numpy\n"})

@@ -118,6 +118,13 @@ def test_paths_come_shortest_first_and_survive_cycles() -> None:
     assert whole.paths_to("nothing") == ()
 
 
+def test_paths_to_both_packages_of_a_name_come_shortest_first() -> None:
+    """The spec asks for conda's itself, and leads to it by two others; to pip's by one."""
+    pins = (conda("d", "1"), conda("b", "1", "d"), conda("c", "1", "b"), wheel("a", "1", "d"), wheel("d", "1"))
+    found = graph(*pins, roots=("a",), conda_roots=("d", "c")).paths_to("d", limit=10)
+    assert [len(path) for path in found] == [1, 2, 3]
+
+
 def test_many_ways_do_not_explode() -> None:
     pins = [wheel("p0", "1", "q0", "r0")]
     for n in range(40):

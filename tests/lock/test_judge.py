@@ -22,7 +22,7 @@ from envspec.lock.rules.builds import bounds_of, wrong_build_environments
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.derived import wrong_marks
 from envspec.lock.rules.files import wrong_files
-from envspec.lock.rules.requirements import stray_pins, unmet
+from envspec.lock.rules.requirements import broken_constraints, stray_pins, unmet
 from envspec.lock.rules.whole import two_hashes
 from envspec.packages.marker_environment import marker_environment
 from envspec.packages.tags import wheel_tags
@@ -52,6 +52,13 @@ def test_versions(asked: str, pinned: str, right: bool) -> None:
     name = "a-b-c" if asked.startswith("A") else "a"
     found = judged(wheel(name, pinned), roots=(asked,))
     assert found == ([] if right else [f"the spec requires {asked}, but a is {pinned}"])
+
+
+def test_a_constraint_holds_for_what_is_installed_and_says_nothing_of_the_rest() -> None:
+    values = dataclasses.replace(inputs("a"), constraints=("a<2", "gone<1", 'a<1; sys_platform == "win32"'))
+    for version, right in (("1.5", True), ("2.0", False)):
+        case = LockedCase(LockedTarget("t", values, (wheel("a", version),)), SpecInputs())
+        assert [flaw.code for flaw in broken_constraints(case)] == ([] if right else ["constraint-unmet"])
 
 
 def test_a_requirement_of_a_pin() -> None:

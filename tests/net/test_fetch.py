@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.index import Answer, Fault, Index, _Handler, hanging, truncated
+from support.index import Answer, Fault, Index, _Handler, hanging, status, truncated
 from support.packages import wheel
 
 from envspec.base.errors import IndexFailure
@@ -60,6 +60,14 @@ def test_not_for_ever(index: Index, fault: Fault) -> None:
         fetcher(1).get(url)
     assert error.value.message.startswith(f"{url} can't be read: ") and error.value.hint
     assert len(index.paths("^/files/")) == 2
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_an_index_that_wants_a_login_is_told_as_one(index: Index, code: int) -> None:
+    index.add(ALPHA)
+    index.fail("^/files/", status(code))
+    with pytest.raises(IndexFailure, match=f"needs credentials .HTTP {code}"):
+        fetcher(0).get(index.file_url(ALPHA))
 
 
 @pytest.mark.parametrize("where", ["http://[::bad/", "http://a:b:c/", "//[", "http://h:٤٤٣/x"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from uv import find_uv_bin
 from envspec.base.errors import IndexFailure
 from envspec.facts import wheels
 from envspec.facts.wheels import FAMILY
-from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.net.index_proxy.server import IndexProxy, open_proxy, stub_metadata, stub_page
 from envspec.net.index_proxy.torch_family import belongs, facts_page
 from envspec.net.simple_page import Page
 
@@ -117,6 +118,14 @@ def test_metadata_equals_the_facts(proxy: IndexProxy) -> None:
 def test_head_has_no_body(proxy: IndexProxy) -> None:
     status, body, headers = get(f"{proxy.url('cu126')}/torch/", "HEAD")
     assert (status, body) == (200, b"") and int(headers["Content-Length"]) > 1000
+
+
+def test_a_package_that_conda_provides_is_a_page_of_metadata_alone() -> None:
+    """uv would fetch a wheel to learn its METADATA and hash."""
+    (row,) = stub_page("a-b", "1.0")
+    metadata = stub_metadata("a-b", "1.0")
+    assert row["core-metadata"] is True and row["filename"] == "a_b-1.0-py3-none-any.whl"
+    assert row["hashes"] == {"sha256": hashlib.sha256(metadata).hexdigest()} and b"Requires-Dist" not in metadata
 
 
 def test_a_cuda_page_holds_builds_of_that_cuda_alone() -> None:

@@ -132,6 +132,19 @@ def test_a_version_in_two_spellings_is_one(index: Index, tmp_path: Path) -> None
     assert set(shown_files(tmp_path, index)) == {"a_b-1.0-py3-none-any.whl"}
 
 
+def test_a_file_whose_name_lacks_a_tag_is_no_wheel(index: Index, tmp_path: Path) -> None:
+    index.add(wheel("a-b", "1.0"), replace(wheel("a-b", "2.0"), file="a_b-2.0-py3-none.whl"))
+    assert set(shown_files(tmp_path, index)) == {"a_b-1.0-py3-none-any.whl"}
+
+
+def test_only_an_index_of_the_specs_own_may_lack_upload_times(index: Index, tmp_path: Path) -> None:
+    """Of any other, uv leaves out the files without one where the spec has `exclude-newer`."""
+    index.add(wheel("a-b", "1.0"))
+    for upstream in (Upstream(index.url), Upstream(index.url, named=True)):
+        (row,) = json.loads(pages(tmp_path / upstream.root).show(upstream, "a-b").body)["files"]
+        assert ("upload-time" in row) is upstream.named
+
+
 def test_a_root_for_what_may_be_built_has_nothing_else(index: Index, tmp_path: Path) -> None:
     index.add(wheel("a", "1.0"), wheel("b", "1.0"))
     upstream = Upstream(index.url, frozenset({"a"}), only=frozenset({"a"}))

@@ -77,6 +77,14 @@ def test_works_without(name: str, version: str) -> None:
     assert told({name: version}) == []
 
 
+def test_it_stands_at_the_targets_platform() -> None:
+    there = Place("specs/s.toml", 9, 1)
+    target = Target("t", "linux-64", None, glibc="2.28", place=HERE, places={"platform": there})
+    spec = Spec("specs/s.toml", "s", "3.12", (target,), pip=PipTable((Located("torch", HERE),)))
+    (found,) = judge_pins(spec, target, PinnedVersions({"vllm": "0.11.0"}, needs={}))
+    assert (found.code, found.place) == ("gpu-only", there)
+
+
 def test_who_brings_cudas_packages_in_is_named_once() -> None:
     pins = {"ray": "2.60.0", "cupy-cuda12x": "13.6.0", "xgboost": "3.1", "nvidia-nccl-cu12": "2.28.9", "numpy": "2.2.6"}
     needs = {"ray": ["cupy-cuda12x", "numpy"], "cupy-cuda12x": ["numpy"], "xgboost": ["nvidia-nccl-cu12", "numpy"]}

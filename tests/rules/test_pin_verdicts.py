@@ -167,6 +167,7 @@ def test_feasible_names_what_works_newest_first() -> None:
         ({"pip": (), "conda": ("conda-forge::pytorch=2.9.1=cuda129*",)}, ["no-build"]),
         ({"pip": (), "conda": ("pytorch 2.4.1|2.5.1",)}, []),
         ({"pip": (), "conda": ("pytorch",)}, []),
+        ({"pip": (), "conda": ("pytorch-gpu", "pytorch=2.9")}, ["no-build"]),
     ],
 )
 def test_which_requirements_the_tables_speak_about(kwargs: dict[str, object], expected: list[str]) -> None:

@@ -16,7 +16,16 @@ from envspec.install import prefix as records
 from envspec.install.environments import memo
 from envspec.install.environments.in_use import hold, keep_free
 from envspec.install.environments.ready import RECORDS, STATE, Ready, program
+from envspec.install.environments.shells import shell_of
 
+WHERE = (
+    "ENVSPEC_CONFIG",
+    "ENVSPEC_DEFAULT_TARGET",
+    "ENVSPEC_ENVIRONMENTS_DIR",
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+)
 VENV = Ready("/envs/x", "demo", "cpu", "", False, False, {"ENVSPEC_TARGET": "cpu"}, {"HF_HOME": "/data"})
 
 
@@ -61,6 +70,13 @@ def test_a_program_is_found_as_exec_finds_it(tmp_path: Path) -> None:
     assert program("tool", {"PATH": f"/nowhere:{tmp_path}"}) == str(file)
     assert program(str(file), {}) == str(file)
     assert program(f"{tmp_path}/none", {}) is None
+
+
+def test_the_shell_is_the_users_where_it_can_be_started(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("")
+    assert shell_of({"SHELL": sys.executable}) == sys.executable
+    for odd in ("bash", "/nonexistent/zsh", str(tmp_path / "text")):
+        assert shell_of({"SHELL": odd}) == "/bin/sh"
 
 
 def test_records_have_one_place() -> None:
@@ -165,11 +181,11 @@ def test_the_question_names_the_machine_and_what_was_asked(monkeypatch: pytest.M
         memo.key_of("/a.toml", "/locks", None, {}),
         memo.key_of("/a.toml", None, "cpu", {}),
         memo.key_of("/a.toml", None, None, {"CUDA_VISIBLE_DEVICES": ""}),
-        memo.key_of("/a.toml", None, None, {"SLURM_JOB_ID": "1"}),
+        *(memo.key_of("/a.toml", None, None, {name: "1"}) for name in (*WHERE, "SLURM_JOB_ID")),
     ]
     monkeypatch.setattr(memo, "_machine", lambda: ["another"])
     others.append(memo.key_of("/a.toml", None, None, {}))
-    assert len({asked, *others}) == 7
+    assert len({asked, *others}) == 6 + len(WHERE) + 1
     assert memo.key_of("/a", None, None, {"SLURM_JOB_ID": "1"}) == memo.key_of("/a", None, None, {"SLURM_JOB_ID": "2"})
 
 
