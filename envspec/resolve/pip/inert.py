@@ -55,11 +55,12 @@ _OTHER_PYTHONS = {
 }  # fmt: skip
 """The standard library's modules of Python 3.8 to 3.14 that not all of them have: a build may have another Python."""
 _SHADOWED = sys.stdlib_module_names - {"test"} | _OTHER_PYTHONS | {
-    "Cython", "_distutils_hack", "_distutils_system_mod", "_manylinux", "_typeshed", "android", "autocommand", "backports", "build", "distutils",
-    "dl", "docutils", "editables", "flit_core", "hatchling", "hyperscan", "importlib_metadata", "importlib_resources",
-    "inflect", "jaraco", "jnius", "more_itertools", "ordered_set", "packaging", "pathspec", "pkg_resources",
-    "platformdirs", "pluggy", "poetry", "pyproject_hooks", "re2", "setuptools", "sitecustomize", "tomli", "tomlkit",
-    "trove_classifiers", "typeguard", "typing_extensions", "usercustomize", "uv", "wheel", "zipp",
+    "Cython", "_distutils_hack", "_distutils_system_mod", "_manylinux", "_typeshed", "android", "autocommand",
+    "backports", "build", "distutils", "dl", "docutils", "editables", "flit_core", "hatchling", "hyperscan",
+    "importlib_metadata", "importlib_resources", "inflect", "jaraco", "jnius", "more_itertools", "ordered_set",
+    "packaging", "pathspec", "pkg_resources", "platformdirs", "pluggy", "poetry", "pyproject_hooks", "re2",
+    "setuptools", "sitecustomize", "tomli", "tomlkit", "trove_classifiers", "typeguard", "typing_extensions",
+    "usercustomize", "uv", "wheel", "zipp",
 }  # fmt: skip
 """Modules that a build may import, if they are there, after the source's folder has come before all others."""
 
