@@ -67,6 +67,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         "base.documents",
         "base.texts",
         "base.reader",
+        "base.places",  # whether a link leads out of the spec's repository
         "packages",
         "base.open_folder",
         "base.atomic",

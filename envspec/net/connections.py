@@ -22,7 +22,7 @@ def index_fetcher(
 ) -> Fetcher:
     """Make the fetcher for the user's indexes; `indexes` are the spec's own, by name, with the addresses that they
     have here."""
-    return Fetcher(
+    fetcher = Fetcher(
         credentials={} if offline else credentials_of(settings, indexes, env),
         own=own_origins(settings),
         env=env,
@@ -30,8 +30,9 @@ def index_fetcher(
         offline=offline,
         keyring=_keyring(env) if settings.keyring else None,
         patience=patience_of(settings, indexes),
-        has_folders=any(local_path(url) for url in indexes.values()),
     )
+    fetcher.has_folders = any(local_path(url) for url in indexes.values())
+    return fetcher
 
 
 def _keyring(env: Mapping[str, str]) -> Keyring:

@@ -128,7 +128,6 @@ class Fetcher:
         bounds: limits.Limits | None = None,
         patience: Mapping[str, Patience] | None = None,
         own: Collection[str] = (),
-        has_folders: bool = False,
     ) -> None:
         self.limits = bounds or limits.LIMITS
         self._credentials = credentials
@@ -138,18 +137,18 @@ class Fetcher:
         self._netrc = _netrc(env)
         self._patience = dict(patience or {})
         self._own = set(own)
-        self._has_folders = has_folders
         self._pools: dict[tuple[str | None, float], urllib3.PoolManager] = {}
         self._making = threading.Lock()
         self._keyring = keyring
         self.offline = offline
+        self.has_folders = False
         self.progress = Progress()  # of downloads of whole files
         self.token: Callable[[str], str | None] = lambda url: None  # the header where servers hand out tokens
 
     def local_path(self, url: str) -> Path | None:
         """Give the file of this machine that a `file://` URL names; None for any other URL. Raises InputError."""
         path = local_path(url)
-        if path is not None and self._has_folders:
+        if path is not None and self.has_folders:
             refuse_link_out(path / _PAGE if path.is_dir() else path)
         return path
 
