@@ -96,7 +96,7 @@ def of_any_cuda(name: str) -> str | None:
 _COMPILED = frozenset(
     (
         *("bitsandbytes", "causal-conv1d", "ctranslate2", "deepspeed", "dgl", "flash-attn", "mamba-ssm"),
-        *("onnxruntime-gpu", "pyg-lib", "tensorflow", "torch-cluster", "torch-scatter", "torch-sparse"),
+        *("onnxruntime-gpu", "pyg-lib", "sgl-kernel", "tensorflow", "torch-cluster", "torch-scatter", "torch-sparse"),
         *("torch-spline-conv", "torchao", "torchcodec", "vllm", "xformers"),
     )
 )
@@ -107,14 +107,9 @@ _FOR_GPUS = re.compile(r"cupy|[\w-]+-gpu")
 """Names of builds for GPUs alone. cupy is published as a source alone."""
 
 
-def holds_code(name: str) -> bool:
-    """Say whether the published wheels of a package hold code for GPUs, or load CUDA."""
-    return name in _COMPILED or _NAMED.fullmatch(name) is not None
-
-
 def is_for_gpus(name: str) -> bool:
     """Say whether a wheel of this name is meant for GPUs, whoever built it: without code for any it is a CPU build."""
-    return holds_code(name) or _FOR_GPUS.fullmatch(name) is not None
+    return name in _COMPILED or any(names.fullmatch(name) for names in (_NAMED, _FOR_GPUS))
 
 
 def family_of(name: str) -> str | None:

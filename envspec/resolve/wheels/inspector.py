@@ -11,7 +11,7 @@ from envspec.base.errors import IndexFailure
 from envspec.base.settings import split_credentials
 from envspec.base.texts import without_unseen
 from envspec.facts import neighbours, torch_builds
-from envspec.facts.cuda_stack import holds_code, of_both_majors, stack_of
+from envspec.facts.cuda_stack import is_for_gpus, is_toolkit, of_both_majors, stack_of
 from envspec.facts.torch_builds import is_own_build
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
 from envspec.lock.model import GitSource, LockedCorrection, Pin
@@ -242,7 +242,13 @@ def _may_hold_code(pin: Pin) -> bool:
     if stack_of(pin.name) is not None:
         return False
     # of a build of one's own no name tells what it holds
-    return holds_code(pin.name) or is_own_build(pin.version, pin.index)
+    return is_for_gpus(pin.name) or is_own_build(pin.version, pin.index) or _requires_cuda(pin)
+
+
+def _requires_cuda(pin: Pin) -> bool:
+    """Say whether a compiled wheel's own METADATA requires torch or CUDA's libraries: then it may hold kernels."""
+    names = {requirement_name(line) for line in pin.dependencies if "extra ==" not in line}
+    return any(name == "torch" or is_toolkit(name) for name in names)
 
 
 @dataclass(frozen=True)
