@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from envspec.app.observer import observer, say
+from envspec.base.extras import require_extra
 
 if TYPE_CHECKING:
     from envspec.install.collect import Paths
@@ -50,8 +51,10 @@ def collect(spec: Spec, pins: Sequence[Pin], *, again: bool = False, offline: bo
 
 def collect_conda_too(spec: Spec, target: LockedTarget, pins: Sequence[Pin]) -> Paths:
     """Get every file, checked by its hash again, and look through it: conda packages, too."""
-    found = collect(spec, pins, again=True)
     conda = [pin for pin in pins if pin.kind == "conda"]
+    if conda:
+        require_extra("conda", "the bundle has conda packages, which need")
+    found = collect(spec, pins, again=True)
     if conda:
         from envspec.base.scratch import scratch_folder
         from envspec.base.settings import load_settings

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.base.documents import Unreadable, read_yaml
-from envspec.base.errors import InputError, Place, ToolError
+from envspec.base.errors import InputError, Place
 
 
 def condarc_files(env: Mapping[str, str]) -> list[Path]:
@@ -30,12 +30,10 @@ def condarc_files(env: Mapping[str, str]) -> list[Path]:
 def read_condarc(path: Path) -> dict[str, Any]:
     """Read the settings of one file, none where it has no table.
 
-    Raises InputError for a file that isn't YAML, ToolError without the extra `conda`, which installs PyYAML.
+    Raises InputError for a file that isn't YAML.
     """
     try:
         table = read_yaml(os.path.expandvars(path.read_text(encoding="utf-8")))
-    except ImportError:
-        raise ToolError(f"reading {path} needs PyYAML", hint="pip install 'envspec[conda]'") from None
     except (OSError, UnicodeDecodeError, Unreadable) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"conda's configuration can't be read: {reason}", place=Place(str(path))) from None

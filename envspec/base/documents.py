@@ -103,7 +103,7 @@ def encode(value: object) -> bytes:
 
 def read_yaml(text: str) -> Any:
     """The value of a YAML text, of plain types alone; by PyYAML's loader in C where there is one, which is eight times
-    as fast. Raises Unreadable, and ImportError without PyYAML."""
+    as fast. Raises Unreadable."""
     import yaml
 
     return _of_yaml(lambda: yaml.load(text, Loader=_yaml_loader()))

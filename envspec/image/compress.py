@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import IO, Protocol, cast
 
-from envspec.base.errors import ToolError
+from envspec.base.extras import require_extra
 
 KINDS = ("zstd", "gzip")
 _LEVELS = {"zstd": 3, "gzip": 6}
@@ -32,10 +32,8 @@ def media_type(kind: str) -> str:
 
 def compressor(kind: str) -> Compressor:
     """Make a compressor of one of `KINDS`, for one layer. Raises ToolError without envspec's extra `image`."""
-    try:
-        return _zstd() if kind == "zstd" else _gzip()
-    except ImportError as error:
-        raise _missing(error) from None
+    require_extra("image", "images need")
+    return _zstd() if kind == "zstd" else _gzip()
 
 
 def unpack(kind: str, file: IO[bytes]) -> IO[bytes]:
@@ -48,10 +46,9 @@ def unpack(kind: str, file: IO[bytes]) -> IO[bytes]:
         import gzip
 
         return cast("IO[bytes]", gzip.GzipFile(fileobj=file))
-    try:
-        import zstandard
-    except ImportError as error:
-        raise _missing(error) from None
+    require_extra("image", "images need")
+    import zstandard
+
     # a window of 128 MB, which `zstd --ultra` asks for, is the most
     made = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file, read_across_frames=True)
     return made
@@ -75,10 +72,3 @@ def _gzip() -> Compressor:
     # 31: gzip's own head, without a time and a name
     made: Compressor = zlib_ng.compressobj(_LEVELS["gzip"], zlib_ng.DEFLATED, 31)
     return made
-
-
-def _missing(error: ImportError) -> ToolError:
-    return ToolError(
-        f"images need a compressor, and {error.name or 'its package'} is missing",
-        hint="install envspec with its extra: pip install 'envspec[image]'",
-    )

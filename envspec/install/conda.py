@@ -19,6 +19,7 @@ from rattler import InstallerReporter
 from envspec.base.cache.entry import touch
 from envspec.base.documents import read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
+from envspec.base.extras import how_to_get
 from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
 from envspec.base.scratch import scratch_folder
@@ -197,7 +198,7 @@ class CondaInstaller:
         if strange:
             raise ToolError(
                 f"rattler refuses the files in {self.cache} for {', '.join(strange[:3])}",
-                hint="install the py-rattler that envspec requires: pip install 'envspec[conda]'",
+                hint=f"install the py-rattler that envspec requires: {how_to_get('conda')}",
             )
         return {record.name.normalized for record in missing}
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from envspec.base.errors import EnvspecError, IndexFailure, StorageError, ToolError
+from envspec.base.errors import EnvspecError, IndexFailure, StorageError
 from envspec.base.flock import hold
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
@@ -305,14 +305,9 @@ class _Counted:
 
 def refuse_unfit_packages(pins: Sequence[Pin], found: Paths, inputs: TargetInputs, scratch: Path) -> None:
     """Raise IndexFailure for a conda package that would write outside the environment. `scratch` is an empty folder, to
-    unpack in. Raises ToolError without py-rattler, OSError."""
-    try:
-        from rattler.package_streaming import extract
-    except ImportError:
-        raise ToolError(
-            "the bundle has conda packages, and py-rattler, which looks through them, isn't installed",
-            hint="pip install 'envspec[conda]'",
-        ) from None
+    unpack in. Raises OSError."""
+    from rattler.package_streaming import extract
+
     places = {f"lib/python{inputs.python}/site-packages"}
     unpacked: list[Unpacked] = []
     for number, pin in enumerate(sorted(pins, key=lambda pin: pin.name != "python")):

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from packaging.version import Version
 
 from envspec.base.errors import ToolError
+from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import Settings, load_settings
@@ -277,15 +278,8 @@ class Installation:
         return [pin for pin in self.target.pins if pin.kind == kind]
 
     def _require_rattler(self, found: Collection[Change]) -> None:
-        if all(change.kind != "conda" for change in found):
-            return
-        try:
-            import rattler  # noqa: F401
-        except ImportError:
-            raise ToolError(
-                f"{self.target.name} has conda packages, and py-rattler, which installs them, is missing",
-                hint="pip install 'envspec[conda]'",
-            ) from None
+        if any(change.kind == "conda" for change in found):
+            require_extra("conda", f"{self.target.name} has conda packages, which need")
 
     def _has_python(self) -> bool:
         """Say whether the prefix has its Python; conda's is checked by its files, like any package."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import InvalidRequirement
 from packaging.specifiers import SpecifierSet
 
-from envspec.base.errors import ToolError
+from envspec.base.extras import require_extra
 from envspec.base.reader.messages import show
 from envspec.base.redact import has_credentials, redact
 from envspec.packages.requirement import canonical_name, parse_requirement, too_much
@@ -136,14 +136,10 @@ def match_spec(text: str) -> Dependency:
     if plain is not None:
         name, bound = plain[1].lower(), plain[2] or plain[3]
         return Dependency(f"{name} {bound}" if bound else name, name, (name,))
-    try:
-        from rattler import MatchSpec
-        from rattler.exceptions import InvalidMatchSpecError
-    except ImportError:
-        raise ToolError(
-            f"reading the match spec {show(text)} needs py-rattler, which isn't installed",
-            hint="pip install 'envspec[conda]'",
-        ) from None
+    require_extra("conda", f"reading the match spec {show(text)} needs")
+    from rattler import MatchSpec
+    from rattler.exceptions import InvalidMatchSpecError
+
     try:
         parsed = MatchSpec(text)
     except InvalidMatchSpecError as error:

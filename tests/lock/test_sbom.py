@@ -18,6 +18,7 @@ from packageurl import PackageURL
 from support.matrix import by_day
 
 from envspec.base.errors import ToolError
+from envspec.base.extras import how_to_get
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.graph import Graph
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
@@ -200,4 +201,4 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cyclonedx", None)
     with pytest.raises(ToolError) as caught:
         sbom(LOCK, TARGET)
-    assert caught.value.hint == "install envspec with its extra: pip install 'envspec[sbom]'"
+    assert caught.value.hint == how_to_get("sbom")

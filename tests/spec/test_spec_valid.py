@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from envspec.base.errors import Place, SpecError, ToolError
+from envspec.base.extras import how_to_get
 from envspec.spec.model import Image, Located, Reference
 from envspec.spec.parse import load_spec, parse_spec
 
@@ -165,7 +166,7 @@ def test_match_specs_that_are_not_plain_need_py_rattler(monkeypatch: pytest.Monk
     assert str(caught.value) == (
         "a.toml:11:53: reading the match spec 'b =2[build=cuda*]' needs py-rattler, which isn't installed"
     )
-    assert caught.value.hint == "pip install 'envspec[conda]'"
+    assert caught.value.hint == how_to_get("conda")
     assert caught.value.exit_code == 3
 
 

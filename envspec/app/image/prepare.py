@@ -16,6 +16,7 @@ from envspec.app.collecting import collect
 from envspec.app.image.base import registry_source
 from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError
+from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
@@ -103,6 +104,7 @@ def permit(order: ImageOrder) -> None:
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
+    require_extra("image", "images need")
     for target in order.targets:
         refuse_target(order.spec, order.lock, target, order.spec.path, offline=order.offline)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
-from envspec.base.errors import ToolError
+from envspec.base.extras import require_extra
 from envspec.lock.graph import Graph, Node
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedPython, LockedTarget, Pin
@@ -27,16 +27,12 @@ def sbom(lock: Lock, target: LockedTarget) -> str:
 
     Raises ToolError without cyclonedx-python-lib, envspec's extra `sbom`.
     """
-    try:
-        from cyclonedx.model.bom import Bom
-        from cyclonedx.model.component import Component, ComponentType
-        from cyclonedx.model.dependency import Dependency
-        from cyclonedx.output.json import JsonV1Dot6
-    except ImportError:
-        raise ToolError(
-            "the format sbom needs cyclonedx-python-lib",
-            hint="install envspec with its extra: pip install 'envspec[sbom]'",
-        ) from None
+    require_extra("sbom", "the format sbom needs")
+    from cyclonedx.model.bom import Bom
+    from cyclonedx.model.component import Component, ComponentType
+    from cyclonedx.model.dependency import Dependency
+    from cyclonedx.output.json import JsonV1Dot6
+
     graph = Graph.of(target)
     digest = slice_digest(slice_of(lock, target))
     components = {node: _component(pin) for node, pin in graph.pins.items()}

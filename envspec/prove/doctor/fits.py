@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from envspec.base.extras import how_to_get
 from envspec.facts.compute_capability import capability_of
 from envspec.lock.model import LockedTarget
 from envspec.packages.version_numbers import numbers_in
@@ -59,7 +60,7 @@ def _unfit(target: LockedTarget, machine: LocalMachine) -> str | None:
     if glibc and numbers_in(machine.glibc or "0") < numbers_in(glibc):
         return f"the target is locked for glibc {glibc}, this machine has {machine.glibc or 'none'}"
     if any(pin.kind == "conda" for pin in target.pins) and not machine.has_conda:
-        return "the target has conda packages, and py-rattler is missing (pip install 'envspec[conda]')"
+        return f"the target has conda packages, and py-rattler is missing ({how_to_get('conda')})"
     if target.pin("python", "conda") is None and not machine.has_python(inputs.python):
         return f"this machine has no Python {inputs.python}"
     return None

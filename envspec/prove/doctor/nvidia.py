@@ -63,7 +63,9 @@ def nvml(machine: Machine) -> Result:
     if nvidia.driver is None:
         return Result("NVML", "none", "not queried: no driver is loaded")
     if nvidia.nvml == "no-module":
-        return _silent("nvml-not-asked", "nvidia-ml-py isn't installed", "pip install nvidia-ml-py")
+        return _silent(
+            "nvml-not-asked", "nvidia-ml-py isn't installed", "install envspec anew: it requires nvidia-ml-py"
+        )
     if nvidia.nvml == "no-library":
         remedy = (
             "install the driver's user space of the same version; in a container, set"

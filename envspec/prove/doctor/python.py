@@ -84,7 +84,7 @@ def findings_about_conda(settings: Conda) -> Iterator[Finding]:
             "info",
             "condarc-unread",
             f"envspec can't read {file}: {reason}",
-            remedy="correct the file; if PyYAML is missing, run `pip install 'envspec[conda]'`",
+            remedy="correct the file",
         )
     for file, channels in settings.channels.items():
         if "conda-forge" in channels and "defaults" in channels:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envspec.base.errors import InputError, StorageError, ToolError
+from envspec.base.errors import InputError, StorageError
+from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
 from envspec.base.settings import Settings, load_settings
 from envspec.net.connections import patience_of
@@ -46,14 +47,11 @@ def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]], s
 
     Raises ToolError without py-rattler, InputError for a broken configuration.
     """
-    try:
-        from rattler.config import Config
-        from rattler.exceptions import ConfigError
-        from rattler.networking import Client
-    except ImportError:
-        raise ToolError(
-            "conda packages need py-rattler, which isn't installed", hint="pip install 'envspec[conda]'"
-        ) from None
+    require_extra("conda", "conda packages need")
+    from rattler.config import Config
+    from rattler.exceptions import ConfigError
+    from rattler.networking import Client
+
     try:
         rattler = Config.from_toml(config_text(config)).merge(Config.load_from_default_locations("rattler"))
         override = rattler.authentication_override_file

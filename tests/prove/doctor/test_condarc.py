@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from envspec.prove.doctor.gather import gather_conda
-from envspec.prove.doctor.machine import Conda
 from envspec.prove.doctor.python import findings_about_conda
 
 
@@ -50,11 +48,3 @@ def test_a_file_that_is_no_yaml_is_named(tmp_path: Path) -> None:
     (tmp_path / ".condarc").write_text("channels: [\n")
     (finding,) = findings_about_conda(gather_conda({"HOME": str(tmp_path)}))
     assert finding.code == "condarc-unread" and str(tmp_path / ".condarc") in finding.message
-
-
-def test_without_pyyaml_doctor_says_what_it_did_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    (tmp_path / ".condarc").write_text("channels: [a]\n")
-    found = gather_conda({"HOME": str(tmp_path)})
-    assert found == Conda(unread={str(tmp_path / ".condarc"): f"reading {tmp_path / '.condarc'} needs PyYAML"})
-    assert [finding.code for finding in findings_about_conda(found)] == ["condarc-unread"]

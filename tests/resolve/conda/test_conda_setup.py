@@ -9,6 +9,7 @@ import pytest
 from support.channel import LocalChannel, Record, pythons
 
 from envspec.base.errors import ToolError
+from envspec.base.extras import how_to_get
 from envspec.base.progress import Progress
 from envspec.resolve.conda.channels import CondaConfig
 from envspec.resolve.conda.request import CondaRequest
@@ -33,10 +34,10 @@ def test_what_a_condarc_says_of_the_network_is_rattlers() -> None:
 
 
 def test_without_rattler_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rattler.config", None)
+    monkeypatch.setitem(sys.modules, "rattler", None)
     with pytest.raises(ToolError) as caught:
         conda_client(CondaConfig(), {})
-    assert caught.value.hint == "pip install 'envspec[conda]'"
+    assert caught.value.hint == how_to_get("conda")
 
 
 @pytest.mark.parametrize("offline", [False, True])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.base.documents import Unreadable, read_toml, read_yaml
-from envspec.base.errors import InputError, Place, StorageError, ToolError
+from envspec.base.errors import InputError, Place, StorageError
 from envspec.review.diff.foreign.shape import Malformed
 
 
@@ -58,12 +58,9 @@ def toml_of(text: str) -> Mapping[str, Any]:
 
 
 def yaml_of(text: str) -> Mapping[str, Any]:
-    """Parse YAML with PyYAML, which comes with the extra `conda`: its users have most of such files. Raises Malformed,
-    ToolError."""
+    """Parse YAML. Raises Malformed."""
     try:
         data = read_yaml(text)
-    except ImportError:
-        raise ToolError("reading YAML needs PyYAML", hint="pip install 'envspec[conda]'") from None
     except Unreadable as error:
         raise Malformed(f"this is not YAML: {error}", error.line) from None
     if not isinstance(data, dict):
