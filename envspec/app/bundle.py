@@ -18,7 +18,8 @@ from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError, Place
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
-from envspec.export.make import make_plan
+from envspec.export import slurm
+from envspec.export.make import make_plan, make_spec_plan
 from envspec.export.plan import CARRIED_FOLDER
 from envspec.install.build import BuildRules
 from envspec.install.bundle import (
@@ -177,11 +178,12 @@ def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] 
 def _carried_files(
     spec: Spec, lock: SoundLock, target: LockedTarget, held: LockedTarget, rules: BuildRules
 ) -> dict[str, str]:
-    """Give the carried files, as in an image, and the lists of pip's and conda's packages as the bundle holds them."""
+    """Give the carried files, as in an image, the jobs, and the lists of pip's and conda's packages as the bundle holds
+    them."""
     plan = make_plan(spec, lock, target)
     carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
     pip = build_files(lock, held, rules) if plan.pip else {}
-    return carried | pip | explicit_list(target)
+    return carried | slurm.render(make_spec_plan(spec, lock)) | pip | explicit_list(target)
 
 
 def _project(spec: Spec, target: LockedTarget) -> dict[str, bytes]:

@@ -133,6 +133,22 @@ def test_a_file_that_isnt_the_locks_leaves_no_bundle(machine: Machine, locked: I
     assert list((machine.folder / "out").glob("*")) == []
 
 
+def test_an_export_beside_an_unpacked_bundle_leaves_it_whole(machine: Machine, locked: Index) -> None:
+    """Both have a folder `envspec` and the jobs: the bundle's checksums hold afterwards."""
+    assert machine.envspec("bundle", SPEC, "-o", "demo.tar").status == 0
+    cluster = unpacked(machine.folder / "demo.tar", machine.folder / "cluster")
+    assert (cluster / "job.sbatch").is_file()
+    for form in ("slurm", "dockerfile"):
+        ran = machine.envspec("export", SPEC, "-f", form, "-o", "cluster")
+        assert ran.status == 0 and "removed" not in ran.err, ran.err
+        subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=cluster, check=True)
+    own = cluster / "envspec" / "preflight.py"
+    changed = (cluster / "SHA256SUMS").read_text().replace(hashlib.sha256(own.read_bytes()).hexdigest(), "0" * 64)
+    (cluster / "SHA256SUMS").write_text(changed)
+    refused = machine.envspec("export", SPEC, "-f", "dockerfile", "-o", "cluster")
+    assert refused.status == 2 and "bundle of another lock" in refused.err and "envspec/preflight.py" in refused.err
+
+
 def test_git_is_refused(machine: Machine, locked: Index) -> None:
     git = GitSource("https://git.example.org/app.git", "0" * 40)
     write_lock(machine, [Pin("pip", "app", "1.0", "git", None, direct=True, git=git)], pip="allow-source = ['app']")

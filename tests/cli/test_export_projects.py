@@ -113,7 +113,7 @@ def test_uv_locks_targets_of_one_platform_as_extras_to_the_same_pins(
     assert envspec("export", "specs/demo.toml", "-f", "uv-project", "-o", "out").code == 0
     Path("out/pyproject.toml").write_text("[project]\n")
     refused = envspec("export", "specs/demo.toml", "-f", "uv-project", "-o", "out")
-    assert refused.code == 2 and "error: out/pyproject.toml: it is no export of envspec's\n" in refused.err
+    assert refused.code == 2 and "would replace them: pyproject.toml\n" in refused.err
 
 
 def test_uv_locks_one_target_and_builds_no_source_for_it(

@@ -205,6 +205,22 @@ def test_the_hint_names_what_was_exported(project: Project, envspec: Envspec) ->
     assert envspec("check").code == 0 and names(project.folder / "recipes") == before
 
 
+@pytest.mark.parametrize(
+    ("form", "file"),
+    [("compose", "compose.yaml"), ("nix", "flake.nix"), ("slurm", "job.sbatch"), ("dockerfile", ".dockerignore")],
+)
+def test_a_file_of_the_users_own_is_never_replaced(form: str, file: str, project: Project, envspec: Envspec) -> None:
+    own = project.folder / "out" / file
+    own.parent.mkdir()
+    own.write_text("mine\n")
+    refused = envspec("export", "specs/demo.toml", "--target", "cpu", "--format", form, "-o", "out")
+    assert refused.code == 2 and f"would replace them: {file}\nhint: export into another folder" in refused.err
+    assert names(own.parent) == {file} and own.read_text() == "mine\n"
+    own.unlink()
+    again = ("export", "specs/demo.toml", "--target", "cpu", "--format", form, "-o", "out")
+    assert [envspec(*again).code for _ in range(2)] == [0, 0]
+
+
 def test_a_missing_file_and_one_too_many(exported: Path, envspec: Envspec) -> None:
     (exported / "cpu" / "target.json").unlink()
     (exported.parent / "_shared" / "more.sh").touch()

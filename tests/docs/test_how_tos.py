@@ -125,6 +125,13 @@ def test_offline(machine: Machine, index: Index, tmp_path: Path) -> None:
     spec(machine, "mm-v2.9", "alpha", targets=gpu)
     machine.locked(name="mm-v2.9")
     scratch = tmp_path / "scratch"
+    # stand-ins: tests/e2e has the SIF and the job with the real tools
+    programs = tmp_path / "programs"
+    for name, line in (("apptainer", ': > "$3"'), ("sbatch", 'test -f job.sbatch -a -f "mm-v2.9-$ENVSPEC_TARGET.sif"')):
+        (programs / name).parent.mkdir(exist_ok=True, parents=True)
+        (programs / name).write_text(f"#!/bin/sh\n{line}\n", "utf-8")
+        (programs / name).chmod(0o755)
+    machine.variables["PATH"] = f"{programs}:{machine.environment()['PATH']}"
     scratch.mkdir()
     followed(machine, "offline.md", {"/scratch/": f"{scratch}/"})
     installed = subprocess.run(

@@ -13,8 +13,10 @@ from posixpath import basename, dirname, normpath
 from envspec.app.observer import say
 from envspec.app.outputs import location
 from envspec.base import atomic
+from envspec.base.errors import InputError
 from envspec.base.open_folder import Location
 from envspec.base.storage import storage_error
+from envspec.export.leftovers import split_shared_path
 from envspec.export.sums import SUMS
 from envspec.lock.exclusive import exclusive
 
@@ -54,7 +56,7 @@ def write_files(
     with the names of all old and new ones, and once more at the end, after the deletions, as they are to stay. A file
     whose text hasn't changed keeps its modification time.
 
-    Raises NotPlain, StorageError.
+    Raises InputError where a file without envspec's mark stands in the way, NotPlain, StorageError.
     """
     place = location(output, specs)
     waiting = f"waiting: another envspec is writing into {output}"
@@ -68,6 +70,7 @@ def write_files(
             there = {path: folder.read_at(path) for path in files}
             lists = {path: text for path, text in first.items() if there[path] != text}
             new = {path: text for path, text in files.items() if path not in first and there[path] != text}
+            _refuse_others(output, new, there, prefix)
             gone = {normpath(prefix + path): None for path in old.gone}
             last = {path: files[path] for path, text in first.items() if files[path] != text}
             atomic.replace_files(folder, lists, new, gone, last)
@@ -79,6 +82,27 @@ def write_files(
                 with folder.descend(dirname(dirname(path))) as above, suppress(OSError):
                     above.rmdir(basename(dirname(path)))
     return old.gone
+
+
+def _refuse_others(output: Path, new: Mapping[str, bytes], there: Mapping[str, bytes | None], prefix: str) -> None:
+    """Raise InputError for files that these texts would replace, and that no export has written."""
+    others = [
+        path.removeprefix(prefix)
+        for path, text in new.items()
+        if (old := there[path]) and _mark(old) != _mark(text) and not split_shared_path(path)
+    ]
+    if others:
+        raise InputError(
+            f"{output} has files that envspec didn't write, and an export would replace them: {', '.join(others)}",
+            hint="export into another folder with -o, or move those files away",
+        )
+
+
+def _mark(content: bytes) -> bytes:
+    """Give what the texts of one recipe have in common, whatever the lock: the beginning of the first comment. JSON has
+    none, and its names are envspec's own."""
+    first, _, rest = content.partition(b"\n")
+    return (rest if first.startswith(b"#!") else first).partition(b"\n")[0].partition(b":")[0]
 
 
 def _base(place: Location, paths: Iterable[str]) -> tuple[Location, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from envspec.app.export.files import Superseded
 from envspec.app.observer import say, warn
-from envspec.base.errors import AnswerNo, Place
+from envspec.base.errors import AnswerNo, InputError, Place
 from envspec.export.dockerfile import IGNORE
 from envspec.export.folder import BY_NAME, FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
 from envspec.export.leftovers import (
@@ -46,7 +46,9 @@ def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Find
 
 def earlier_files(plan: SpecPlan, recipes: Path, targets: Container[str], written: Mapping[str, str]) -> Superseded:
     """Find the files of earlier exports that no recipe uses once these files of these targets are written. Shared files
-    stay while other targets there may need them.
+    stay while other targets there may need them, and so do those of a bundle that was unpacked there.
+
+    Raises InputError where a file of such a bundle would be replaced by another.
     """
     paths = list(_paths(recipes, plan))
     there = exported_recipes(plan, [*paths, *written])
@@ -57,16 +59,28 @@ def earlier_files(plan: SpecPlan, recipes: Path, targets: Container[str], writte
     left = leftovers(plan, there.files, paths, read)
     sums = sums_there(read)
     own = list(removable(left, sums, read))
+    bundled = dict(read_sums(read(SUMS) or ""))
     whole = all(target in targets for target, formats in there.targets.items() if formats)
-    gone = tuple(path for path in own if whole or not split_shared_path(path))
+    gone = tuple(path for path in own if path not in bundled and (whole or not split_shared_path(path)))
     folder = f"../{SHARED_FOLDER}" if plan.shares else CARRIED_FOLDER
     listed = f"{folder}/{SUMS}"
     if listed not in written:
+        _refuse_bundled(recipes, written, bundled)
         return Superseded(gone, {}, {})
     new = read_sums(written[listed])
     stay = (path.removeprefix(f"{folder}/") for path in own if path not in gone and path.startswith(f"{folder}/"))
     kept = new | {(name, digest(read(f"{folder}/{name}") or "")) for name in stay}
+    _refuse_bundled(recipes, {**written, listed: sums_text(kept)}, bundled)
     return Superseded(gone, {listed: sums_text(new | sums[folder])}, {listed: sums_text(kept)} if kept != new else {})
+
+
+def _refuse_bundled(recipes: Path, written: Mapping[str, str], bundled: Mapping[str, str]) -> None:
+    others = sorted(path for path, text in written.items() if bundled.get(path, digest(text)) != digest(text))
+    if others:
+        raise InputError(
+            f"{recipes} is an unpacked bundle of another lock, and an export would replace its {', '.join(others)}",
+            hint="export into another folder with -o",
+        )
 
 
 def _paths(recipes: Path, plan: SpecPlan) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from envspec.app.export.files import Superseded, write_files
 from envspec.app.export.formats import FORMATS, PROJECTS
 from envspec.app.export.recipes import tell_missing_pins
 from envspec.app.export.render import ALL, CHOICES, render_files
-from envspec.base.errors import InputError, Place
+from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.console import out_file, say, warn
 from envspec.export import folder as recipes
@@ -112,7 +111,6 @@ def command(
                 more = "1 more file" if len(made) == 2 else f"{len(made) - 1} more files"
                 say(f"note: the recipe needs {more}: write all of them with -o DIR")
             return
-        _refuse_own(Path(output, folder), made)
         named = {os.path.normpath(f"{folder}/{name}"): text for name, text in made.items()}
         _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in named), of)
         texts |= named
@@ -164,18 +162,6 @@ def _display_name(name: str) -> str:
         if found:
             return f"{above}/{posixpath.basename(folder)}".lstrip("/")
     return name
-
-
-def _refuse_own(folder: Path, made: Iterable[str]) -> None:
-    """Refuse to write a project over one that people keep themselves."""
-    from envspec.lock.formats.intent import MARK
-
-    for name in (one.file for one in PROJECTS.values() if one.file in made):
-        place = folder / name
-        with suppress(FileNotFoundError, NotADirectoryError), place.open("rb") as there:
-            if there.read(len(MARK)) != MARK.encode():
-                hint = "choose another folder with -o DIR"
-                raise InputError("it is no export of envspec's", hint=hint, place=Place(str(place)))
 
 
 def _refuse_several_specs(paths: Sequence[str]) -> None:
