@@ -25,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "base.shortage",
         "packages",
         "base.condarc",
+        "base.extras",
         "base.ownership",
         "base.places",
         "prove.rungs",
@@ -63,6 +64,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     # spec and facts know nothing of each other: a GPU's name is looked up by whoever has both
     "spec": (
         "base.errors",
+        "base.extras",
         "base.redact",
         "base.documents",
         "base.texts",
@@ -114,6 +116,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "resolve": (
         *(
             "base.errors",
+            "base.extras",
             "base.redact",
             "base.documents",
             "base.texts",
@@ -312,7 +315,7 @@ CLI_ALSO: dict[str, tuple[str, ...]] = {
     "cli.schema": ("spec.schema",),
     # words of a request or of an answer: a file's name, a choice, a value that is one of two
     "cli.diff": ("packages.marker_environment", "review.diff.foreign.selection"),
-    "cli.export.command": ("export.folder", "lock.formats.intent"),
+    "cli.export.command": ("export.folder",),
     "cli.lock": ("resolve.workflow.keep",),
     "cli.look_up": ("review.audit.learn",),
     "cli.progress": ("prove.smoke.report.words",),

@@ -65,16 +65,17 @@ def earlier_files(plan: SpecPlan, recipes: Path, targets: Container[str], writte
     folder = f"../{SHARED_FOLDER}" if plan.shares else CARRIED_FOLDER
     listed = f"{folder}/{SUMS}"
     if listed not in written:
-        _refuse_bundled(recipes, written, bundled)
+        _refuse_another_bundle(recipes, written, bundled)
         return Superseded(gone, {}, {})
     new = read_sums(written[listed])
     stay = (path.removeprefix(f"{folder}/") for path in own if path not in gone and path.startswith(f"{folder}/"))
     kept = new | {(name, digest(read(f"{folder}/{name}") or "")) for name in stay}
-    _refuse_bundled(recipes, {**written, listed: sums_text(kept)}, bundled)
+    _refuse_another_bundle(recipes, {**written, listed: sums_text(kept)}, bundled)
     return Superseded(gone, {listed: sums_text(new | sums[folder])}, {listed: sums_text(kept)} if kept != new else {})
 
 
-def _refuse_bundled(recipes: Path, written: Mapping[str, str], bundled: Mapping[str, str]) -> None:
+def _refuse_another_bundle(recipes: Path, written: Mapping[str, str], bundled: Mapping[str, str]) -> None:
+    """Raise InputError for texts that would replace other ones of a bundle."""
     others = sorted(path for path, text in written.items() if bundled.get(path, digest(text)) != digest(text))
     if others:
         raise InputError(
