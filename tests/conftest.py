@@ -1,7 +1,5 @@
 """What all tests share: Hypothesis profiles, which worker runs what, the repository's root, and recorded data."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

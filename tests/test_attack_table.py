@@ -1,7 +1,5 @@
 """The table of attacks in docs/security.md has every file of tests/hostile, and counts its tests and its losses."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

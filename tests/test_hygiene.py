@@ -1,7 +1,5 @@
 """What no file may hold: registry hosts, paths of one machine. And what start-up may not load."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

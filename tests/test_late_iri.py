@@ -1,7 +1,5 @@
 """An address is read by the real reader, however late it is loaded."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The project as a package: what its wheel holds, and that pyproject.toml and specs/dev.toml agree."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

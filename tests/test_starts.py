@@ -1,7 +1,5 @@
 """One way to start a program: `envspec.base.programs`, which decides where it starts and with which environment."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

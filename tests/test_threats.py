@@ -1,7 +1,5 @@
 """SECURITY.md and docs/security.md name the tests that prove what they say: each is there, and each number is true."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,7 +1,5 @@
 """`.ci/touched`: which nightly tests a change runs at once. No nightly test may be left out of its table."""
 
-from __future__ import annotations
-
 import importlib.machinery
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """STYLE.md's words, held: no text of these rooms has one that STYLE.md rules out."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Documents that others wrote: what can't be read is Unreadable, whatever the library would do with it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

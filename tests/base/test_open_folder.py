@@ -1,7 +1,5 @@
 """A folder held open, by descriptors and by paths: what it reads, writes and refuses."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

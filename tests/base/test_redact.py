@@ -1,7 +1,5 @@
 """No password leaves: what is secret by its place in a URL, and what is known to be one, wherever it stands."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Scratch folders: gone with their block whatever happens, swept when their process died."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

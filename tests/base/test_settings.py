@@ -1,7 +1,5 @@
 """Where indexes live: whose setting wins, and what of a broken one is told."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

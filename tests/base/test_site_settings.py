@@ -1,7 +1,5 @@
 """`[site]` of the user's configuration: what is read, and what of it reaches processes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The system's errors about files, in words."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

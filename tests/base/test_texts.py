@@ -1,7 +1,5 @@
 """What messages share: sizes, counts, and what somebody meant."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.base.errors import InputError

@@ -1,7 +1,5 @@
 """envspec's own configuration: the cache's size and the time-outs; `[mirrors]` is in test_settings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The lab: what it takes for a difference, how it makes one small, and where it goes on."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

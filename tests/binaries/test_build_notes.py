@@ -1,7 +1,5 @@
 """What torch's neighbours note in their wheels."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

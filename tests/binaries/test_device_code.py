@@ -1,7 +1,5 @@
 """The GPUs and the CUDA that a wheel is compiled for, from a bounded part of it."""
 
-from __future__ import annotations
-
 import io
 import os
 import zipfile

@@ -1,7 +1,5 @@
 """The reader of ELF files: equal to readelf on this machine's libraries, and never more than MalformedElf on damage."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Fat binaries and cubins: what a writer of the format puts in, the reader gives back; damage never raises."""
 
-from __future__ import annotations
-
 import io
 import struct
 from collections import Counter

@@ -1,7 +1,5 @@
 """Which code runs on which GPU. The cases and the rule: CUDA C++ Programming Guide, "Binary Compatibility"."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.binaries.architecture import Code, Kind

@@ -1,7 +1,5 @@
 """Wheels, environments and files, whole and damaged."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """Real binaries: wheels from PyPI against recorded facts, and NVIDIA's own cuobjdump as the judge."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Which modules of a wheel import pkg_resources as they are imported."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 

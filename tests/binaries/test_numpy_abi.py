@@ -1,7 +1,5 @@
 """For which NumPy extension modules were compiled, from real ELF files that a C compiler makes here."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """CUPTI's libraries hold cubins that no program runs: they say nothing about the GPUs that a wheel is for."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.binaries.architecture import Code, Kind

@@ -1,7 +1,5 @@
 """An index, and what it says of the packages that an audit asks about."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A plugin, not a conftest.py: two modules of that name, here and above, are one too many for mypy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A small project with a spec and its lock, made by hand: what the commands that read locks are tried on."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterable

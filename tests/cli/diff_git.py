@@ -1,7 +1,5 @@
 """A project in git with a lock that changed since the last commit."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

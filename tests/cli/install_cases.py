@@ -1,7 +1,5 @@
 """What the tests of `envspec install` share: a project whose environment is made, and what is looked at in it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the tests of `envspec lock` share: an index with two packages."""
 
-from __future__ import annotations
-
 import pytest
 from support.index import Index
 from support.packages import wheel

@@ -1,7 +1,5 @@
 """What `envspec run` is tried with: a lock of one small wheel, runs in processes of their own, and plans."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A site's settings at the command line: what commands do with them, and that no file of a project holds any."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`envspec audit`, asked of a loopback index that has PyPI's JSON, of one that hasn't, and of nobody."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  (a table as it is printed)
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

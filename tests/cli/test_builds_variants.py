@@ -1,7 +1,5 @@
 """`envspec builds --variants`: the variant wheels of a release, as an index has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`envspec bundle --build-wheels` and `--with-base`: what a machine without internet and without compilers needs."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """`envspec bundle` with the spec's own project, and with what is compiled against the environment."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`envspec cache`: what is in it, and what goes."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

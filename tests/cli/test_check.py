@@ -1,7 +1,5 @@
 """`envspec check`: what it says of each state a lock can be in."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Where text leaves: no secret, nothing that steers a terminal, colours of ours alone, JSON that stays JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """`envspec diff` as it is called: against git, on two files, in every format."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`envspec diff --audit`, asked of a loopback index with PyPI's JSON, of a downloaded database, and of nobody."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

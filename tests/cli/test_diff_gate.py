@@ -1,7 +1,5 @@
 """`envspec diff` as a gate: exit codes by risk, and annotations at the lines of the lock."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import PurePosixPath

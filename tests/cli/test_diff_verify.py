@@ -1,7 +1,5 @@
 """`envspec diff --verify`: changed pins, asked of a loopback index that has them, has others, or doesn't answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

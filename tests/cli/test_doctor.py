@@ -1,7 +1,5 @@
 """`envspec doctor`: what it prints, when it says no, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

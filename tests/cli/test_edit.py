@@ -1,7 +1,5 @@
 """`envspec add` and `envspec remove`: the spec and its lock change together, or neither does."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@ Each is a process that hides what its system lacks (support/pretended.py). What 
 CI's matrix shows (.github/workflows/elsewhere.yml).
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`envspec explain`: the one table of codes has every code of the package, and no other."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`envspec export`: what it writes, where, and when it refuses."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """`envspec export` in conda's formats: the URLs of the user's own channels, and pip's half as pip takes it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,8 +1,6 @@
 """The exported pixi.toml of the shipped conda spec, solved again: by rattler as the file's own tables ask, and by pixi
 where it is installed. Either way to the lock's pins."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import subprocess

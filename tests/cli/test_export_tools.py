@@ -1,7 +1,5 @@
 """What `lock` and `export` write, read by those it's for: pip, uv and pip-tools install it from a real index."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

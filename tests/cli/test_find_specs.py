@@ -1,7 +1,5 @@
 """Which spec a command line means: by its path, its folder, its name, or from a folder below."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

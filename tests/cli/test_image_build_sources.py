@@ -1,7 +1,5 @@
 """`envspec image --build-sources` and the locked build environments: these alone, each by its hash."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

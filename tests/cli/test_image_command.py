@@ -1,7 +1,5 @@
 """`envspec image` from a lock to a layout, a tar and back: what is in it, and when it is the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import tarfile

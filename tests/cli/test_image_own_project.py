@@ -1,7 +1,5 @@
 """`envspec image` with the spec's own project: built here, and a layer of its own below the carried files."""
 
-from __future__ import annotations
-
 import pytest
 from support.base_image import documents, members, system, text, write_base
 from support.index import Index

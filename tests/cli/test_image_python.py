@@ -1,7 +1,5 @@
 """The Python that an image brings where its base has none: a build by its hash, from a mirror on loopback."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

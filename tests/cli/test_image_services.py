@@ -1,7 +1,5 @@
 """`envspec image` of specs with services, and with what images take from others: as a Dockerfile, or refused."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

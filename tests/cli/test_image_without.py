@@ -1,7 +1,5 @@
 """What a base lacks: refused by name, or left out knowingly, and then skipped by name by the image's smoke check."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

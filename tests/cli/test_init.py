@@ -1,7 +1,5 @@
 """`envspec init`: a spec that parses, from nothing or from another tool's file; nothing is overwritten unasked."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`envspec inspect`: what it prints, and when it says no."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zipfile

@@ -1,7 +1,5 @@
 """`envspec install` as a process: from a lock to an environment that runs, and from one lock to the next."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`envspec install` with conda packages, alone and together with pip ones."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`envspec install` of packages as they are published."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

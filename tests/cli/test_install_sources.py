@@ -1,7 +1,5 @@
 """Where `envspec install` takes its files from: indexes, mirrors, files at hand, source, git, its cache."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The outputs of `--json` against the schemas that ship with envspec, and the page that describes them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence

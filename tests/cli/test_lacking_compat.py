@@ -1,7 +1,5 @@
 """`cuda-compat = true` where no image brings it: every command that makes an environment says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """`import envspec`: what it exports, that this costs nothing, and that it answers as the command line does."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess

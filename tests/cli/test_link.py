@@ -1,7 +1,5 @@
 """`envspec link`: from a lock to findings, exit codes and JSON."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

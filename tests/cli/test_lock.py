@@ -1,7 +1,5 @@
 """`envspec lock` as people use it: what it says, what it writes, and with which exit code it ends."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

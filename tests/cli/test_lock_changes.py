@@ -1,7 +1,5 @@
 """The list of what `envspec lock` changed: by package, and by target where these differ."""
 
-from __future__ import annotations
-
 from envspec.app.lock.summary import changes
 from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 

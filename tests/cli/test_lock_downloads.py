@@ -1,7 +1,5 @@
 """The files that `lock` downloads whole say their bytes with --verbose, and nothing in --json."""
 
-from __future__ import annotations
-
 import pytest
 from support.index import Index
 from support.machine import Machine, cpu

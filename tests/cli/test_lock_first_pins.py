@@ -1,7 +1,5 @@
 """`lock --pins-from`: another tool's lock gives the first pins, where they fit."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`envspec lock` and the digests of images: which are asked for, which stay, and what a registry that fails changes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """`exclude-newer` as an age: the lock holds the moment; the clock counts where a lock begins or is upgraded."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The program around the commands: help, exit codes, signals, pipes, colours, what is loaded."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,8 +1,6 @@
 """Releases that are reported as malicious: `lock` and `install` refuse them, by what a service that speaks as OSV's
 does says, or said before. Who can't be asked stops nothing."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from http.server import HTTPServer

@@ -1,7 +1,5 @@
 """A merge that loses a version against a side of it: `lock` says so, and `diff` rates it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

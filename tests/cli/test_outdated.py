@@ -1,7 +1,5 @@
 """`envspec outdated`: what is newer, and what holds it back."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

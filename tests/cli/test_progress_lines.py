@@ -1,7 +1,5 @@
 """What takes long says where nothing can be drawn."""
 
-from __future__ import annotations
-
 import re
 import time
 

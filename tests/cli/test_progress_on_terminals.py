@@ -1,7 +1,5 @@
 """Progress of long work: drawn on a terminal and gone at the end, nothing elsewhere."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

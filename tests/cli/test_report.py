@@ -1,7 +1,5 @@
 """`envspec report` as it is called: what it compares with, what it knows of vulnerabilities, where it writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

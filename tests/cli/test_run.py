@@ -1,7 +1,5 @@
 """`envspec run` and `envspec shell`: real environments of small wheels, real programs in them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`envspec schema`: what ships, and what holds the shipped specs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cli_project import Envspec

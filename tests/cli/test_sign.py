@@ -1,7 +1,5 @@
 """`envspec sign` and `envspec verify --signed`, by the real ssh-keygen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

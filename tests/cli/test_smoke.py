@@ -1,7 +1,5 @@
 """`envspec smoke` from its arguments to its exit code, with real environments and a stand-in for the check."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`--squashfs` of `image` and `install`: an environment as one file, which works wherever it is mounted or unpacked."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,8 +1,6 @@
 """`envspec-mount`, which a squashfs brings: mounted by the real squashfuse or unpacked, shared, gone when it is used no
 longer."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

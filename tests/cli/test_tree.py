@@ -1,7 +1,5 @@
 """`envspec tree`."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """A name of no GPU in a spec is a wrong input, wherever the spec is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`envspec why`."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

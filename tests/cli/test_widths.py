@@ -1,7 +1,5 @@
 """What is printed for people fits the terminal: no line is wider, and no name or number is broken or left out."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What asks an index, reads wheels or trains fits the terminal as the tables of test_widths.py do."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

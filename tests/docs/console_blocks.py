@@ -1,7 +1,5 @@
 """The `console` blocks of README.md and docs/: their commands, run, and what they show."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

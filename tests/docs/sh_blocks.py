@@ -1,7 +1,5 @@
 """The `sh` blocks of README.md and docs/: their commands, line by line."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

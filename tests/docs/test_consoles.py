@@ -3,8 +3,6 @@
 ENVSPEC_UPDATE_GOLDEN=1 writes them anew.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The console blocks that ask real indexes: what they show is what the commands print, numbers aside."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

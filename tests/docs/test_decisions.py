@@ -1,7 +1,5 @@
 """The pages of docs/decisions: numbered, and each overruled one names a page that is there."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from tools.reference.decisions import FOLDER, STATUS, decisions

@@ -1,7 +1,5 @@
 """The specs of examples/ lock, from the recordings alone: PyPI's pages of November 2026, and conda-forge's records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

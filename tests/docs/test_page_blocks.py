@@ -5,8 +5,6 @@ line changes nothing for the next one: specs and locks are put back. What isn't 
 in test_sh_blocks.py.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil

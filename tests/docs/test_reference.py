@@ -1,7 +1,5 @@
 """The generated pages are up to date, and the man pages are pages."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 The blocks of docs/how-to are run: test_how_tos.py. So are other pages' lines that start envspec: test_page_blocks.py.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import click

@@ -1,7 +1,5 @@
 """The documentation site is built, and a warning would be an error."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

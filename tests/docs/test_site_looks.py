@@ -1,8 +1,6 @@
 """The documentation site in a real browser: no page is wider than its window, on a phone or at a desk, each has one
 title and its pictures, and there is a dark form."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@
 test_smoke_apptainer.py.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """environment.yml, pyproject.toml (PEP 621, uv, Poetry) and pixi.toml as the beginning of a spec."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

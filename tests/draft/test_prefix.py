@@ -1,7 +1,5 @@
 """A running environment as the beginning of a spec: by its installers' records, without running its code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

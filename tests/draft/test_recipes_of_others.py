@@ -1,7 +1,5 @@
 """Dockerfile and cog.yaml as the beginning of a spec: what they install is taken, what they do besides is told."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

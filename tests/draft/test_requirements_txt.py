@@ -1,7 +1,5 @@
 """requirements.txt and .in as the beginning of a spec."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A Nix of its own, and what the flakes are built from."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 """A cache that is bound into the builds of a SIF, by the real Apptainer: the second build fetches nothing, neither
 writes into the machine's /tmp, and the image has nothing of either."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A SIF from the exported definitions, by the real Apptainer: what is in it, what it may do, and what it says."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Each starts as the shipped lock's own environment, copied by hard links; what is
 to. The checks run in it as they do in an image: by its Python, as one file, with no envspec.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Environments whose torch trains wrongly, each caught by the check that should: real ones, a file of torch changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,8 +1,6 @@
 """A SIF from a bundle alone, by the real Apptainer in a network namespace without a network: the base, Debian with what
 `--base-recipe` says, comes in the bundle, and the sources come as wheels."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

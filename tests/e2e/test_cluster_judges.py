@@ -2,8 +2,6 @@
 kubernetes-validate carries, and HTCondor's own reading of a submit description, with its matchmaking against GPUs.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A C++ extension of torch whose setup.py imports torch, built by `install` against the lock's torch 2.13.0."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

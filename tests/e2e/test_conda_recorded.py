@@ -1,7 +1,5 @@
 """Recorded conda-forge: Python × pytorch × CUDA, what solves, with which build, and what is refused and why."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shipped lock `cpu-py311`, proved: installed with hashes into an empty environment, consistent, and trained in."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

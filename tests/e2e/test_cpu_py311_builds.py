@@ -4,8 +4,6 @@ Each build's digest and the whole report of its smoke check stay below `.scratch
 was proved: `<kind>.json` is `{"digest": …, "check": …}`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

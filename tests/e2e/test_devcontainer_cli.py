@@ -1,8 +1,6 @@
 """The exported devcontainer.json, read by the reference command line from npm. No engine is asked: a program that does
 nothing stands in for docker."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import shutil

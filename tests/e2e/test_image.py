@@ -3,8 +3,6 @@
 `support.oci` says what stands in for the images and the index that can't be had here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import http.client

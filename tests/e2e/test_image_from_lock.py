@@ -2,8 +2,6 @@
 and Apptainer as nobody special, with nothing to write to. Its Python is a stand-in of this machine's own, as the real
 build can't be reached here."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`envspec image` to a real registry on loopback that lets in who is logged in: by Docker's configuration."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

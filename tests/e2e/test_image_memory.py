@@ -1,7 +1,5 @@
 """An image of 6 GB, from an index on loopback into a registry on loopback, takes less than 200 MB of memory."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Images of real wheels for x86-64 and aarch64, made on this machine: beside a native installation, beside what uv lays
 out for the other platform, and by two other Pythons."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ The build of Python is an archive that starts the base's own, since the real one
 snapshots sends on to the Debian mirror of this machine, whose answers are those of another day.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """`envspec image` against a real registry on loopback (`docker-registry`): a base from there, a push, a pull by
 buildah."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """SIFs of small images from an archive: the same lock gives the same bytes, where Apptainer can."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

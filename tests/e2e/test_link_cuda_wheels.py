@@ -3,8 +3,6 @@
 Several GB: marked `huge`. The driver's libcuda.so.1, which a machine without a GPU lacks, is a stand-in of our own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`envspec link` of the lock `cpu-py311`, and of extensions beside its real torch: equal to what importing says."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ them it does neither.
 Several GB of wheels: marked `huge`. The shipped lock is for Python 3.10: one is made for the Python that runs the test.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

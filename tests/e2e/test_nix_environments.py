@@ -1,7 +1,5 @@
 """Real environments from the flakes: built by Nix, and trained in."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

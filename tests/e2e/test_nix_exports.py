@@ -1,7 +1,5 @@
 """An exported flake, built by Nix."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

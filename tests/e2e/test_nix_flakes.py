@@ -3,8 +3,6 @@
 nixpkgs itself can't be had in a test: `nixpkgs-stand-in` has as much of it as the flakes use, on the host's own tools.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The spec's own project in a Nix environment, made by another flake with `lib.environment`."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A spec's own project that must be compiled is built once, until something that shapes its wheel changes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

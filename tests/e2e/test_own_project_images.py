@@ -1,7 +1,5 @@
 """Images with the spec's own project, built as the recipes say: its code runs, and a change of it comes in."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Logins and tokens are tried on a double in tests/net/test_image_digests.py: no token server can be had here.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 

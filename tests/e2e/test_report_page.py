@@ -1,7 +1,5 @@
 """The report in a real browser: keys, filters, map, graph, both schemes, a phone's width, no script, axe-core."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`envspec run` of the shipped lock `cpu-py311`: made once, hard-linked, trained in, and started again at once."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """JupyterLab and sshd in an image straight from a lock, on a base that `--base-recipe` describes: what the Dockerfile
 of the same spec gives (test_image.py), asked the same way."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 Tiny wheels of a loopback index, put together by the real tools: buildah, Apptainer, Nix, and envspec itself.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

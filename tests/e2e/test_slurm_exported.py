@@ -2,8 +2,6 @@
 end, and the queue afterwards. Stand-ins for Apptainer and torchrun, which do no more than start processes as those do.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

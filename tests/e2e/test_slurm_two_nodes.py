@@ -3,8 +3,6 @@
 Both nodes are this machine, and have as many GPUs as Slurm believes. Apptainer is a stand-in; torchrun is torch's own.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

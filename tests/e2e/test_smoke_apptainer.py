@@ -1,7 +1,5 @@
 """`cpu-py311` in a SIF built from its recipe, under the apptainer runner and the real Apptainer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `docs/evidence/` has the report of a run. ENVSPEC_EVIDENCE=FILE keeps that of this one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 No engine could start containers where this was written: its first real run is the first one that isn't skipped.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

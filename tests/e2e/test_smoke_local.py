@@ -3,8 +3,6 @@
 The run is the one that test_shipped.py asks for too.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`cpu-py311` through a real single-node Slurm: submitted, lost, cancelled, broken, and taken over."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

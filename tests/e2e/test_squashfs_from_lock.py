@@ -1,8 +1,6 @@
 """The shipped cpu-py311 as one file: the smoke check passes in it, mounted by squashfuse, unpacked, and bound into an
 image by the real Apptainer. Its Python is a stand-in of this machine's own, as the real build can't be reached here."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The service `tensorboard` with a real TensorBoard: only who knows its path gets an answer."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ The wheels are tiny and come from a loopback index, which wants a login: none is
 is for GPUs, one for newer processors than any has, and one is built against torch, which uv knows nothing of.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

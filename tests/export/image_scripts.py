@@ -1,7 +1,5 @@
 """An image without an image: its scripts, in folders of their own, beside stand-ins of the programs that they start."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Plans for the tests of the renderers: those of the shipped locks, and changed ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache

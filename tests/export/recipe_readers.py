@@ -4,8 +4,6 @@ parsers of TOML, YAML and JSON.
 A new format needs its reader in READERS; without one its files fail here.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

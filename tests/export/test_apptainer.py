@@ -1,7 +1,5 @@
 """Apptainer definitions: their stages and sections, read as Apptainer reads them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """What git sees of recipes when a package moves: six targets' recipes, by plain git's diff and merge."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import replace

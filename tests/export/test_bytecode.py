@@ -1,7 +1,5 @@
 """Bytecode for images: of everything, without times, and never twice."""
 
-from __future__ import annotations
-
 import importlib.util
 import marshal
 import subprocess

@@ -1,7 +1,5 @@
 """`[image] name`, `[slurm]` and `[kubernetes]`: from the spec's text to the recipes, so that nobody edits those."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

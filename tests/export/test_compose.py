@@ -1,7 +1,5 @@
 """compose.yaml: read by the schema of the Compose specification, by YAML, and by podman's program where it is there."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

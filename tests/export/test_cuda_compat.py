@@ -1,7 +1,5 @@
 """`cuda-compat = true`: recipes that bring forward compatibility, and judge the driver accordingly."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """devcontainer.json."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

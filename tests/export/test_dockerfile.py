@@ -3,8 +3,6 @@
 ENVSPEC_UPDATE_GOLDEN=1 writes the golden texts anew. Digests are cut: what they are of has tests of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The carried program that fetches variants' wheels: the pages that it reads, what it refuses, and where logins go."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What is hostile in a name is refused by the spec; what gets through is a name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Specs that mean harm, read by Nix and by a real builder: each text comes back as it was, and nothing besides."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

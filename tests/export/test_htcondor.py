@@ -1,7 +1,5 @@
 """The HTCondor submit description; tests/e2e/test_cluster_judges.py asks HTCondor itself."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

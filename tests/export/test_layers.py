@@ -1,7 +1,5 @@
 """Which layer of an image a package lies in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

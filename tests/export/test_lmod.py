@@ -1,7 +1,5 @@
 """The Lmod modulefile, loaded by a real Lmod where there is one, else parsed by Lua."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The plan of a target: what it takes from spec and lock, and what it refuses."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The images of a plan: which ones, from where their digests come, and what compiles in them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

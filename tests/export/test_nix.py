@@ -1,7 +1,5 @@
 """The flake of a spec: golden texts, and that what a spec says reaches Nix and the shell as it was said."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

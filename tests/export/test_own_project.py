@@ -1,7 +1,5 @@
 """The spec's own project in recipes: built with the lock's packages, installed last, its folder given by builders."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What recipes pin beside packages: Debian as of a day, Python by its hash; and what they say that they don't pin."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import replace

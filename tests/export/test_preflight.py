@@ -1,7 +1,5 @@
 """The preflight: what it says of a driver and GPUs, all of it given as arguments, as no GPU is here."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """Quoting: what each format's own reader makes of a token is the text that went in."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

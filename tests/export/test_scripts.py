@@ -1,8 +1,6 @@
 """The carried scripts: every shell takes them, and they do what their heads say. The programs are stand-ins;
 tests/e2e/test_image.py has the real ones."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

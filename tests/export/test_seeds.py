@@ -1,7 +1,5 @@
 """What the shipped stacks bring to those who work in them: services, libraries, and the commands in a recipe's head."""
 
-from __future__ import annotations
-
 import pytest
 from recipe_plans import installed, shipped_spec, text_in
 

@@ -1,7 +1,5 @@
 """The services of an image: started together, ended together, and nothing left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a site's settings mean for builds and jobs of recipes, which themselves name no host."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Slurm jobs: what `srun` is asked for, seen by running the script with a program in its place that says so."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

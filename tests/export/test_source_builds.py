@@ -1,7 +1,5 @@
 """What is compiled in an image sees the lock's torch: the recipes' own commands, run by uv."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

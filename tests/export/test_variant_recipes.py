@@ -1,7 +1,5 @@
 """What recipes have for a lock with variants, and that no other has it."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Which code runs on which GPU: PyTorch's own table, NVIDIA's words, and the copies that travel without envspec."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Corrections of published METADATA: which lines a version of a package is shown with, and what pins break."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

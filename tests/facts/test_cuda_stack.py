@@ -1,7 +1,5 @@
 """What belongs to the CUDA stack, by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.facts.cuda_stack import decides, family_of, is_toolkit, stack_of

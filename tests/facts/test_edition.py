@@ -1,7 +1,5 @@
 """The edition of the facts: those that ship, or a newer `envspec-facts` that is installed; none of a repository."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

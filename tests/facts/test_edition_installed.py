@@ -1,7 +1,5 @@
 """`pip install envspec-facts` beside an installed envspec: two real wheels in a fresh virtual environment."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

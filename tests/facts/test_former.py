@@ -1,7 +1,5 @@
 """A table that is corrected keeps what it said: locks hold it."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GPU names as NVIDIA lists them, as drivers and hypervisors print them, and as people mistake them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

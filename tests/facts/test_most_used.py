@@ -1,7 +1,5 @@
 """Which names could be mistaken for a most used one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 

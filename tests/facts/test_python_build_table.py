@@ -1,7 +1,5 @@
 """The builds of Python that locks name: a row for each release of a version, named as their publisher names them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The typed queries over the fact tables."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The corrections that come from conda-forge's repodata patches: what every row must be, and that PyPI still agrees."""
 
-from __future__ import annotations
-
 import random
 import re
 from typing import Any

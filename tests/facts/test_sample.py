@@ -1,7 +1,5 @@
 """The tables' error rate: rows drawn by a seed, each compared with a source by someone who wrote none of them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

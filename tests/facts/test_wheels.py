@@ -1,7 +1,5 @@
 """The shipped PyTorch indexes: equal to the recorded ones, well formed, and free of hosts."""
 
-from __future__ import annotations
-
 import json
 import re
 from email import message_from_bytes

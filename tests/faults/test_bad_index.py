@@ -1,7 +1,5 @@
 """Indexes that go wrong: retried where that helps, then exit 3 with the URL and what to do; fine once they're well."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -1,7 +1,5 @@
 """Credentials reach the index they were given for, and nothing else: no lock, no output, no error, no cache."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

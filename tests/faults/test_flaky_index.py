@@ -5,8 +5,6 @@ equal to the one that the index gives on a good day; else the command ends with 
 After that the index is well again, and so is the next lock: no fault is remembered.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

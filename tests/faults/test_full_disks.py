@@ -1,8 +1,6 @@
 """Whatever fails while a file is written is told as that: a disk that fills up at any byte, no inodes, a limit on the
 size of files, a folder that is read-only. Never as a file that someone tampered with."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

@@ -1,7 +1,5 @@
 """Ctrl-C, a kill and a full disk while an image is made: an older image stays whole, and the next run finishes."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

@@ -1,7 +1,5 @@
 """`envspec install` when things go wrong under it: killed processes, wrong files, other writers, damaged records."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import os

@@ -1,7 +1,5 @@
 """`envspec lock` ended from outside at any moment: old files whole, nothing stray, the next run fine."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

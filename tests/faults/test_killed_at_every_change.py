@@ -5,8 +5,6 @@ kill is simulated in this process: from that change on no other one happens, tid
 thing behind, the empty folder of a target: nothing tells it from a user's own.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,8 +1,6 @@
 """`envspec export -o` killed at any moment: each file is the old one or the new one, `check` names what isn't new, and
 the next run leaves neither a mix nor a temporary file."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal

@@ -2,8 +2,6 @@
 nothing half-written is taken for whole, and the next run makes the same bytes and leaves nothing beside them but begun
 entries of the cache, which `envspec cache prune` removes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """A site behind mirrors, proxies and logins: the same lock, byte for byte, and every command that asks an index can."""
 
-from __future__ import annotations
-
 import base64
 import os
 from collections.abc import Iterator

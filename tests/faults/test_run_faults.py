@@ -1,7 +1,5 @@
 """`envspec run` when makers are killed, many come at once, and environments are removed under it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import threading

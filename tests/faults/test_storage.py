@@ -1,7 +1,5 @@
 """No room, no rights, damaged files: exit 3 or 2, and what was there stays as it was."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable, Iterator

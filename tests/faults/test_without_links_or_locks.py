@@ -1,8 +1,6 @@
 """A home on a file system that has no links or no locks (FAT, some FUSE and NFS): everything works there, or says what
 it misses."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

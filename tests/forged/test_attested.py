@@ -4,8 +4,6 @@ The attestation is a real one, as PyPI served it, and its roots of trust are tho
 itself isn't needed: the loopback index lists it with its hash, and the spec states what it requires.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

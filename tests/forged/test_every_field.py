@@ -2,8 +2,6 @@
 that it can't. A new field fails until it has its place there.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What every command says of a lock that somebody tampered with, and that none of the shipped ones is taken for one."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import cache

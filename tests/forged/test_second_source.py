@@ -1,7 +1,5 @@
 """A mirror that lies consistently: lock and mirror agree, and a second source that the site's policy names tells."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,8 +1,6 @@
 """Values that a lock can't hold: what steers a terminal, turns text around, or names no index. They are refused while
 reading, with the key, before any command shows or uses them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

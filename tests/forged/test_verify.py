@@ -1,7 +1,5 @@
 """What `check` can't see and `verify` tells: locks that differ from what their index publishes, each with its code."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import fields, replace
 from pathlib import Path

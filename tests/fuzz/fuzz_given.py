@@ -1,7 +1,5 @@
 """What users and repositories give: specs, locks, other tools' locks, requirements, reports. Their errors exit 2."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path

@@ -5,8 +5,6 @@ reset (Linux), so what compiled code takes counts, too. Starting a program, aski
 in the folder given are told by Python's own audit events.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """What lies on a machine: settings, environments, unpacked packages, and what Slurm, the kernel and NVML say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -4,8 +4,6 @@ One source of chance drives it all, so a mutation can be had again: `random.Rand
 then shrinks what fails.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from random import Random
 

@@ -3,8 +3,6 @@
 A file of `corpus/<name>/` is an example, good or bad, that the parser has to deal with; what a run finds is added.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What indexes, channels, registries and other programs answer. Their errors exit 3."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

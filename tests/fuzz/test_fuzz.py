@@ -6,8 +6,6 @@
 each run, so that a commit fails by what it changed; the night's are new. `ENVSPEC_FUZZ_SEED` repeats a night's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

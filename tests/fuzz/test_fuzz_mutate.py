@@ -1,7 +1,5 @@
 """The mutations themselves: what they make can be made again, stays short, and is what their names say."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

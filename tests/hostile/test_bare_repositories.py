@@ -1,8 +1,6 @@
 """Tracked files in the shape of a bare repository. git would take them for one, with a configuration that names
 programs and with history of its own; envspec reads the work tree's repository alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A cache that others may write to, links in it that lead out, and folders that change under the hand that removes."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

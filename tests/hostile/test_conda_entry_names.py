@@ -1,7 +1,5 @@
 """Names that conda packages may give to nothing, each against the check itself: on packages laid out by hand."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import SimpleNamespace

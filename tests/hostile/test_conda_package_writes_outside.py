@@ -1,8 +1,6 @@
 """Conda packages that want to write, or to have something removed, outside the environment. Each test is an attack:
 `envspec install` as a process, a channel in a folder, and a look at everything around the prefix afterwards."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Dependency confusion: a package of a private index asks for another that is private, too, and whoever puts that name
 on PyPI with a high version is locked. Both indexes are real servers on loopback."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The exchange is made before each call of the system, one after the other, as the fastest of racers would.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

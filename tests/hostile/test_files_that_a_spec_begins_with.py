@@ -1,7 +1,5 @@
 """A stranger's requirements.txt or environment.yml can't write the spec that it begins, nor have other files read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Bundles that somebody changed on their way: each is refused by name, before anything is made."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

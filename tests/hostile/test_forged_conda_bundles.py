@@ -3,8 +3,6 @@ would do it is one of them. So none reaches the installer that isn't, by its sha
 through. No conda tool can be had here: a program that writes down what it is given stands for one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

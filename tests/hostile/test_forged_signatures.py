@@ -1,8 +1,6 @@
 """Locks that a site's signers didn't sign: nothing uses them, and `verify --signed` says what is wrong, by the real
 ssh-keygen."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bases that lie, lead out or swell: each is refused by its name, and nothing of it is written anywhere."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """`envspec install` of peers and files without bounds: given up by name, before uv sees any of it."""
 
-from __future__ import annotations
-
 import io
 import os
 import struct

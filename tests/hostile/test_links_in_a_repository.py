@@ -1,7 +1,5 @@
 """Links where envspec writes or removes: each is refused by name, and what it leads to stays as it was."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from pathlib import Path

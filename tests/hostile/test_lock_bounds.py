@@ -3,8 +3,6 @@
 Each is fetched and looked through within `envspec.net.limits`, which are small here; uv has no network of its own.
 """
 
-from __future__ import annotations
-
 import gzip
 import tarfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A pipe, a device, a socket, a folder or a link in place of a lock: refused by name at once, with exit code 2."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

@@ -1,7 +1,5 @@
 """A spec names an index as the user's own is named, at a host of its author's: that host gets no login."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator, Mapping
 from pathlib import Path

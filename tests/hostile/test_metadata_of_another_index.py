@@ -1,8 +1,6 @@
 """An index claims the hash of somebody else's wheel and serves METADATA of its own beside it. What one index says must
 not reach the lock of a project that never named it."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parentheses, arrays and tables inside each other by the thousand: a clear error, never a traceback or a crash."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Numbers of thousands of digits, and bytes that are no text, where a repository or a variable gives a version or an
 address: refused or left out, and no fault of envspec's."""
 
-from __future__ import annotations
-
 import pytest
 from support.machine import Machine, cpu
 

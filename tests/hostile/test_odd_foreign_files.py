@@ -1,7 +1,5 @@
 """Other tools' files with odd values in every place: an answer, or an error that names the file; never a fault."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """Peers that send without end, a byte at a time, or far more than they say: each is given up by name, within the limits
 of `envspec.net.limits`, which are small here. The servers are real, on loopback."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import time

@@ -1,7 +1,5 @@
 """What an earlier envspec left when it was killed, made up by whoever wrote a repository: nobody reads it any more."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

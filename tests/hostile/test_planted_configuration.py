@@ -1,8 +1,6 @@
 """A cloned repository with every file that git, Python, uv, conda, a container tool or a shell could take for its own
 configuration, module or program: whatever the command, nothing of it starts, and no address in it is asked."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

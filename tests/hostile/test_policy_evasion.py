@@ -1,7 +1,5 @@
 """Ways around a site's policy: variables, configurations, specs, locks, links, and policy files of the user's own."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,8 +1,6 @@
 """What rattler itself does with hostile members while it unpacks into the cache: envspec looks at each before, and
 counts on this besides. One process does it, for rattler's threads outlive a loop."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

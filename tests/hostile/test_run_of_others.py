@@ -1,7 +1,5 @@
 """What others may write to would have `envspec run` start their programs: memos, environments, the folder of these."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A secret stays where its owner put it: nothing that a command prints or writes has it, in whatever form."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Packages from git that name other places, and revisions that could be taken for others: `lock` asks the spec."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Escape sequences and bidi controls in an index's or a lock's texts steer no terminal, page or comment."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A spec that a program made, with a mistake ten thousand times: what is said of it stays short."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Long, nested and repeated input: no parser's time may grow faster than it, or a file of a megabyte hangs envspec."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable

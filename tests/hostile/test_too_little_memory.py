@@ -1,7 +1,5 @@
 """A machine, or a job on it, that gives little memory: whoever runs out says so, and nothing reads as a fault."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """What an index says of variants is data: nothing of it runs, is believed without a look, or takes long to read."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Wheels, and the records of installed ones, that want something outside the environment written or removed."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """What a base brings, seen in its layers: packages, users, what an upper layer takes away."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

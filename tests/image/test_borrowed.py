@@ -1,7 +1,5 @@
 """What an image takes from another one: the files of all its layers, as COPY --from sees them."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from collections.abc import Mapping

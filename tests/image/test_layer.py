@@ -1,7 +1,5 @@
 """Layers as tars: in order, the same from any order of entries, and of one of the two kinds of compression."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from itertools import product

@@ -1,7 +1,5 @@
 """Members of wheels as streams: what zipfile gives, and nothing of a file that was changed."""
 
-from __future__ import annotations
-
 import random
 import zipfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The slice of the lock in an image: shared out to the layers, and put together by the carried check."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

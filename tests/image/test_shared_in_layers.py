@@ -1,7 +1,5 @@
 """Whose content stands at a shared path of an image: the same as in an environment, whichever layer is above."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A wheel's files in an image beside what uv installs of the same wheel."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Activation scripts in the shells they are for: bash, zsh and fish."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

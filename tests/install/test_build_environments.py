@@ -1,7 +1,5 @@
 """What sources are built with: locked by version and hash, and nothing else gets into a build."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile

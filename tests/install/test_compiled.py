@@ -1,7 +1,5 @@
 """Sources that are built against the environment: what their builds see, and when they are built again."""
 
-from __future__ import annotations
-
 import py_compile
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The cache of unpacked conda packages: rattler takes what envspec put there for its own."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import os

@@ -1,7 +1,5 @@
 """Conda packages from peers without end: given up by name, by the limits and the user's own time for the channel."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Records in conda-meta, completed with what the packages know of themselves."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

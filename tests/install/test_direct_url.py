@@ -1,7 +1,5 @@
 """What an environment records of where its packages came from: the lock's URL or nothing, no file of the cache."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Who may write to what envspec makes, whatever the umask; and what killed runs leave."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What has to happen, from what is there and what the lock says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whose a folder is, and what envspec writes down in it; what runs on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

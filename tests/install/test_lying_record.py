@@ -1,7 +1,5 @@
 """A wheel whose RECORD lies, or can't be read: the environment is made, and what is wrong with the wheel is told."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Callable

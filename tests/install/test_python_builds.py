@@ -1,7 +1,5 @@
 """A machine without the lock's Python: uv brings one, in a test from a folder that stands for the builds' address."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

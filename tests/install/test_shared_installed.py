@@ -1,7 +1,5 @@
 """Packages that share a path: pip's order says whose content stands there, and what goes takes nothing with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tarfile

@@ -4,8 +4,6 @@ The stacks ask for what public projects ask for (tests/stacks), and the index is
 So the command at the end runs in an environment of its own, of a wheel that the index has beside the recording.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Callable, Iterator

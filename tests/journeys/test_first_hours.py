@@ -1,7 +1,5 @@
 """Each of the five users' first hour, in this process. `python -m bench first_hours` times the same in processes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

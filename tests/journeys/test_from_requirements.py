@@ -1,7 +1,5 @@
 """From a folder with nothing but a requirements.txt to a lock that is fresh, in two commands."""
 
-from __future__ import annotations
-
 from support.index import Index
 from support.machine import Machine
 from support.packages import wheel

@@ -5,8 +5,6 @@ recording. With ENVSPEC_STACKS=FOLDER (checkouts, as tests/stacks/digests.toml s
 where that file alone says all that the stack asks for.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Variant wheels from the spec to the environment: the shipped mm-v2.9's six targets, on a machine without a GPU."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

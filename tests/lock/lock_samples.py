@@ -1,7 +1,5 @@
 """A small lock that has one of everything, made by hand."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Hypothesis strategies for locks in normal form: what reading gives, so that a round trip must give it back."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from envspec.base.texts import UNSEEN

@@ -9,8 +9,6 @@ lock_writer.py hold FOLDER folder|file    takes the folder for itself, prints `i
                          stdin; prints `waiting` before that if it has to. With `file`, folders can't be locked.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """A folder of locks on disk, and what lies in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

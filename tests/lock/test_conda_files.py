@@ -1,7 +1,5 @@
 """The conda files: golden texts, hostile values, and that they hold exactly the lock's packages."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The conda files read by those they're for: conda-lock's own schema, library and program, and rattler."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

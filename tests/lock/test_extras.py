@@ -1,7 +1,5 @@
 """Extras that bring nothing are told, whoever asks for them."""
 
-from __future__ import annotations
-
 from envspec.base.errors import Place
 from envspec.lock.extras import findings
 from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs

@@ -1,7 +1,5 @@
 """Why a lock is stale: one fixture a cause, `stale/<reason>/spec.toml`, against the lock of `stale/fresh`."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The normal form of a spec's inputs."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

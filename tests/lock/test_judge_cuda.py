@@ -1,7 +1,5 @@
 """The guard after resolving: no other CUDA, no CPU build."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

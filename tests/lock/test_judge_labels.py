@@ -1,7 +1,5 @@
 """The judge reads what a wheel's own label says it was built for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The lock's format: golden text, round trips, and what reading refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import random

@@ -1,7 +1,5 @@
 """Locks of older schemas are read, `check` says what it says of newer ones, and `lock` writes them anew."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What was read from a wheel and shaped a lock: written, read, judged, merged and compared."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

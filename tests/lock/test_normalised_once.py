@@ -1,7 +1,5 @@
 """A spec is normalised once for each command, and handed down by few."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The files rendered from a lock: golden texts, and their own readers."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The order of installation is pip's, and says what may be installed side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A target's slice of the lock: what the lock's own format says of that target alone, and nothing of another."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The lock on disk: the old one or the new one, whatever happens, and nothing of the user's is touched."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import os

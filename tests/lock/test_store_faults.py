@@ -1,7 +1,5 @@
 """The lock folder when its filesystem fails, at each single change; and two writers at once."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

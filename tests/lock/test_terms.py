@@ -1,7 +1,5 @@
 """Constraints, overrides, flat indexes and accepted findings: from a spec into its lock, and back."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 PYTHONPATH=tests .venv/bin/python -m mutants.summary OUT.json...      # the later files' mutants replace the earlier's
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Wrong arithmetic is told by a check: every operator and every gradient of the workloads' steps, and no sound run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

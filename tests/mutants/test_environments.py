@@ -1,7 +1,5 @@
 """Environments that are broken in one place: the check that should say so does, in the words that it should."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The fetcher of the user's settings: what it knows of logins, time-outs, certificates and proxies."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """METADATA as the index proxy shows it: with what it lacks."""
 
-from __future__ import annotations
-
 from envspec.facts.corrections import Correction, Corrections
 from envspec.net.index_proxy.server import correct_metadata
 

@@ -1,7 +1,5 @@
 """A host's name is looked up once for all connections to it."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor

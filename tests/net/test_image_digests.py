@@ -1,7 +1,5 @@
 """Digests of images: names, the API with its tokens and faults, logins, and the time that asking may take."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

@@ -1,7 +1,5 @@
 """How long is waited: for an index with a time-out of its own, and for a server that says when to come back."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A file that is read anywhere in it, by ranges."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from random import Random

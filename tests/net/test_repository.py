@@ -1,7 +1,5 @@
 """Pushing to a double of a registry that breaks off, asks for tokens or answers wrongly; a real one is in tests/e2e."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Index pages of mirrors, in both forms."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

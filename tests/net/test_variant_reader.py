@@ -4,8 +4,6 @@ uv 0.13.8 passes over a release whose file is missing, and gives up where the pa
 `tests/resolve/uv/test_variants_like_uv.py`. PEP 825 lets a tool read the wheels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

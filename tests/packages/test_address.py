@@ -1,7 +1,5 @@
 """Which addresses lie below another, and which only look as if."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

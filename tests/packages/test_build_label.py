@@ -1,7 +1,5 @@
 """Labels as builders of extensions write them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 

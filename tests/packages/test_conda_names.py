@@ -1,7 +1,5 @@
 """conda's names and PyPI's."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.packages.conda_names import pypi_names

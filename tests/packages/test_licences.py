@@ -1,7 +1,5 @@
 """Which licences are acceptable."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 

@@ -1,7 +1,5 @@
 """Markers hold for a full version of Python where uv says so, and where `packaging` does."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """conda's match specs as the judge reads them, held against rattler's own reading."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

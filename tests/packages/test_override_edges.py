@@ -1,7 +1,5 @@
 """Overrides replace requirements as uv does: each row was tried with uv 0.13."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 

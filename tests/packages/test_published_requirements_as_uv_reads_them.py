@@ -1,7 +1,5 @@
 """What METADATA of old releases says in its own way is read as uv reads it: uv is asked."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

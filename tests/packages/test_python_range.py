@@ -1,7 +1,5 @@
 """What is asked of Python's version."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.packages.python_range import binding_range, parse_python, releases_of

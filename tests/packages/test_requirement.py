@@ -1,7 +1,5 @@
 """Requirements and specifiers are read and written as `packaging` has them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 from packaging.requirements import InvalidRequirement, Requirement

@@ -1,7 +1,5 @@
 """Which variant a target gets. tests/resolve/uv/test_variants_like_uv.py holds the same to uv's own answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Versions as numbers: what envspec writes is read strictly, what others write as far as it goes."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.packages.version_numbers import numbers, numbers_in

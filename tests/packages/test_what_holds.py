@@ -1,7 +1,5 @@
 """What requirements ask for, in which targets they hold, and what they lead to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """packse's scenarios: what uv takes of them is locked, or it is refused for a rule of envspec's that is named here."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

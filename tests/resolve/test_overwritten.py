@@ -1,7 +1,5 @@
 """What a lock says of files that several wheels have: from every wheel's RECORD, whatever its name."""
 
-from __future__ import annotations
-
 from support.index import Index
 from support.machine import Machine
 from support.packages import wheel

@@ -1,7 +1,5 @@
 """Locks of real packages from the index that this machine's own settings name as PyPI."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

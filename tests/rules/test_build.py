@@ -1,7 +1,5 @@
 """A build against a machine where no row of the tables shows it: PTX under minor-version compatibility."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

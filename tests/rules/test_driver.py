@@ -1,7 +1,5 @@
 """Drivers below a CUDA's floor: what the tables know of forward compatibility, and where they end."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.base.finding import Finding

@@ -1,7 +1,5 @@
 """GPU packages without torch's label: their wheels are read, and judged against the target's CUDA and GPUs."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

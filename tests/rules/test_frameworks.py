@@ -1,7 +1,5 @@
 """A framework in a CUDA target has its CUDA backend, or the spec takes it knowingly."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A target's horizon: its last torch, why none after it, what each next move costs; on the tables' own rows."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.base.errors import Place

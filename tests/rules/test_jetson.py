@@ -1,7 +1,5 @@
 """A Jetson and the wheels that are made for Arm servers."""
 
-from __future__ import annotations
-
 import pytest
 from test_pin_verdicts import spec_of
 

@@ -1,7 +1,5 @@
 """torch's binary neighbours: pairs that lock and don't work, each reported as broken."""
 
-from __future__ import annotations
-
 import pytest
 from test_pin_verdicts import spec_of
 

@@ -1,7 +1,5 @@
 """Packages that install the same modules; ROCm and XPU builds among the pins."""
 
-from __future__ import annotations
-
 import pytest
 from test_pin_verdicts import codes, spec_of
 

@@ -1,7 +1,5 @@
 """The rules' one answer: the torch wanted, the releases that work, and whether a resolver must be told which."""
 
-from __future__ import annotations
-
 from envspec.base.errors import Place
 from envspec.base.finding import Finding
 from envspec.rules.judge import Verdict, judge

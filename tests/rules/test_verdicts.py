@@ -5,8 +5,6 @@ A verdict is the complete set of findings, by code; `-` marks a warning and `~` 
 
 # ruff: noqa: E501  (one case a line)
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """What was read in wheels, against the target's GPUs, CUDA and torch."""
 
-from __future__ import annotations
-
 import pytest
 from test_pin_verdicts import spec_of
 

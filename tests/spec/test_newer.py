@@ -1,7 +1,5 @@
 """Ages in a spec, and the moments that they stand for."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 import pytest

@@ -1,7 +1,5 @@
 """`[audit]`: read, and no part of what is locked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From files and bytes to text: what can't be a spec is refused before it's parsed."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

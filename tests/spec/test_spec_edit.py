@@ -1,7 +1,5 @@
 """Edits of a spec's text: the lines that they are about, and no other."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 from pathlib import Path

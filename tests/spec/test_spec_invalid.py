@@ -1,7 +1,5 @@
 """Each spec in `invalid/` is refused, with the very text in the `.txt` beside it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

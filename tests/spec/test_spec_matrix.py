@@ -1,7 +1,5 @@
 """The matrix: what is expanded, excluded and how it's named."""
 
-from __future__ import annotations
-
 from hypothesis import given, strategies as st
 
 from envspec.spec.matrix import Combination, Exclude, Matrix, expand, target_name

@@ -1,7 +1,5 @@
 """`[env] project`: the dependencies of a local pyproject.toml are the spec's, with their own places."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

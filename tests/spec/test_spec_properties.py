@@ -1,7 +1,5 @@
 """Whatever comes in, only a Spec or a SpecError comes out; and what is written is what is read."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any

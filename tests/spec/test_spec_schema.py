@@ -1,7 +1,5 @@
 """The JSON Schema is the shipped file, is valid, and refuses just what the parser's structural checks refuse."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

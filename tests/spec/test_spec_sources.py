@@ -1,7 +1,5 @@
 """What a spec says of packages that are built from source."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from envspec.packages.stated import StatedMetadata, find_metadata

@@ -1,7 +1,5 @@
 """The commands: `run`, `table`, `digests`, `record`."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """What envspec and uv answer to a spec: packages, seconds, or the refusal."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

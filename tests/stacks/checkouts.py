@@ -1,7 +1,5 @@
 """The projects' own files, read from checkouts, and their digests."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from pathlib import Path

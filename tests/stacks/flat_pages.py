@@ -3,8 +3,6 @@
 The names of the wheels and what they require are theirs; of the wheels there is a library of their CUDA alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

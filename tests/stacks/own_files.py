@@ -3,8 +3,6 @@
 A file is only read: no code of a project runs.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

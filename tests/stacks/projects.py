@@ -1,7 +1,5 @@
 """projects.toml, digests.toml and the specs, read."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Sources that locking reads, and never builds or chooses: of each a small archive that says the same."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import zipfile

@@ -1,7 +1,5 @@
 """What was found for each stack: results.toml, and the table of docs/stacks.md that is made of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A packed recording gives back what was packed."""
 
-from __future__ import annotations
-
 from stacks.packed import Row, pack, stand_in, unpack
 
 PAGES: dict[str, list[Row]] = {

@@ -1,7 +1,5 @@
 """The archive that stands for a source which is only read says what the source says."""
 
-from __future__ import annotations
-
 import pytest
 from support.packages import sdist
 

@@ -1,7 +1,5 @@
 """The real index gives what docs/stacks.md says: as many packages, and the same differences from uv's answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The recorded stacks lock from the recording alone, and from the real index to the same bytes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

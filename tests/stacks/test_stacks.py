@@ -1,7 +1,5 @@
 """The stacks' specs ask for what the projects' own files ask for, and docs/stacks.md says what was found."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A package index that also has PyPI's JSON of releases, with vulnerabilities; and packages to audit."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

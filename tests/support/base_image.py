@@ -1,7 +1,5 @@
 """Bases for images: OCI layouts of a few files, with Debian's list of packages."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """A real browser, headless, to look at our pages with."""
 
-from __future__ import annotations
-
 import html
 import json
 import os

@@ -1,7 +1,5 @@
 """The smoke check's session over stand-ins: a runner that answers as torch would, and starts no process."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass, field
 from pathlib import Path

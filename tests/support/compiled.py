@@ -1,7 +1,5 @@
 """Shared libraries made by this machine's C compiler: small, real, with the needs and symbols that a test asks for."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Cubins as ptxas writes their heads, and fat binaries of them: of any architecture, and with no code."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 

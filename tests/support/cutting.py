@@ -1,7 +1,5 @@
 """A way to a server on loopback that breaks off in the middle of what is sent."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

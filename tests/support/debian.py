@@ -1,7 +1,5 @@
 """A Debian bookworm with Python 3.11, made by debootstrap once and kept under ~/.cache."""
 
-from __future__ import annotations
-
 import fcntl
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What commands print as JSON, held to its schema."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

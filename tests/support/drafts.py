@@ -1,7 +1,5 @@
 """Drafts of specs from other tools' files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from envspec.draft.model import Draft

@@ -4,8 +4,6 @@ Nth. 0 lets one run to its end, and imports here what it imported: the next ones
 a number.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

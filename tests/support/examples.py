@@ -2,8 +2,6 @@
 `make test`, ten times as many at night.
 """
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 DEFAULT = 100

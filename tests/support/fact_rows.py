@@ -1,7 +1,5 @@
 """The rows of the fact tables, each with a key and what it says, and the sample of them that a seed draws."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -4,8 +4,6 @@ It has its own process number, session, signals and streams, and becomes the pro
 start of Python isn't its own: that is `Machine.start`'s.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

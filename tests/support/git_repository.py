@@ -1,7 +1,5 @@
 """Git repositories with commits that don't depend on the machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Texts that are whole outputs, in files of their own. ENVSPEC_UPDATE_GOLDEN=1 writes them anew."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -5,8 +5,6 @@ square. The limit lies between. What is done in a few hundredths of a second at 
 sizes nothing quadratic is.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Iterator

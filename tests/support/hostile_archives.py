@@ -1,7 +1,5 @@
 """Conda packages that no tool would build: members of any name and type, and a paths.json that says what it likes."""
 
-from __future__ import annotations
-
 import bz2
 import hashlib
 import io

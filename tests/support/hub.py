@@ -1,7 +1,5 @@
 """A real image registry on loopback (Debian's docker-registry), and a buildah with a store of its own."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

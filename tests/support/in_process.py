@@ -4,8 +4,6 @@ A start of Python costs more than most commands. What only a process shows (sign
 with one: `Machine.start`, or `spawn=True`.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

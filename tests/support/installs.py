@@ -1,7 +1,5 @@
 """Locks for the tests of `envspec install`, made from packages that lie in a loopback index and a channel folder."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@
 have such an address, and those wait as they did.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from importlib.util import find_spec

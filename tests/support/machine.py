@@ -1,7 +1,5 @@
 """A user's machine: home, caches and project of its own, where `envspec` runs off the real network."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -5,8 +5,6 @@ first three cases of the whole test. The cases that are left out are slow. With 
 takes one in four of the cases that aren't the day's, other ones with another commit; the rest of them are nightly.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable

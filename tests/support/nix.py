@@ -1,7 +1,5 @@
 """Nix in a store of its own, with a stand-in for nixpkgs on the host's tools, and files on loopback."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@ The base is Debian by debootstrap, kept in the user's cache; the image of uv is 
 PyTorch index is a mirror on loopback with the wheel that pip is configured to find.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

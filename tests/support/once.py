@@ -1,7 +1,5 @@
 """What takes minutes and changes nothing is done once a test run: one worker does it, the others wait for it."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """envspec as another Python runs it, installed from this checkout."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Wheels and source distributions made on the spot: small, real, with the METADATA and RECORD that standards want."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """The package's source texts, parsed once for all tests that look through them: these are of one group, `PARSED`."""
 
-from __future__ import annotations
-
 import ast
 import gc
 from functools import cache

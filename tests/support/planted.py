@@ -1,7 +1,5 @@
 """Secrets planted where people keep them, and every place in which one may turn up again."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

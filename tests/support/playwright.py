@@ -2,8 +2,6 @@
 out. Both are npm packages, kept in the user's cache and never in the repository.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

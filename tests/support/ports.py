@@ -1,7 +1,5 @@
 """Ports of loopback."""
 
-from __future__ import annotations
-
 import socket
 
 

@@ -4,8 +4,6 @@ What POSIX alone has is hidden before envspec is imported, and so is what macOS 
 are the same underneath: this shows what envspec asks of its system, not what another one answers.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A Python that says it is of another version, for tools that ask an interpreter and run nothing in it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """A build of CPython as python-build-standalone publishes them, made of this machine's own Python: of the same form,
 and it works at any path. The real ones can't be reached here."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import sys

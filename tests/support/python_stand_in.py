@@ -1,7 +1,5 @@
 """A stand-in for a build of python-build-standalone: as its Python, one that the machine or the image has already."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 

@@ -1,7 +1,5 @@
 """The recordings in tests/data/recorded: unpacked as a channel, and served as the PyTorch indexes that they are of."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

@@ -1,7 +1,5 @@
 """A small lock with everything that a report shows: pip and conda, a cycle, extras, unknown sizes, several CUDAs."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Which worker runs what: pytest-xdist's own way, without its look at all that is done after each test, and without
 its telling of each begin and end that went well."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

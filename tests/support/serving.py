@@ -1,7 +1,5 @@
 """A test's server in a thread of its own. It ends at once, with no wait for its next look."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """A shipped spec and its lock on a machine that can't fetch the build of Python that the lock names: a copy of both,
 whose lock names a stand-in from a mirror on loopback. For all that makes an environment or an image of such a lock."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ Image registries can't be reached here: the two images that the definition names
 `astral/uv` holds the very uv that envspec runs. The definition differs from the exported one in these two names alone.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

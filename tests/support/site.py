@@ -1,7 +1,5 @@
 """A site with a policy. The command line reads one place alone, so a test moves that place in its own process."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

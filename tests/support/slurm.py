@@ -1,7 +1,5 @@
 """A real Slurm of one node (controller, daemon, munge) on this machine, on loopback."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

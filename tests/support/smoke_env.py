@@ -4,8 +4,6 @@ It lies in the user's cache folder by the lock's fingerprint; processes that ask
 one that makes it. Nobody changes it: who needs a broken one breaks a `copied` one.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

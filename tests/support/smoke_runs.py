@@ -2,8 +2,6 @@
 
 Environments are kept under ~/.cache, by the lock's fingerprint."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

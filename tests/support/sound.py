@@ -1,7 +1,5 @@
 """Locks for tests that a judge finds nothing wrong with: what follows from the pins and the tables is filled in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

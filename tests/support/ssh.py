@@ -1,7 +1,5 @@
 """SSH keys of a test's own, made by the real ssh-keygen."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path

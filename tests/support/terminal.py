@@ -1,7 +1,5 @@
 """A command at a terminal of its own, and what a terminal shows in the end."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """A pip resolver that is told what to answer, and pins to tell it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a wheel of the PyTorch indexes needs from PyPI, as stand-ins of the same names and versions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from packaging.requirements import Requirement

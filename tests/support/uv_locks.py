@@ -1,7 +1,5 @@
 """Projects and their uv.lock, made up in the shapes that real ones have: conflicting extras, forks, groups, wheels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path

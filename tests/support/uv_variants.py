@@ -1,7 +1,5 @@
 """uv's own answers about variants: told of another GPU, behind its preview, with nothing of the user's settings."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Variant wheels (PEP 825) and the files about them, as an index has them: real wheels with a `variant.json`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

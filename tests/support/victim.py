@@ -1,7 +1,5 @@
 """A project that someone hostile wrote, and what it mustn't reach: a folder beside it with files of the user's own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Mutants of a module: each is a program, another one, and changes what it says it does."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

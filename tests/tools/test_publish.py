@@ -1,7 +1,5 @@
 """What a release publishes: the package page, an sdist whose tests run, conda-forge's recipe, envspec's own image."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """No command, option, code, JSON field or key of a spec gets lost unnoticed: users' scripts hold on to them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

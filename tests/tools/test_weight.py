@@ -1,7 +1,5 @@
 """What counts as a line of code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

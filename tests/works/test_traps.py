@@ -3,8 +3,6 @@
 Those with an older torch are `huge`: their wheels on PyPI are CUDA's, and run on a CPU.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

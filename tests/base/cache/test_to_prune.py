@@ -1,7 +1,5 @@
 """What of a cache goes: by age, by a bound in bytes, and never what a run is at."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.examples import examples

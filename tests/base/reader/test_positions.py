@@ -1,7 +1,5 @@
 """Places in TOML texts: every path a TOML parser sees is located, and the text there begins that value."""
 
-from __future__ import annotations
-
 import datetime
 import math
 import re

@@ -4,8 +4,6 @@ RECORDINGS has `conda-forge/<subdir>/repodata.json` with `provenance.json`, `pyt
 `gpu/library_archs.json`. The same recordings give the same bytes.
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 import sys

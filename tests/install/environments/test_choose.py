@@ -1,7 +1,5 @@
 """The target that a machine gets when the user names none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

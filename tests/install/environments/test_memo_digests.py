@@ -1,7 +1,5 @@
 """The digests that a memo of `run` rests on, of files that a repository may hold."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Public keys as an allowed_signers file: each under a name, for one purpose, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.lock.signing.model import allowed_keys

@@ -1,7 +1,5 @@
 """What a target's compilers make: with a stand-in ptxas, which is a script, and with NVIDIA's own from PyPI."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A spec on hardware: verdicts, the target that is meant, and what the machine adds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

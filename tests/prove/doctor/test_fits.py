@@ -1,7 +1,5 @@
 """Which targets a machine can run, each refusal by its reason."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Reading a machine: file systems laid out here, programs written here, and the real machine at last."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

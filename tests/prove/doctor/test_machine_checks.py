@@ -1,7 +1,5 @@
 """Every check of a machine, as a pure function on machines written down here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """docs/gpu.md names every finding that there is."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What link says of compiled extensions, beside what this machine's own loader says of them with LD_BIND_NOW=1."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What real wheels of PyPI import as they are imported, and their METADATA leaves out: the known gaps, and no other."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from email.parser import HeaderParser

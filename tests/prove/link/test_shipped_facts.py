@@ -1,7 +1,5 @@
 """What link knows of wheels that nobody has read here: it comes with envspec."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What stands below a target's wheels, and how symbols are named."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

@@ -3,8 +3,6 @@
 torchaudio 2.11.0 uses the stable ABI alone, torchvision and older torchaudio the one that changes with every release.
 """
 
-from __future__ import annotations
-
 import json
 import lzma
 from functools import cache

@@ -1,7 +1,5 @@
 """A program with a table of checks of its own, run as the check is: for tests of what runs checks."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

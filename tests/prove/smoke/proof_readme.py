@@ -3,8 +3,6 @@
 PYTHONPATH=tests/prove/smoke python -m proof_readme
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cases for the tests of runners: plain ones, and ones whose every path and name is hostile."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from envspec.prove.smoke.run.case import Folders, SmokeCase

@@ -1,7 +1,5 @@
 """A cluster as its programs tell of it: what squeue, sacct and scontrol answer, and when."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Golden files of this folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.golden import golden as whole

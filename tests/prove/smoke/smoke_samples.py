@@ -1,7 +1,5 @@
 """Reports and runs for the tests of what is made from them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

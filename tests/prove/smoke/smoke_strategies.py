@@ -1,7 +1,5 @@
 """Reports of any shape, for property tests. Their texts are foreign ones: control codes, markup, colours."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from envspec.prove.smoke.report.result import (

@@ -1,7 +1,5 @@
 """A report names the check that made it, and envspec compares that with what it carries."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

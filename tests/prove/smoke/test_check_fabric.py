@@ -1,7 +1,5 @@
 """What the check says of InfiniBand. The ports and NCCL's logs are stand-ins: no machine of the tests has a port."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Processes of checks that crash, hang, eat memory or leave silently: each is one failed check, and nothing stays."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Products of 8-bit floats on the CPU, where torch computes them too: what operators.fp8 asks of a GPU, for real."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The check reads a target's slice of its lock."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

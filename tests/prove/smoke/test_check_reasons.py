@@ -1,7 +1,5 @@
 """What is said where a machine or its settings are at fault, and that no process stays behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

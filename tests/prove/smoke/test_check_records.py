@@ -1,7 +1,5 @@
 """A RECORD has one digest, in the wheel and where it is installed; the check holds the second to the first."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

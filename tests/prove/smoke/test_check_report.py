@@ -1,7 +1,5 @@
 """What the check writes: its summary agrees with envspec's reader, its JUnit XML is XML whatever a check said."""
 
-from __future__ import annotations
-
 import math
 import re
 import signal

@@ -3,8 +3,6 @@
 The GPUs are stand-ins: a runner that answers as torch would there, and starts no process.
 """
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from typing import Any

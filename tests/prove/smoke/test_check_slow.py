@@ -1,7 +1,5 @@
 """What is slow is told apart from what is right: shares of a peak, references for some GPUs, ranks that are late."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The checks of what is locked beside torch: which modules a package has, and what a failed import is told with."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which wheel a distribution is from, by the tags that its WHEEL has beside the name of the locked file."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The workloads of the check: its arithmetic here, each of its trainings in a real environment."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

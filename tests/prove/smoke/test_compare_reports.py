@@ -1,7 +1,5 @@
 """`envspec smoke --compare`: the same weights where they have to be the same, and no claim elsewhere."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The reports that are kept as evidence: whole, readable, and told as what they are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`make gpu-evidence`: one JSON a workload, none of which counts for a lock. On this machine, so without a GPU."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A lock's environment from what an interpreter has installed: it is the lock's, or the check says what isn't."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import sys

@@ -1,7 +1,5 @@
 """The check writes JUnit without envspec, and envspec for all runs: of one report, both say the same of each check."""
 
-from __future__ import annotations
-
 from typing import Any
 from xml.etree import ElementTree as ET
 

@@ -1,7 +1,5 @@
 """Smoke runs as lines of text, and in colour on a terminal."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,7 +1,5 @@
 """What multi_node.py reports. Its torch is a stand-in here; `tests/e2e/test_smoke_slurm.py` runs it between nodes."""
 
-from __future__ import annotations
-
 import datetime
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 """The check's code for GPUs, run from end to end with a CUDA that is the CPU: pretended_cuda.py says what that can't
 show."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

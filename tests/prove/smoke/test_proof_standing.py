@@ -1,7 +1,5 @@
 """The ladder: what records prove of which lock, and that nothing else climbs it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The runners' command lines: golden, quoted whatever stands in them, and nothing done by saying them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The shipped specs, proved on this machine: every target × runner that it can run; the others are skipped by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

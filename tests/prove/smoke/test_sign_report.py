@@ -1,7 +1,5 @@
 """A report of the smoke check is signed and verified as a lock is, by the real ssh-keygen."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

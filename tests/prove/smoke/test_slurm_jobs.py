@@ -1,7 +1,5 @@
 """Slurm: scripts and lines of sbatch, what its programs say, and what comes of tasks that end in any way."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Batch scripts under bash, as Slurm would start them, with stand-ins for the environment's Python and for srun."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The page in a real browser: widths, colours, keyboard, accessibility, and hostile texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

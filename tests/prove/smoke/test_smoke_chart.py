@@ -1,7 +1,5 @@
 """Curves and bars: every number has its place in the drawing, whatever it is."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 

@@ -1,7 +1,5 @@
 """JUnit XML: its golden text, the form that CI systems expect, and what hostile texts may not do in it."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree as ET
 

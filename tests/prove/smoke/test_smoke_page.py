@@ -1,7 +1,5 @@
 """The page: its golden text, its form, and what hostile texts may not do in it."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import pytest

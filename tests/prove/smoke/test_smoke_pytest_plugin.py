@@ -1,7 +1,5 @@
 """The pytest plugin, driven by a pytest of its own. `envspec smoke` itself is faked here; test_shipped.py runs it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Reports as JSON: what is written is read back, and nothing damaged, cut or hostile is taken for a report."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the real check writes, against its schema and its reader."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What runs amount to: verdicts, headlines, figures against references."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The programs that run in any environment start under the oldest Python that they name."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """Where channels are: envspec's mirrors and the user's own conda configuration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

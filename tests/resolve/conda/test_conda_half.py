@@ -1,7 +1,5 @@
 """The conda half in `relock`: solved first, never left out, and its torch bounded by the GPU facts."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace

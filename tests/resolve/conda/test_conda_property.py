@@ -1,8 +1,6 @@
 """Random small channels: what rattler solves and what the lock says agree, and every `depends` of every pin holds in
 it, judged by an evaluation of match specs that shares nothing with rattler."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import tempfile

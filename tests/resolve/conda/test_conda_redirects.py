@@ -1,7 +1,5 @@
 """A channel whose redirects go in a circle is given up by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 

@@ -1,7 +1,5 @@
 """A relock keeps no conda package that its spec's channels don't give any more: rattler takes a locked one from any."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a conda request asks, and the virtual packages of its target."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Whole conda resolutions with the real rattler, on small channels written by the test."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

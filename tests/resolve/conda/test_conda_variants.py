@@ -1,7 +1,5 @@
 """Which builds are for CUDA, and which of a solution are the wrong ones: pure rules on builds."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.packages.conda_build import BuildRecord, foreign_builds

@@ -6,8 +6,6 @@ Of pages the files for Linux on x86_64 are kept, of METADATA the edges in `EDGES
 need has no part in their answers, and is a thousand times as much.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

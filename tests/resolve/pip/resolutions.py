@@ -1,7 +1,5 @@
 """Resolving for tests: a spec, an index, and what is asked of it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What sources are built with has the target's torch, CUDA and NumPy, from the target's own indexes."""
 
-from __future__ import annotations
-
 import pytest
 from resolutions import CUDA, targets
 from support.index import Index

@@ -1,7 +1,5 @@
 """Companions of torch: their bounds count while solving, wherever torch and they come from."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 """Corrections bound the resolution, as METADATA of the index proxy: an older package is taken where a newer one needs
 what can't be had."""
 
-from __future__ import annotations
-
 import pytest
 from support.index import Index
 from support.machine import Machine, cpu

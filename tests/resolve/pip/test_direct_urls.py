@@ -1,7 +1,5 @@
 """Files by their URL: fetched once, known by their hash, what they say of themselves in the lock."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Iterator

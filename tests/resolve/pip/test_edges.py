@@ -1,7 +1,5 @@
 """Which requirements hold in a target: markers, extras, cycles; against an evaluator that is plain and slow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pytest

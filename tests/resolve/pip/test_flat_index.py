@@ -1,7 +1,5 @@
 """Packages of flat indexes (`find-links`), with the real uv: locked, checked, installed, bundled, exported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Random small indexes that grow: however a lock is upgraded, nothing that the spec asks for by name goes back."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Indexes as users have them: pages without sha256, and pages that another address serves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 """Indexes that are folders: a tree of pages, or a flat folder of files. uv and pip are asked what they take of the same
 folders."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """What artifacts say of themselves: METADATA of every age, and the cache that keeps it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

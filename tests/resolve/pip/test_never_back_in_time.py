@@ -1,7 +1,5 @@
 """`envspec lock` takes the newest that the requirements allow, sources included."""
 
-from __future__ import annotations
-
 import pytest
 import tomli
 from support.index import Index

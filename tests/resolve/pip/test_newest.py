@@ -1,7 +1,5 @@
 """Whether an answer is the newest: pre-releases that nothing asks for, releases whose wheels don't fit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """Of a release's files envspec takes the one that uv takes, and pip where uv agrees: both are asked, over generated
 pages. docs/decisions/0346 has whose rule holds where they differ."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Constraints and overrides of the spec, with the real uv."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """Builds of one's own, of any framework: from an index of the spec's own or by URL, with an unknown local part. Their
 binaries say which CUDA and which GPUs they are for; no name does."""
 
-from __future__ import annotations
-
 import base64
 import subprocess
 import sys

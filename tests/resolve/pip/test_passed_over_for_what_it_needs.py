@@ -1,7 +1,5 @@
 """A release that fits, and is passed over because something that it needs has no wheel for the target."""
 
-from __future__ import annotations
-
 import pytest
 from support.index import Index
 from support.machine import Machine, cpu

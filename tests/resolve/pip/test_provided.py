@@ -1,7 +1,5 @@
 """What conda installs counts for pip: in runs of `envspec lock`, against a channel and an index made by the test."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from urllib.request import urlopen

@@ -1,7 +1,5 @@
 """What uv is asked for a line of its own, beside what it found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Real packages whose newest release needs a source, beside uv's own answer of the same moment."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Which older release is an answer: uv on pages of real packages as they were on one day."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

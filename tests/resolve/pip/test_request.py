@@ -1,7 +1,5 @@
 """What is solved: grouping of requests, and uv's names of platforms."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import replace

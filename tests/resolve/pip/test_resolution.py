@@ -1,7 +1,5 @@
 """Whole resolutions with the real uv, against an index on loopback."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

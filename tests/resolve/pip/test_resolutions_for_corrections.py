@@ -1,7 +1,5 @@
 """How often uv solves a large stack that breaks many corrections: once, and at most twice more."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which older release is an answer on a Python, and which isn't: the rule on what pages say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

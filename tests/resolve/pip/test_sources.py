@@ -1,7 +1,5 @@
 """Where packages come from besides PyPI's wheels: source distributions, git, direct URLs, named indexes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

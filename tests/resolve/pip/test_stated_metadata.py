@@ -1,7 +1,5 @@
 """Dependencies that the spec states: no code runs for them, they are what the lock holds, and nothing else is."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

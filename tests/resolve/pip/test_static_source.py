@@ -1,7 +1,5 @@
 """What sources say without running: whose word is taken, and archives that are made to hurt."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import zipfile

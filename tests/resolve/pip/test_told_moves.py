@@ -1,7 +1,5 @@
 """What lock takes otherwise than uv is told, with all that moves for it."""
 
-from __future__ import annotations
-
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel

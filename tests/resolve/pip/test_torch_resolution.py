@@ -1,7 +1,5 @@
 """The torch family in a resolution: each target gets builds of its own CUDA."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

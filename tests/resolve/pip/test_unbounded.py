@@ -1,7 +1,5 @@
 """How far an answer is behind uv's unbounded one, from pages alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.net.index_proxy.releases import Release

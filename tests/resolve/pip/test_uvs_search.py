@@ -1,7 +1,5 @@
 """uv is shown all that its search goes by: of generated pages envspec's answer is that of uv itself."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """`lock` reads in wheels what their METADATA leaves out: real wheels with stubs of extension modules, on a loopback
 index."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

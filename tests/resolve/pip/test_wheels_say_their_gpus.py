@@ -1,7 +1,5 @@
 """`lock` of what no table knows: torch and others are judged by what a part of their wheels says."""
 
-from __future__ import annotations
-
 import pytest
 from resolutions import targets
 from support.index import Index

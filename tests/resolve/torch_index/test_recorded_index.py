@@ -1,7 +1,5 @@
 """The recorded PyTorch indexes, asked by the real uv: a torch comes with the libraries of its own CUDA."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A release of torch whose date isn't known counts as not there, so that locks with a date would go back behind it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from envspec.facts import released, torch_builds

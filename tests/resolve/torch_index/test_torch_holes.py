@@ -1,7 +1,5 @@
 """Holes of the shipped facts: what moves, and what is told of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.base.errors import IndexFailure

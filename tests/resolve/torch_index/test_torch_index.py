@@ -1,7 +1,5 @@
 """Where the torch family comes from: the table of DESIGN §3, judged on the facts that ship."""
 
-from __future__ import annotations
-
 import pytest
 from packaging.requirements import Requirement
 

@@ -1,7 +1,5 @@
 """A package that needs a torch which the facts lack, or which nobody builds for the target's CUDA, says so."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.base.finding import Finding

@@ -1,7 +1,5 @@
 """Where uv's own PyPI is: asked of uv once, and remembered only when it answered."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 from urllib.parse import urlsplit

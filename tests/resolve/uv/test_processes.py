@@ -1,7 +1,5 @@
 """Programs end with what started them, and so does all that they started."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501 - recorded texts are left as they are
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.base.documents import read_toml

@@ -1,8 +1,6 @@
 """uv's errors in envspec's words. `errors/*.txt` is what uv 0.13.8 printed, for these very situations, and the `.told`
 beside each is what envspec says of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 uv's support is a preview. If it changes its format or its rules, these tests say so before users do.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

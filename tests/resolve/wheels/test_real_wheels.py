@@ -1,7 +1,5 @@
 """Real wheels of PyPI, asked by ranges: what they say, and what it costs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the wheels of solved pins are asked, and what follows from their answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

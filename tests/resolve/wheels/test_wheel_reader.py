@@ -1,7 +1,5 @@
 """Asking wheels at an index: by ranges, once, and never with an exception."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

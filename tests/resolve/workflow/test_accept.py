@@ -1,7 +1,5 @@
 """Exact pins before they become a lock: what the rules refuse, what is told, and in which order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Findings that a spec takes knowingly, through every command that a finding would stop."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """All that stands in the way of a lock is one error, ranked, each with ways that a whole lock has proved."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Collection

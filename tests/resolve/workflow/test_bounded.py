@@ -1,7 +1,5 @@
 """What the rules refuse of a solution becomes a bound, and is solved again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

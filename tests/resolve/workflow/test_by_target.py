@@ -1,7 +1,5 @@
 """What targets of one spec say each for itself: of sources, and of the extras of the project."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

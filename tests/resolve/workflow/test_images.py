@@ -1,7 +1,5 @@
 """What a locking run says of the images that recipes will make."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

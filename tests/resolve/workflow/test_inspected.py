@@ -1,7 +1,5 @@
 """What wheels say of themselves bounds a solution, stands in the lock, and is replayed from there."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 

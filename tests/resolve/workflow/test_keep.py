@@ -1,7 +1,5 @@
 """What of an old lock stays: all that may, but nothing that shall move or can't be right."""
 
-from __future__ import annotations
-
 from support.told import pin
 
 from envspec.base.finding import Finding

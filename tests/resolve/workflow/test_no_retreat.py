@@ -1,7 +1,5 @@
 """No answer by retreat: what lock refuses, what it takes instead of uv's first answer, and the ways that it prints."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

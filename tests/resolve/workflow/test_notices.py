@@ -1,7 +1,5 @@
 """What locking tells: each thing once, with the targets it holds for; errors stop it after all was told."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.base.errors import Infeasible, InfeasibleTargets, Place

@@ -1,7 +1,5 @@
 """A refusal names the file and the line of the requirement that it is about."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

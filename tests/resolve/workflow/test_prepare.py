@@ -1,7 +1,5 @@
 """Before anything is resolved: what is refused, what is told, and what a target's resolution stands on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A spec whose dependencies are those of a local pyproject.toml: locked, and stale when these change."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

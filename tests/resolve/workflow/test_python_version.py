@@ -1,7 +1,5 @@
 """Python is a version: chosen before solving, told to uv and to markers, judged with the lock."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The builds of Python that a lock names: chosen, kept, moved."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Both halves of prepared targets: the order they are solved in, and solving again with corrections."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """From spec to lock with a resolver that is told what to answer: what is asked of it, kept, refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Packages and what is known of them, for the tests of the audit."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """PyPI's JSON and OSV's files: what is read of them, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is found, from facts alone; and how it looks as SARIF."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

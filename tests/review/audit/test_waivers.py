@@ -1,7 +1,5 @@
 """What a spec takes knowingly: where, until when, and that nothing stays in it which no finding needs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

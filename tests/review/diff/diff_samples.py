@@ -1,7 +1,5 @@
 """Two GPU targets and a CPU one, with a package of every kind: what single changes are tried on."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reviews between files of other tools."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a change of version means by what is known of both versions, in every format."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

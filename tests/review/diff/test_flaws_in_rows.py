@@ -1,7 +1,5 @@
 """What can't be right in a new lock raises the risk of the rows that it is about."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from diff_samples import added, base, reviewed, wheel

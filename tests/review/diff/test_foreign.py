@@ -1,7 +1,5 @@
 """Other tools' files: read, compared with each other, and with envspec's own locks."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

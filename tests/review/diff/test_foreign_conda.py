@@ -1,7 +1,5 @@
 """The files of conda, pixi and conda-lock in a review."""
 
-from __future__ import annotations
-
 import pytest
 from diff_samples import base, sha
 from foreign_reviews import FILES, Write, between, rows, write as write

@@ -1,7 +1,5 @@
 """Files of other tools that are damaged, cut off, or none at all."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A shipped lock, forged by somebody who keeps it well-formed: a reviewer has to be told loudly."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Licences by class: identifiers, words, and expressions of both."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.review.diff.risk import licence_class

@@ -1,7 +1,5 @@
 """The build of Python that a lock names: its change stands in every form of a review."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from html import unescape
 

@@ -1,7 +1,5 @@
 """What a review says of publishers, and of what sources are built with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Real history: locks of the same spec, months apart, and what the review says of it, to the letter."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Text, Markdown and HTML: the limits they keep, and what hostile names may not do in them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html.parser import HTMLParser

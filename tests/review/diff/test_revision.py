@@ -1,7 +1,5 @@
 """A lock at a revision, from real git repositories: shallow ones, worktrees, and revisions that want to be options."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

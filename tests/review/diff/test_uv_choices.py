@@ -1,7 +1,5 @@
 """Extras, groups and forks of universal files: what is chosen, what that means, and that uv itself means the same."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Another file of the same version, after its index was asked."""
 
-from __future__ import annotations
-
 import pytest
 from diff_samples import artifact, reviewed, sha
 

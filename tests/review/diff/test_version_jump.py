@@ -1,7 +1,5 @@
 """How far versions move, in both ecosystems, and conda's order against rattler's."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 

@@ -1,7 +1,5 @@
 """Lines by columns: as `textwrap` where each character takes one, and never too wide where some take two."""
 
-from __future__ import annotations
-
 import textwrap
 
 from hypothesis import given, strategies as st

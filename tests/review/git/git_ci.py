@@ -1,7 +1,5 @@
 """The scripts that other repositories run, with as much of their surroundings as they ask."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

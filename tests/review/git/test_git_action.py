@@ -1,7 +1,5 @@
 """The GitHub Action in a pull request, its script run for real."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The GitHub Action as a gate: what it compares with, what it says for other steps, when it fails."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

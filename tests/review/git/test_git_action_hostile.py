@@ -1,8 +1,6 @@
 """Pull requests that are hostile to who reviews them: what they name must stay a name in the log, the comment and the
 arguments, and as many changes as they like must not hide one."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

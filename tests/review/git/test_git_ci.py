@@ -1,7 +1,5 @@
 """What other repositories use: pre-commit hook, GitHub Action, GitLab template. Their scripts are run for real."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

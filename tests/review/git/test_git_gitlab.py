@@ -1,7 +1,5 @@
 """The GitLab template in a merge request, its script run for real."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

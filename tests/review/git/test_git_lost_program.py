@@ -1,7 +1,5 @@
 """git's drivers after the program that they call is gone, or is another one: git's own merge, with markers."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

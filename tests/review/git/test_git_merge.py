@@ -1,7 +1,5 @@
 """The merge of locks by package, as a function."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ right the driver leaves it alone, and where git isn't, `lock` begins with both s
 Right is the lock that has both changes, where either order of them gives the same.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

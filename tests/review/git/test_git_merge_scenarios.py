@@ -1,7 +1,5 @@
 """Locks merged by git itself, on real branches: what merges, what doesn't, and how each conflict ends."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import replace

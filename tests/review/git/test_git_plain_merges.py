@@ -1,7 +1,5 @@
 """Two branches that bump different packages, merged by git alone: no driver, as on a hosting site's merge button."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace

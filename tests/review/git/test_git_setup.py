@@ -1,7 +1,5 @@
 """`envspec git-setup`: what it writes, twice, and how it goes; and what git then shows."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

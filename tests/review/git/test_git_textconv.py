@@ -1,7 +1,5 @@
 """A lock as `git diff` shows it steers no terminal."""
 
-from __future__ import annotations
-
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.review.git.textconv import readable
 

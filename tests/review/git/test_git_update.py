@@ -1,7 +1,5 @@
 """The scheduled update: its steps run for real, against an index on loopback and a repository to push to."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

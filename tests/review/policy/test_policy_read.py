@@ -1,7 +1,5 @@
 """Reading a policy: what it says, and that a broken or foreign one is refused and never ignored."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """The first screen of a report: what needs eyes, and never "nothing" for what nobody looked at."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from support import report as sample

@@ -1,7 +1,5 @@
 """The HTML: whole, inert, self-contained, the same every time."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What the page shows, from a lock: golden for the whole, and one by one where the truth is easily missed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from datetime import datetime, timezone

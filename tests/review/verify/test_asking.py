@@ -1,7 +1,5 @@
 """Claims asked of the places that a machine knows: conda-forge as recorded, and a mirror of the PyTorch index."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Claims compared with what is published, without a network."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

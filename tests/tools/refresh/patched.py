@@ -1,7 +1,5 @@
 """An index of a few releases, and patches in conda-forge's language, for the tests of the converter."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

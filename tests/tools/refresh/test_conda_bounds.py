@@ -1,7 +1,5 @@
 """conda's match specs in the words of PEP 440."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, strategies as st
 from packaging.specifiers import SpecifierSet

@@ -1,7 +1,5 @@
 """The table of conda's and PyPI's names, made of parselmouth's."""
 
-from __future__ import annotations
-
 from tools.refresh.__main__ import CONDA_NAMES
 from tools.refresh.conda_names_table import table_from, table_text
 

@@ -1,7 +1,5 @@
 """conda-forge's patches, read as bounds between packages. The texts here are our own, in that language."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from typing import Any
 

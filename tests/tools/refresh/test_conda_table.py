@@ -1,7 +1,5 @@
 """The table of conda-forge's builds, from recipes of our own in the form of conda-forge's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The rows that refresh makes of wheels themselves, and the forms at which it stops."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The table of the most used names, made from a ranking."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

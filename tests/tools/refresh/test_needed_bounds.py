@@ -1,7 +1,5 @@
 """Which patches hold on PyPI: each release compared with its METADATA, its wheels and the dates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

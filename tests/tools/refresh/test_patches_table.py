@@ -1,7 +1,5 @@
 """The table of conda-forge's patches: rows, runs of releases, markers, and the same bytes for the same inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`python -m tools.refresh`: a small table and an index of our own, and the real table against itself."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

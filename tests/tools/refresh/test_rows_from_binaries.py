@@ -1,7 +1,5 @@
 """Rows of the tables made again from the binaries of PyPI's wheels, read by ranges: 10 MB of each 400 to 900."""
 
-from __future__ import annotations
-
 import pytest
 
 from envspec.facts import torch_builds

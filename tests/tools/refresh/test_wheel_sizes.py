@@ -1,7 +1,5 @@
 """Sizes of the PyTorch indexes' wheels, which their pages don't say: asked of whoever serves them, by one byte each."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The tables of the PyTorch indexes' files: made again from the recorded indexes, and what stops it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
