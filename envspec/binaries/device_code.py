@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import IO, Annotated, Literal
 from zipfile import ZipInfo
@@ -34,11 +34,12 @@ _LONGEST = 512
 """Bytes of the longest list of flags."""
 
 _COMPILED = re.compile(r"\.(?:so|pyd|dll)(?:\.\d+)*$")
-_OF_CUDA = re.compile(r"_cuda(\d\d)\d(?:_|\.)")
+_OF_CUDA = re.compile(r"_cuda(\d\d)(\d)(?:_|\.)")
 
 
 _Capability = Annotated[str, msgspec.Meta(pattern=r"^\d{1,2}\.\d[af]?$")]
 _Major = Annotated[str, msgspec.Meta(pattern=r"^\d{1,2}$")]
+_Cuda = Annotated[str, msgspec.Meta(pattern=r"^\d\d\.\d$")]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class CompiledLibrary:
     cuda: tuple[_Major, ...] = ()
     compiler: _Major | None = None
     """The major of the CUDA that compiled it, None if unknown."""
+    cudnn: tuple[_Major, ...] = ()
+    """The majors of cuDNN that it loads from outside of the wheel."""
 
     @property
     def only(self) -> str | None:
@@ -68,12 +71,14 @@ class DeviceCode:
     said       whether the wheel's maker wrote the architectures down, rather than that code was found
     complete   whether all was read
     read       bytes of the wheel that were read for it, packed
+    versions   the CUDA versions in the names of its libraries, of which a loader chooses one ("12.8")
     """
 
     libraries: tuple[CompiledLibrary, ...] = ()
     said: bool = False
     complete: bool = True
     read: int = 0
+    versions: tuple[_Cuda, ...] = ()
 
 
 def device_code(wheel: OpenWheel) -> DeviceCode:
@@ -94,9 +99,11 @@ def device_code(wheel: OpenWheel) -> DeviceCode:
         library, packed = _scan(wheel, info, left // (len(compiled) - number), budget)
         left -= packed
         complete = complete and library.complete
-        if not library.profiles and (library.modules or library.named):
+        if not library.profiles and (library.modules or library.named or library.cudnn):
             found.append(_compiled_library(library))
-    return DeviceCode(_without_own(found, wheel), complete=complete, read=PACKED - left)
+    names = (_OF_CUDA.search(PurePosixPath(info.filename).name) for info in compiled)
+    versions = tuple(sorted({f"{name[1]}.{name[2]}" for name in names if name}))
+    return DeviceCode(_without_own(found, wheel), complete=complete, read=PACKED - left, versions=versions)
 
 
 def _may_hold_code(info: ZipInfo) -> bool:
@@ -136,16 +143,22 @@ def _compiled_library(library: Library) -> CompiledLibrary:
         _texts(library.architectures(Kind.PTX)),
         tuple(sorted({one.major for one in library.named if not one.own})),
         library.cuda,
+        tuple(sorted(library.cudnn)),
     )
 
 
 def _without_own(found: Iterable[CompiledLibrary], wheel: OpenWheel) -> tuple[CompiledLibrary, ...]:
-    """Leave out the CUDA that lies in the wheel itself, under its own name."""
-    pattern = r"(?:.*/)?libcudart\.so\.(\d\d)[.\d]*"
-    own = {match[1] for info in wheel.members if (match := re.fullmatch(pattern, info.filename))}
+    """Leave out the CUDA and the cuDNN that lie in the wheel itself, under their own names."""
+    names = [PurePosixPath(info.filename).name for info in wheel.members]
+    own = {
+        library: {match[1] for name in names if (match := re.fullmatch(rf"lib{library}\.so\.(\d\d?)[.\d]*", name))}
+        for library in ("cudart", "cudnn")
+    }
     return tuple(
-        CompiledLibrary(
-            one.member, one.sm, one.ptx, tuple(major for major in one.cuda if major not in own), one.compiler
+        replace(
+            one,
+            cuda=tuple(major for major in one.cuda if major not in own["cudart"]),
+            cudnn=tuple(major for major in one.cudnn if major not in own["cudnn"]),
         )
         for one in sorted(found, key=lambda one: one.member)
     )

@@ -22,8 +22,10 @@ _PROFILING = re.compile(
 )
 """CUPTI's libraries, as the nvidia-cuda-cupti and triton wheels have them."""
 
-_NAMED = (b"libcudart", b"libcublas")
-_NAME = re.compile(rb"lib(?:cudart|cublas(?:Lt)?)(?P<hash>[.-][0-9a-f]{8})?\.so\.(?P<major>[1-9]\d)(?:\.\d+)*\0")
+_NAMED = (b"libcudart", b"libcublas", b"libcudnn")
+_NAME = re.compile(
+    rb"lib(?:cudart|cublas(?:Lt)?|(?P<cudnn>cudnn))(?P<hash>[.-][0-9a-f]{8})?\.so\.(?P<major>[1-9]\d?)(?:\.\d+)*\0"
+)
 """CUDA's runtime and cuBLAS are numbered as CUDA is. What auditwheel put beside a library has a hash in its name."""
 
 _PLACE = re.compile(r"(?:/|_|-)cu(?:da)?(\d\d)x?(?=[-/])")
@@ -73,7 +75,8 @@ class Library:
     `path` is relative to the wheel or the prefix, with slashes. Files of pure device code (`.cubin`, `.fatbin`) count
     as one library a folder: `files` of them, `path` ending in `/*.cubin`. `modules` maps the set of codes in a module
     to the number of such modules. `complete` is False if a fat binary is cut off or damaged, or not all was read.
-    `named` are the CUDA majors in the names of libraries that it loads.
+    `named` are the CUDA majors in the names of libraries that it loads, `cudnn` the majors of cuDNN that it loads from
+    outside of its wheel.
     """
 
     path: str
@@ -84,6 +87,7 @@ class Library:
     named: frozenset[CudaNamed] = frozenset()
     cuda: str | None = None
     """The major of the CUDA that compiled it, None if unknown."""
+    cudnn: frozenset[str] = frozenset()
 
     @property
     def profiles(self) -> bool:
@@ -141,11 +145,15 @@ def scan(window: Window, path: str, size: int) -> Library:
     """
     modules = Counter[frozenset[Code]]()
     named: set[CudaNamed] = set()
+    cudnn: set[str] = set()
     complete = True
     try:
         while magic := window.search((FATBIN_MAGIC, ELF_MAGIC, *_NAMED)):
             if magic in _NAMED:
-                if name := _NAME.match(window.peek(64)):
+                name = _NAME.match(window.peek(64))
+                if name and name["cudnn"] and not name["hash"]:
+                    cudnn.add(name["major"].decode())
+                elif name and not name["cudnn"] and len(name["major"]) == 2:
                     named.add(CudaNamed(name["major"].decode(), name["hash"] is not None))
                 window.skip(len(magic))
                 continue
@@ -155,7 +163,8 @@ def scan(window: Window, path: str, size: int) -> Library:
                 complete = complete and module.complete
     except BudgetSpent:
         complete = False
-    return Library(path, size, dict(modules), complete, named=frozenset(named), cuda=_compiler(named, path))
+    compiler = _compiler(named, path)
+    return Library(path, size, dict(modules), complete, 1, frozenset(named), compiler, frozenset(cudnn))
 
 
 def _compiler(named: Iterable[CudaNamed], path: str) -> str | None:

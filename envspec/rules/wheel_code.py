@@ -6,12 +6,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from envspec.base.finding import Finding
 from envspec.base.texts import byte_size, without_unseen
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import is_for_gpus
 from envspec.facts.torch_builds import variant_of
+from envspec.packages.version_numbers import numbers
 from envspec.rules.case import CandidateBuild, Case
 
 if TYPE_CHECKING:
@@ -93,10 +96,49 @@ def problems(
             continue
         if name in own and is_for_gpus(name) and _is_for_cpus(build):
             yield _cpu_build(name, version, case)
+        yield from _of_another_cudnn(name, version, build.code, pins, major)
+        yield from _of_another_version(name, version, build.code.versions, case.cuda or "")
         libraries = _loadable_libraries(build.code, major)
         for capability in case.capabilities:
             if libraries and not any(_runs(one, capability, build) for one in libraries):
                 yield _problem(f"{name} {version}", libraries, build.code, capability, case)
+
+
+def _of_another_cudnn(
+    name: str, version: str, code: DeviceCode, pins: Mapping[str, str], major: str
+) -> Iterator[Finding]:
+    """Find a wheel that loads another cuDNN than the target's, whose library has its major in its name."""
+    locked = pins.get(f"nvidia-cudnn-cu{major}")
+    wanted = sorted(
+        {one for library in code.libraries if library.only in (None, major) for one in library.cudnn}, key=int
+    )
+    if locked is None or not wanted or locked.partition(".")[0] in wanted:
+        return
+    member = next(one.member for one in code.libraries if one.cudnn)
+    message = f"{name} {version} loads cuDNN {' or '.join(wanted)}, as {without_unseen(member[-80:])} in its wheel says"
+    yield _another(
+        name, version, f"{message}, and the target has cuDNN {locked}", int(wanted[-1]) < int(locked.split(".")[0])
+    )
+
+
+_EXACTLY = {"bitsandbytes": "0.50.0"}
+"""Packages that load the library named for just torch's CUDA, and the release since which another minor will do.
+Source: bitsandbytes/cextension.py in the wheels of 0.44.0 to 0.50.2 on PyPI, read 2026-11-24."""
+
+
+def _of_another_version(name: str, version: str, versions: Sequence[str], cuda: str) -> Iterator[Finding]:
+    """Find a wheel that chooses a library by the CUDA in its name, and has none for the target's."""
+    exact = name in _EXACTLY and Version(version) < Version(_EXACTLY[name])
+    if not versions or any(one == cuda if exact else one.split(".")[0] == cuda.split(".")[0] for one in versions):
+        return
+    message = f"{name} {version} has libraries for CUDA {', '.join(versions)}, and none that it loads with CUDA {cuda}"
+    yield _another(name, version, message, numbers(versions[-1]) < numbers(cuda))
+
+
+def _another(name: str, version: str, message: str, outgrown: bool) -> Finding:
+    remedy = "take a release or a build that is made for what the target has"
+    bound = f"{name}{'>' if outgrown else '<'}{version.partition('+')[0]}"
+    return Finding("error", "built-for-another", message, key="cuda", remedy=remedy, bound=bound, outgrown=outgrown)
 
 
 def _is_for_cpus(build: WheelBuild) -> bool:

@@ -91,7 +91,8 @@ def test_libraries_of_another_wheel() -> None:
     found = code(
         {
             "acme/_C.so": library("sm_80", "compute_80") + b"\0libcudart.so.12\0",
-            "acme/cuda130.so": b"\x7fELF\0libcudart.so.13\0libcublasLt.so.13.1.0\0",
+            "acme/cuda130.so": b"\x7fELF\0libcudart.so.13\0libcublasLt.so.13.1.0\0libcudnn.so.9\0",
+            "acme/lib_cuda128.so": b"\x7fELF\0libcudnn-0a1b2c3d.so.8\0",
             "acme.libs/libacme.so": library("sm_90") + b"\0libcudart-b5a066d7.so.12.2.140\0",
             "acme.libs/libcudnn_ops.so.9": library("sm_120"),
             "rapids/libcudf.so": library("sm_70"),
@@ -100,11 +101,11 @@ def test_libraries_of_another_wheel() -> None:
             "acme/readme.txt": library("sm_120"),
         }
     )
-    assert found.complete and not found.said
+    assert found.complete and not found.said and found.versions == ("12.8",)
     assert found.libraries == (
         CompiledLibrary("acme.libs/libacme.so", ("9.0",), compiler="12"),
         CompiledLibrary("acme/_C.so", ("8.0",), ("8.0",), ("12",), "12"),
-        CompiledLibrary("acme/cuda130.so", cuda=("13",), compiler="13"),
+        CompiledLibrary("acme/cuda130.so", cuda=("13",), compiler="13", cudnn=("9",)),
         CompiledLibrary("rapids/libcudf.so", ("7.0",)),
     )
 

@@ -132,3 +132,36 @@ def test_a_torch_that_no_table_knows(gpu: str, cuda: str, code: str | None) -> N
 def test_a_torch_whose_wheel_says_nothing(read: dict[str, WheelBuild]) -> None:
     (found,) = judged({"torch": "2.99.0"}, read, ("RTX 5090",), "13.0")
     assert "it relies on the METADATA" in found.message
+
+
+@pytest.mark.parametrize(
+    ("cudnn", "locked", "bound"),
+    [
+        (("8",), "9.1.0.70", "ctranslate2>4.4.0"),
+        (("9",), "8.9.2.26", "ctranslate2<4.4.0"),
+        (("8", "9"), "9.1.0.70", None),
+        ((), "9.1.0.70", None),
+    ],
+)
+def test_a_wheel_that_loads_another_cudnn(cudnn: tuple[str, ...], locked: str, bound: str | None) -> None:
+    code = DeviceCode((CompiledLibrary("libct.so", ("8.0",), cudnn=cudnn),))
+    pins = {"ctranslate2": "4.4.0", "nvidia-cudnn-cu12": locked}
+    found = told("built-for-another", judged(pins, {"ctranslate2": WheelBuild(code=code)}, ("A100",)))
+    assert [one.bound for one in found] == ([bound] if bound else [])
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "bound"),
+    [
+        ("0.45.5", "13.0", "bitsandbytes>0.45.5"),
+        ("0.45.5", "12.9", "bitsandbytes>0.45.5"),  # it loads the library for just this CUDA
+        ("0.50.2", "12.9", None),
+        ("0.46.0rc1", "12.8", None),
+    ],
+)
+def test_a_library_chosen_by_the_cuda_in_its_name(version: str, cuda: str, bound: str | None) -> None:
+    code = DeviceCode((), complete=False, read=9, versions=("12.6", "12.8"))
+    found = told(
+        "built-for-another", judged({"bitsandbytes": version}, {"bitsandbytes": WheelBuild(code=code)}, ("A100",), cuda)
+    )
+    assert [one.bound for one in found] == ([bound] if bound else [])

@@ -22,7 +22,7 @@ from envspec.resolve.pip.metadata import cache_key
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 
-_SCHEMA = 3
+_SCHEMA = 4
 
 
 @dataclass(frozen=True)
