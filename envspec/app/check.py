@@ -31,8 +31,8 @@ class SpecState:
 
     status   "fresh"; "forbidden": the site's policy forbids what the spec asks for or the lock pins; "unsound": the
              lock's pins can't be right; "stale": the lock doesn't answer what the spec asks for, or no usable lock
-             exists; "drifted": only the files rendered from the lock, its signature, or recipes, differ from it;
-             "error": envspec couldn't judge it
+             exists; "lacking": its own sources import what no package of the lock brings; "drifted": only the files
+             rendered from the lock, its signature, or recipes, differ from it; "error": envspec couldn't judge it
     summary  what a fresh lock contains
     hint     what to do next
     compared the lock, if it is sound and of this spec
@@ -68,8 +68,9 @@ class SpecState:
         return 0 if self.status == "fresh" else AnswerNo.exit_code
 
 
-def state_of(path: str, locks_dir: Path | None) -> SpecState:
-    """Judge the lock of the spec that a path means, and what was made from it. An error is part of the answer."""
+def state_of(path: str, locks_dir: Path | None, *, imports: bool = False) -> SpecState:
+    """Judge the lock of the spec that a path means, what was made from it, and, with `imports`, the sources beside it.
+    An error is part of the answer."""
     lock_path = None
     try:
         spec = inputs.read_spec(path)
@@ -79,7 +80,8 @@ def state_of(path: str, locks_dir: Path | None) -> SpecState:
         found = _compare(spec, folder, relock=f"envspec lock {path}{elsewhere}")
         found = _with_policy(_with_signature(found, f"envspec sign {path}{elsewhere}"), spec)
         recipes = inputs.recipes_of(spec, locks_dir)
-        return _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
+        found = _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
+        return _with_imports(found, spec) if imports else found
     except EnvspecError as error:
         return SpecState(path, lock_path, "error", error=error)
 
@@ -184,6 +186,22 @@ def _with_policy(found: SpecState, spec: Spec) -> SpecState:
     forbids = f"{policy.path} forbids it: {ask(policy)}"
     hint = f"{found.hint}; {forbids}" if found.hint else forbids
     return replace(found, status=status, summary="", reasons=(*breaches, *found.reasons), hint=hint)
+
+
+def _with_imports(found: SpecState, spec: Spec) -> SpecState:
+    """Add what the spec's own sources import and the lock lacks. A stale lock comes first: it may have it then."""
+    if found.compared is None or found.status == "stale":
+        return found
+    from envspec.app.imports import of_imports
+
+    reasons = of_imports(spec, found.compared)
+    lacking = any(one.severity == "error" for one in reasons) and found.status in ("fresh", "drifted")
+    if not lacking:
+        return replace(found, reasons=(*found.reasons, *reasons))
+    declared = " ".join(dict.fromkeys(one.package for one in reasons if one.package))
+    unknown = "find out which packages bring the modules: that PyPI has a package of that name proves nothing"
+    hint = f"envspec add {spec.path} {declared}" if declared else unknown
+    return replace(found, status="lacking", summary="", reasons=(*found.reasons, *reasons), hint=hint)
 
 
 def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:

@@ -17,7 +17,7 @@ from envspec.app.observer import observer, say, warn
 from envspec.base.errors import InputError, Place, SpecError, together
 from envspec.base.reader.messages import key_path
 from envspec.base.reader.structure import violations
-from envspec.base.texts import few, printable
+from envspec.base.texts import few, plural, printable
 from envspec.draft.join import Contradiction, Declaration, contradictions, join
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
@@ -173,7 +173,29 @@ def _draft(sources: Sequence[Declaration], asked: InitRequest, name: str) -> Dra
         Note(f"not taken, since {one.aside}: {one.gives} (--from {shlex.quote(one.file)})", Place(one.file))
         for one in offered
     ]
+    if folder := next((one for one in asked.begun if one.is_dir()), None):
+        notes += _of_imports(folder, sources, draft)
     return _of_day(replace(draft, notes=(*draft.notes, *notes)), asked)
+
+
+def _of_imports(folder: Path, sources: Sequence[Declaration], draft: Draft) -> list[Note]:
+    """Tell what a repository's own sources import and the new spec doesn't ask for."""
+    from envspec.draft.imports import declarations, find_declaration, is_brought, read_imports
+
+    asked = {requirement_name(one.rpartition("::")[2]) for one in (*draft.pip, *draft.own, *draft.conda)}
+    known, notes, nowhere = declarations(sources), [], []
+    for one in read_imports(folder):
+        if not one.files or is_brought(one.module, asked):
+            continue
+        by = f"{one.module} is imported by {plural(len(one.files), 'file')} ({one.files[0]})"
+        if found := find_declaration(one.module, known):
+            notes.append(Note(f"{by} and the spec doesn't ask for it; {few(found[1], 3)} declares {found[0]}"))
+        else:
+            nowhere.append(f"{one.module} ({plural(len(one.files), 'file')})")
+    if nowhere:
+        text = f"imported, and declared nowhere: {few(nowhere, 30)}; another package may bring it"
+        notes.append(Note(f"{text}: `envspec check --imports` says so after `envspec lock`"))
+    return notes
 
 
 def _files_that_count(sources: Sequence[Declaration], asked: InitRequest) -> tuple[str, ...]:

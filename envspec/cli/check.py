@@ -24,6 +24,7 @@ EPILOG = """\b
 Examples:
   envspec check                          every spec in specs/
   envspec check specs/mm-v2.9.toml --json
+  envspec check --imports                what the sources import and no lock brings
 
 \b
 Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
@@ -36,17 +37,20 @@ _MOST = 10
 @click.command(epilog=EPILOG)
 @options.specs
 @options.locks_dir
+@click.option(
+    "--imports", is_flag=True, help="Read what the project's own sources import: does the lock bring it? No code runs."
+)
 @options.quiet
 @options.verbose
 @options.as_json
-def command(paths: tuple[str, ...], locks_dir: Path | None, verbose: bool, as_json: bool) -> int:
+def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool, verbose: bool, as_json: bool) -> int:
     """Check locks against their specs, and name each difference
 
     Compares what each target was locked from with what its spec asks for now, judges the pins by the spec and by the
     site's policy, and compares the files beside the lock with the lock itself. Recipes that `envspec export` wrote into
     recipes/<name> are compared too. Uses no network and writes nothing.
     """
-    findings = [state_of(path, locks_dir) for path in all_specs(paths)]
+    findings = [state_of(path, locks_dir, imports=imports) for path in all_specs(paths)]
     code = max(finding.exit_code for finding in findings)
     try:
         if as_json:

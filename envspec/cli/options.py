@@ -134,7 +134,7 @@ def gpu(help_text: str) -> Callable[[FC], FC]:
 
 
 def _find_spec(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    if value or ctx.resilient_parsing:
+    if value not in (None, ()) or ctx.resilient_parsing:
         return value
     from envspec.app.find_specs import only_spec
 

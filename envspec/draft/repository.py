@@ -27,7 +27,7 @@ _FILES = re.compile(
 )
 _ASIDE = re.compile(
     r"(?:^|[^a-z])((?:dev|develop|development|tests?|testing|docs?|documentation|lint|ci|optional|extras?|examples?|demos?"
-    r"|bench|benchmarks?|notebooks?|cpu|macos|mac|osx|windows|win|rocm|amd|xpu|intel|npu|ascend|directml|tpu|mps|lock))"
+    r"|eval|evaluation|bench|benchmarks?|notebooks?|cpu|macos|mac|osx|windows|win|rocm|amd|xpu|intel|npu|ascend|directml|tpu|mps|lock))"
     r"(?:[^a-z]|$)",
     re.IGNORECASE,
 )
@@ -50,11 +50,16 @@ def read_repository(root: Path) -> tuple[Declaration, ...]:
     return tuple(sorted(sources, key=lambda one: one.aside is not None))
 
 
+def is_pruned(folder: str) -> bool:
+    """Say whether a folder of this name holds what others made, or what envspec writes."""
+    return bool(_PRUNED.fullmatch(folder))
+
+
 def _files(root: Path) -> Iterator[Path]:
     count = 0
     for folder, folders, files in os.walk(root):
         depth = len(Path(folder).relative_to(root).parts)
-        folders[:] = sorted(one for one in folders if depth < _DEPTH and not _PRUNED.fullmatch(one))
+        folders[:] = sorted(one for one in folders if depth < _DEPTH and not is_pruned(one))
         for name in sorted(files):
             if (_FILES.fullmatch(name) or _is_list(Path(folder).name, name)) and count < _MOST:
                 count += 1

@@ -155,6 +155,26 @@ def test_no_infeasible_target_is_written(envspec: Envspec) -> None:
     assert envspec("doctor", spec.path, "--gpu", "H100", "--driver", "550.54.15").code == 0
 
 
+def test_imports_without_a_requirement_are_told_and_not_added(envspec: Envspec) -> None:
+    write(
+        {
+            "requirements.txt": "einops\n",
+            "requirements-eval.txt": "nltk\ntorch\n",
+            "pyproject.toml": '[project]\nname = "a"\n[project.optional-dependencies]\neval = ["nltk"]\n',
+            "train.py": "import torch, einops, nltk, unheard\n",
+            "more.py": "import torch\n",
+        }
+    )
+    assert envspec("init", "demo", "--from", ".", "--gpu", "H100").code == 0
+    text = Path("specs/demo.toml").read_text()
+    assert (
+        "torch is imported by 2 files (more.py) and the spec doesn't ask for it; requirements-eval.txt declares torch"
+        in text
+    )
+    assert "the extra eval of pyproject.toml, requirements-eval.txt declares nltk" in text
+    assert "imported, and declared nowhere: unheard (1 file)" in text and asked() == ["einops"]
+
+
 @pytest.mark.parametrize(
     ("day", "python"), [("2024-02-15", "3.11"), ("2021-06-01", "3.8"), ("2022-01-01", "3.9"), ("2025-01-01", "3.12")]
 )

@@ -10,8 +10,9 @@ from pathlib import Path
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import load_settings
+from envspec.base.settings import Settings, load_settings
 from envspec.lock.inputs import page_name
+from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
@@ -50,6 +51,27 @@ def index_readers(cache: Path, fetcher: Fetcher, uv: Uv) -> IndexReaders:
     )
 
 
+def _places(spec: Spec, settings: Settings, uv: Uv) -> WheelPlaces:
+    flat = {(name, page_name(place)): settings.flat_url(name, spec.address(place)) for name, place in spec.flat_places}
+    default = settings.default_index or uvs_default_index(uv, settings.cache())
+    return WheelPlaces(settings.index_urls(spec.indexes), flat, default)
+
+
+def recall_paths(spec: Spec, env: Mapping[str, str]) -> Callable[[Pin], frozenset[str] | None]:
+    """Make what gives the paths that a pin's wheel installs, as its RECORD was read for a lock; None where it wasn't on
+    this machine. Nothing is fetched. Raises InputError for a broken configuration, ToolError without uv."""
+    settings = load_settings(env)
+    places, store = _places(spec, settings, find_uv(env)), WheelStore(settings.cache())
+
+    def recall(pin: Pin) -> frozenset[str] | None:
+        if pin.artifact is None:
+            return None
+        paths = store.recall(pin.artifact.file, pin.artifact.sha256, places.origin(pin)).paths
+        return None if paths is None else frozenset(paths)
+
+    return recall
+
+
 @contextmanager
 def pip_resolver(
     spec: Spec,
@@ -70,9 +92,8 @@ def pip_resolver(
     uv = find_uv(env)
     uv.offline, uv.fresh = offline, fresh or refresh
     uv.longest = max(settings.timeouts.values(), default=0)
-    indexes = settings.index_urls(spec.indexes)
-    flat = {(name, page_name(place)): settings.flat_url(name, spec.address(place)) for name, place in spec.flat_places}
-    default = settings.default_index or uvs_default_index(uv, settings.cache())
+    places = _places(spec, settings, uv)
+    indexes, flat, default = places.indexes, places.flat, places.default_index
     fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), env, offline=offline)
     fetcher.progress = progress
     readers = index_readers(settings.cache(), fetcher, uv)
@@ -81,7 +102,6 @@ def pip_resolver(
         url = settings.pytorch_mirror(variant)
         return mirror_pages(url, fetcher) if url else None
 
-    places = WheelPlaces(indexes, flat, default)
     reader = WheelReader(WheelStore(settings.cache()), readers.pages.files)
     with scratch_folder(settings.cache()) as scratch:
         yield PipResolver(

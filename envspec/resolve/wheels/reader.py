@@ -40,6 +40,10 @@ class WheelStore:
         """Return what is known of a wheel: nothing where there is no sound entry."""
         return read_value(self._path(key), WheelSays) or WheelSays()
 
+    def recall(self, file: str, sha256: str, origin: str) -> WheelSays:
+        """Give what is known of a wheel by its name, its hash and the address of its index."""
+        return self.get(_key(file, sha256, origin))
+
     def put(self, key: str, says: WheelSays) -> None:
         """Keep answers. A cache that isn't writable is no error: the caller has them."""
         keep_value(self._path(key), says)
@@ -71,7 +75,7 @@ class WheelReader:
 
     def recall(self, file: str, sha256: str, origin: str) -> WheelSays:
         """Give what is known of a wheel by its name, its hash and the address of its index. Nothing is fetched."""
-        return self.store.get(_key(file, sha256, origin))
+        return self.store.recall(file, sha256, origin)
 
     def ask(self, file: FoundFile, origin: str, questions: frozenset[Question]) -> WheelSays | Unread:
         """Ask a wheel of the index at `origin`. Raises nothing: one that can't be read is a value."""

@@ -1,0 +1,131 @@
+"""The modules that a repository's own Python sources import, read from their syntax: no code is run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.draft.join import Declaration
+from envspec.draft.repository import is_pruned
+from envspec.facts import most_used
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name, is_requirement
+
+_LARGEST = 1 << 20
+"""Bytes of a source that is read."""
+_STANDARD = sys.stdlib_module_names | {"distutils", "imp"}
+_ASIDE = re.compile(r"tests?|testing|conftest|test_.*|.*_test|examples?|demos?|docs?|bench(?:marks?)?|notebooks?|setup")
+"""A folder or a module that isn't the code itself."""
+_OTHERWISE: Mapping[str, tuple[str, ...]] = {
+    "absl": ("absl-py",), "attr": ("attrs",), "bs4": ("beautifulsoup4",), "Crypto": ("pycryptodome",),
+    "cv2": ("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv", "py-opencv"),
+    "dateutil": ("python-dateutil",), "docx": ("python-docx",), "dotenv": ("python-dotenv",),
+    "faiss": ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu12"), "ffmpeg": ("ffmpeg-python",), "fitz": ("pymupdf",),
+    "git": ("gitpython",), "google": ("protobuf",), "hydra": ("hydra-core",), "jwt": ("pyjwt",),
+    "mpl_toolkits": ("matplotlib",), "PIL": ("pillow", "pillow-simd"), "pkg_resources": ("setuptools",),
+    "pynvml": ("nvidia-ml-py", "pynvml"), "serial": ("pyserial",), "skimage": ("scikit-image",),
+    "sklearn": ("scikit-learn",), "slugify": ("python-slugify",), "torch": ("torch", "pytorch", "pytorch-gpu"),
+    "umap": ("umap-learn",), "yaml": ("pyyaml",), "zmq": ("pyzmq",),
+}  # fmt: skip
+"""Modules whose package has another name, as RECORDs of its wheels have it. Others are looked for by their own name."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """A module that sources import, by the files that do: as they are imported themselves (`files`), only in a
+    try-block or a function (`guarded`), only in tests, examples and the like (`aside`)."""
+
+    module: str
+    files: tuple[str, ...] = ()
+    guarded: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
+
+
+def read_imports(root: Path) -> tuple[Import, ...]:
+    """Read the imports of the sources below a folder, but for the standard library's and their own modules."""
+    found: dict[str, tuple[dict[str, None], dict[str, None], dict[str, None]]] = {}
+    for path in _sources(root):
+        relative = path.relative_to(root)
+        is_aside = any(_ASIDE.fullmatch(part) for part in (*relative.parts[:-1], relative.stem))
+        for dotted, is_guarded in _modules(path):
+            module, _, below = dotted.partition(".")
+            if module not in _STANDARD and not _is_own(module, below.partition(".")[0], root, path.parent):
+                kinds = found.setdefault(module, ({}, {}, {}))
+                kinds[2 if is_aside else 1 if is_guarded else 0][relative.as_posix()] = None
+    return tuple(Import(module, *map(tuple, kinds)) for module, kinds in sorted(found.items()))
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(one for one in folders if not is_pruned(one))
+        for name in sorted(files):
+            if name.endswith(".py") and (path := Path(folder, name)).is_file() and path.stat().st_size <= _LARGEST:
+                yield path
+
+
+def _modules(path: Path) -> Iterator[tuple[str, bool]]:
+    """Yield the modules that a source imports, and whether each stands in a try-block or a function. What only type
+    checkers read is left out; a source that can't be parsed imports nothing."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while waiting:
+        node, guarded = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from ((one.name, guarded) for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module, guarded
+        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+            within = guarded or isinstance(node, ast.Try | ast.FunctionDef | ast.AsyncFunctionDef)
+            waiting += ((child, within) for child in ast.iter_child_nodes(node))
+
+
+def _is_own(module: str, below: str, *folders: Path) -> bool:
+    """Say whether a module is the repository's own: from its root, from its src, or from beside the source."""
+    for folder in (*folders, folders[0] / "src"):
+        place = folder / module
+        if place.with_suffix(".py").is_file() or (place / "__init__.py").is_file():
+            return True
+        # a folder without that file gives way to an installed package
+        own = below and ((place / f"{below}.py").is_file() or (place / below).is_dir())
+        if own or (place.is_dir() and canonical_name(module) not in most_used.names()):
+            return True
+    return False
+
+
+def packages_of(module: str) -> tuple[str, ...]:
+    """Name the packages that can bring a module, as far as its name tells."""
+    return _OTHERWISE.get(module, (canonical_name(module),))
+
+
+def is_brought(module: str, names: Collection[str]) -> bool:
+    """Say whether one of these packages (normalised names) brings a module, as far as names tell."""
+    return any(one in names for one in packages_of(module))
+
+
+def declarations(sources: Iterable[Declaration]) -> Mapping[str, Sequence[str]]:
+    """Give the places of a repository that ask for each package (normalised name): files, extras and groups."""
+    found: dict[str, dict[str, None]] = {}
+    for source in sources:
+        draft = source.draft
+        for text in (*draft.pip, *draft.own, *draft.conda):
+            found.setdefault(requirement_name(text.rpartition("::")[2]), {})[source.file] = None
+        for name, asked in draft.available.items():
+            for text in filter(is_requirement, asked):
+                found.setdefault(requirement_name(text), {})[f"the {name} of {source.file}"] = None
+    return {name: tuple(places) for name, places in found.items()}
+
+
+def find_declaration(module: str, known: Mapping[str, Sequence[str]]) -> tuple[str, tuple[str, ...]] | None:
+    """Give the package that a repository declares for a module, and where; None where it declares none."""
+    return next(((one, tuple(known[one])) for one in packages_of(module) if one in known), None)

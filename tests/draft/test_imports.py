@@ -1,0 +1,61 @@
+"""What sources import, by their syntax: at the start, guarded, or aside; their own modules left out."""
+
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from envspec.draft.imports import Import, packages_of, read_imports
+from envspec.packages.requirement import canonical_name
+
+
+def sources(root: Path, **texts: str) -> dict[str, Import]:
+    for name, text in texts.items():
+        path = root / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return {one.module: one for one in read_imports(root)}
+
+
+def test_kinds_of_imports(tmp_path: Path) -> None:
+    found = sources(
+        tmp_path,
+        train="import torch.nn, os\nif True:\n    import yaml\ntry:\n    import flash_attn\nexcept ImportError: ...\n",
+        pkg__model="def f():\n    from peft import x\nif TYPE_CHECKING:\n    import typed\nfrom . import torchless\n",
+        tests__test_a="import pytest\nimport torch\n",
+        broken="import (\n",
+        venv__lib="import hidden\n",
+    )
+    assert found == {
+        "flash_attn": Import("flash_attn", guarded=("train.py",)),
+        "peft": Import("peft", guarded=("pkg/model.py",)),
+        "pytest": Import("pytest", aside=("tests/test_a.py",)),
+        "torch": Import("torch", files=("train.py",), aside=("tests/test_a.py",)),
+        "yaml": Import("yaml", files=("train.py",)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "text"),
+    [
+        ("helper", "import helper"),
+        ("src__mine", "from mine import a"),
+        ("scripts__beside", "import beside"),
+        ("tools__interface", "from tools.interface import b"),
+        ("pkg____init__", "import pkg"),
+    ],
+)
+def test_a_repositorys_own_modules_are_no_packages(tmp_path: Path, own: str, text: str) -> None:
+    assert sources(tmp_path, **{own: "", "scripts__run": text}) == {}
+
+
+def test_a_folder_gives_way_to_a_package_of_its_name(tmp_path: Path) -> None:
+    assert set(sources(tmp_path, transformers__convert="", run="import transformers")) == {"transformers"}
+
+
+def test_modules_of_other_names_are_those_of_installed_packages() -> None:
+    installed = packages_distributions()
+    named_otherwise = [one for one in installed if packages_of(one) != (canonical_name(one),)]
+    assert {"yaml", "dateutil"} & set(named_otherwise)
+    for module in named_otherwise:
+        assert set(map(canonical_name, installed[module])) & set(packages_of(module)), module
