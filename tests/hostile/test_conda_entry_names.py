@@ -199,6 +199,8 @@ def test_chains_of_links_are_followed_to_their_end(tmp_path: Path) -> None:
     inside = Inside(root, {**links, "to-up": str(root / "up")})
     assert [inside.holds(path) for path in ("a/f", "abs/f", "plain/f")] == [True, True, True]
     assert [inside.holds(path) for path in ("up/f", "deep/x/f", "to-up/f")] == [False, False, False]
+    dotted = Inside(root, {"dot": "./real", "dot-out": "./.."})
+    assert (dotted.holds("dot/f"), dotted.holds("dot-out/f")) == (True, False)
     # a last part is taken by itself: removing a link removes the link
     assert inside.holds("up")
 

@@ -280,3 +280,36 @@ def test_gits_drivers_take_no_module_of_the_repository(tmp_path: Path) -> None:
     shown = subprocess.run(["git", "diff"], cwd=folder, env=env, check=True, capture_output=True, text=True).stdout
     assert "alpha 2.0" in shown, "the driver ran"
     assert not list((tmp_path / "marks").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", ["--local", "--global"])
+def test_a_driver_of_an_earlier_version(tmp_path: Path, scope: str) -> None:
+    """It runs what lies in a repository; `doctor` says so, and `git-setup` ends it."""
+    machine, marks = Machine(tmp_path / "machine"), tmp_path / "marks"
+    write_lock(machine, {"cpu": [pip_pin(ALPHA)]}, python=PYTHON, platform=SUBDIR)
+    marks.mkdir()
+    folder, lock = machine.folder, machine.lock_path()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / ".gitattributes").write_text("*.lock diff=envspec merge=envspec\n")
+    git(folder, "add", "-Af", ".")
+    git(folder, "commit", "-qm", "x")
+    script(folder / "envspec.py", f"open({str(marks / 'envspec')!r}, 'w')\nraise SystemExit(0)\n")
+    lock.write_text(lock.read_text().replace('"1.0"', '"2.0"').replace("alpha-1.0", "alpha-2.0"))
+    env = machine.environment({"PYTHONPATH": str(ROOT)})
+
+    def ran(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+    for name, text in drivers((sys.executable, "-m", "envspec")).items():
+        assert ran("git", "config", scope, name, text).returncode == 0
+    ran("git", "diff")
+    assert [*marks.iterdir()], "the attack works"
+    for mark in marks.iterdir():
+        mark.unlink()
+    told = ran(*ENVSPEC, "doctor").stdout
+    fix = "envspec git-setup --global" if scope == "--global" else "envspec git-setup"
+    assert "imports what lies in a repository" in told and fix in told
+    assert ran(*ENVSPEC, *fix.split()[1:]).returncode == 0
+    assert "alpha 2.0" in ran("git", "diff").stdout and not [*marks.iterdir()]
+    assert "imports what lies in a repository" not in ran(*ENVSPEC, "doctor").stdout

@@ -8,6 +8,7 @@ import pytest
 from envspec.lock.model import Artifact, LockedTarget, Pin, SpecInputs, TargetInputs, WheelVariant
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.cuda import torch_cuda, wrong_builds
+from envspec.lock.rules.variants import wrong_variants
 
 
 def wrong(pins: Iterable[Pin], cuda: str | None, accept: tuple[tuple[str, str], ...] = ()) -> list[str]:
@@ -57,6 +58,17 @@ def test_another_cuda_is_accepted_of_any_package_but_torchs_own() -> None:
 def test_a_variant_of_torch(label: str, properties: tuple[str, ...], cuda: str | None, right: bool) -> None:
     artifact = Artifact("torch.whl", "0" * 64, variant=WheelVariant(label, properties))
     assert (wrong([replace(pin("torch", "2.9.1"), artifact=artifact)], cuda) == []) is right
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted", "right"), [("acme", False, False), ("acme", True, True), ("torch", True, False)]
+)
+def test_a_variant_for_cpus_is_accepted_of_any_package_but_torchs_own(name: str, accepted: bool, right: bool) -> None:
+    artifact = Artifact(f"{name}-1-py3-none-any-null.whl", "0" * 64, variant=WheelVariant("null", (), ("nvidia",)))
+    accept = (("cpu-variant", "known"),) if accepted else ()
+    inputs = TargetInputs("linux-64", "3.12", "2.28", "12.8", accept=accept)
+    case = LockedCase(LockedTarget("t", inputs, (replace(pin(name, "1"), artifact=artifact),)), SpecInputs())
+    assert [flaw.code for flaw in wrong_variants(case)] == ([] if right else ["cpu-variant"])
 
 
 @pytest.mark.parametrize(("pins", "cuda"), [(CU126, "12.6"), (DEFAULT, "12.8"), (CU130, "13.0"), ((), "12.8")])

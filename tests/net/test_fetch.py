@@ -9,6 +9,7 @@ from support.index import Answer, Fault, Index, _Handler, hanging, status, trunc
 from support.packages import wheel
 
 from envspec.base.errors import IndexFailure
+from envspec.base.settings import Credentials
 from envspec.net.fetch import Fetcher
 
 ALPHA = wheel("alpha", "1.0")
@@ -60,6 +61,16 @@ def test_not_for_ever(index: Index, fault: Fault) -> None:
         fetcher(1).get(url)
     assert error.value.message.startswith(f"{url} can't be read: ") and error.value.hint
     assert len(index.paths("^/files/")) == 2
+
+
+def test_an_indexs_own_login_comes_before_netrcs(index: Index, tmp_path: Path) -> None:
+    index.add(ALPHA)
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login other password of-netrc\n")
+    own = Credentials("me", "of-the-index")
+    env = {"UV_HTTP_RETRIES": "0", "NETRC": str(tmp_path / "netrc")}
+    Fetcher(credentials={index.origin: own}, env=env).get(index.file_url(ALPHA))
+    Fetcher(credentials={}, env=env).get(index.file_url(ALPHA))
+    assert [one.authorization for one in index.asked] == [own.basic, Credentials("other", "of-netrc").basic]
 
 
 @pytest.mark.parametrize("code", [401, 403])

@@ -40,6 +40,17 @@ def test_a_file_of_which_only_the_url_is_known_is_kept_under_its_hash(store: Fil
     assert store.find_and_verify(WANTED) is not None
 
 
+def test_what_a_server_changed_is_not_taken_for_what_it_was(store: FileStore, index: Index) -> None:
+    """Who knows an ETag is sent 304 for the same file alone: any other answer is read."""
+    known = store.fetch_unknown(index.file_url(ALPHA), ALPHA.file)
+    older = known._replace(sha256="0" * 64, etag='"older"')
+    assert store.fetch_unknown(index.file_url(ALPHA), ALPHA.file, older) == known
+    index.fail("^/files/", lambda handler, answer: replace(answer, status=304, body=b""))
+    assert store.fetch_unknown(index.file_url(ALPHA), ALPHA.file, older) == older
+    with pytest.raises(IndexFailure):
+        store.fetch_unknown(index.file_url(ALPHA), ALPHA.file)
+
+
 def test_a_download_goes_on_where_it_stopped(store: FileStore, index: Index) -> None:
     (store.folder / f"{ALPHA.sha256}.part").write_bytes(ALPHA.content[:1000])
     came: list[int] = []

@@ -19,11 +19,12 @@ from envspec.base.errors import IndexFailure
 from envspec.facts.corrections import Correction, Corrections
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
-from envspec.net.index_proxy.address import ALLOWED, REFUSED, WHEEL, FileAddress, parse, path_of
+from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, FileAddress, parse, path_of
 from envspec.net.index_proxy.pages import Pages, ServedPage, Upstream
-from envspec.net.index_proxy.releases import ReleaseStore
+from envspec.net.index_proxy.releases import ReleaseStore, by_version, releases_of
 from envspec.net.index_proxy.server import open_proxy
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.variants import Property, WheelOfVariant
 
 BASE = "http://127.0.0.9:1/token"
 
@@ -140,9 +141,9 @@ def test_a_file_whose_name_lacks_a_tag_is_no_wheel(index: Index, tmp_path: Path)
 def test_only_an_index_of_the_specs_own_may_lack_upload_times(index: Index, tmp_path: Path) -> None:
     """Of any other, uv leaves out the files without one where the spec has `exclude-newer`."""
     index.add(wheel("a-b", "1.0"))
-    for upstream in (Upstream(index.url), Upstream(index.url, named=True)):
-        (row,) = json.loads(pages(tmp_path / upstream.root).show(upstream, "a-b").body)["files"]
-        assert ("upload-time" in row) is upstream.named
+    for upstream, dated in ((Upstream(index.url), False), (Upstream(index.url, named=True), True)):
+        (row,) = json.loads(pages(tmp_path / str(dated)).show(upstream, "a-b").body)["files"]
+        assert ("upload-time" in row) is dated
 
 
 def test_a_root_for_what_may_be_built_has_nothing_else(index: Index, tmp_path: Path) -> None:
@@ -261,6 +262,27 @@ def test_an_address_says_all(url: str, size: int | None, stand_in: str | None) -
     kind = REFUSED if stand_in else WHEEL
     file = FileAddress(kind, url, "ab", size, stand_in, sidecar=True, yanked=True, requires_python=">=3.9")
     assert parse(path_of(file)) == file
+
+
+def test_the_address_of_a_variant_says_all_and_a_broken_one_no_more_than_it_holds() -> None:
+    told = WheelOfVariant("cu", (Property("ns", "a", "b"),), ("ns",), frozenset({Property("ns", "a", "b")}))
+    file = "x-1.0-py3-none-any"
+    one = FileAddress(VARIANT, f"https://host/deep/er/{file}-cu.whl", "0" * 64, 7, f"{file}.whl", variant=told)
+    path = path_of(one)
+    assert parse(path) == one
+    broken = parse(path.replace("ns:a:b*", "ns:a;;:::::*"))
+    assert broken is not None and broken.variant == replace(told, properties=(), compatible=frozenset())
+
+
+def test_releases_count_withdrawn_files_only_where_all_are() -> None:
+    rows: list[dict[str, Any]] = [
+        {"filename": "a-1.0-py3-none-any.whl", "yanked": True, "requires-python": ">=3.99"},
+        {"filename": "a-1.0-py2-none-any.whl"},
+        {"filename": "a-2.0-py3-none-any.whl", "yanked": True},
+    ]
+    two, one = releases_of(by_version(rows, "a"))
+    assert (two.wheels, two.yanked) == (("a-2.0-py3-none-any.whl",), True)
+    assert (one.wheels, one.yanked, one.requires_python) == (("a-1.0-py2-none-any.whl",), False, None)
 
 
 def test_a_file_of_this_machine_is_served_of_its_own_index_alone(tmp_path: Path) -> None:

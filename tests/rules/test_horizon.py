@@ -40,6 +40,7 @@ def case(cuda: str | None, *gpus: str, driver: str | None = None, python: str = 
         (case("13.2", "H100", python="3.10"), "2.14.1", "has no wheel for Python 3.10: it has 3.11"),
         (case("12.6", "H100", glibc="2.17"), None, "needs glibc 2.28"),
         (case("12.4", "RTX 5090"), None, "CUDA 12.4 doesn't support GeForce RTX 5090 (sm_120)"),
+        (case("12.5", "H100"), None, "torch 2.15.0 has no CUDA 12.5 build for linux-64"),
         (case("13.0", "H100", driver="535.104.05"), None, "driver 535.104.05 is below 580.65.06"),
     ],
 )
@@ -188,3 +189,8 @@ def test_a_companion_that_is_newer_decides_by_its_metadata() -> None:
     assert {code: one.severity for code, one in found("torchvision==0.99.0").items()} == {
         "companion-newer-than-tables": "info"
     }
+
+
+def test_a_move_drops_the_chip_that_no_such_machine_has() -> None:
+    moves = horizon(case("12.6", "Orin", "H100"), "pip").moves
+    assert moves and all("Jetson AGX Orin" in move.dropped for move in moves)

@@ -15,8 +15,12 @@ import tomli
 
 from envspec.base.errors import Place
 from envspec.base.finding import Finding
+from envspec.facts import torch_builds
 from envspec.facts.gpus import find
-from envspec.rules.judge import Verdict, judge
+from envspec.packages.version_numbers import numbers
+from envspec.rules.judge import Verdict, admits_newer, judge
+from envspec.rules.specifier import parse
+from envspec.rules.wanted import Wanted
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
 pytestmark = pytest.mark.xdist_group("verdicts")  # one worker judges the cases, and once
@@ -270,3 +274,16 @@ def test_a_way_is_none_that_the_companions_of_the_spec_refuse_or_no_build_is_for
     assert (
         build[0].code == "no-build" and build[0].remedy == "Nearest: CUDA 12.4 with torch 2.5.1 (driver >= 525.60.13)"
     )
+
+
+def test_a_free_companion_leaves_every_way_open() -> None:
+    (found,) = judged(Case("torch==2.9.1 torchvision", "12.4", "", "")).findings
+    assert str(found.remedy).startswith("Nearest: torch 2.6.0 with CUDA 12.4, or CUDA 12.6 with torch 2.9.1")
+
+
+@pytest.mark.parametrize("more", [1, 2, 3])
+def test_what_admits_releases_that_are_newer_than_the_table(more: int) -> None:
+    major, minor = numbers(torch_builds.newest().version)[:2]
+    place = Place("specs/s.toml", 1, 1)
+    assert admits_newer(Wanted("torch", parse(f"=={major}.{minor + more}.*"), place, "pip"))
+    assert not admits_newer(Wanted("torch", parse(f"=={major}.{minor}.*"), place, "pip"))
