@@ -94,6 +94,17 @@ def raised_finding(before: Mapping[str, str], after: Mapping[str, str], asked: I
     return Finding("info", "passed-over", f"{message}{moved_beside(before, after, up)}")
 
 
+def unraised_finding(now: Mapping[str, str], left: Mapping[str, str], conflict: str) -> Finding | None:
+    """Tell the packages of the spec that stay far below their floors, which are `left`, where none could be raised.
+    `conflict` is what uv said last against the floors, behind the targets' names. None where nothing is left."""
+    if not left:
+        return None
+    listed = ", ".join(f"{name} {now[name]} ({version})" for name, version in sorted(left.items()))
+    said = conflict.partition(": ")[2]
+    message = f"far below the newest that each gets alone: {listed}; all at their newest don't go together: {said}"
+    return Finding("info", "passed-over", message)
+
+
 def moved_beside(before: Mapping[str, str], after: Mapping[str, str], told: Collection[str]) -> str:
     """List for the end of a sentence what else differs between two solutions than packages that are `told`."""
     others = [

@@ -53,7 +53,14 @@ from envspec.resolve.pip.build_requirements import build_requirements, url_requi
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
-from envspec.resolve.pip.floors import downgrades, floors, raise_to_floors, raised_finding, rejected_findings
+from envspec.resolve.pip.floors import (
+    downgrades,
+    floors,
+    raise_to_floors,
+    raised_finding,
+    rejected_findings,
+    unraised_finding,
+)
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import Releases, asks_of, behind, has_pre_release, stray_pre_releases, suits_target
@@ -90,6 +97,7 @@ from envspec.resolve.pip.sharing import (
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.unbounded import (
     Lag,
+    is_far,
     lags,
     may_be_behind,
     names_torch,
@@ -505,7 +513,9 @@ class PipResolver:
                 found, stands_in_the_way = raise_to_floors(
                     found, higher, last, lambda more: settle(with_constraints(asking, more), capped, sources=False)
                 )
-                raised = raised_finding(before, versions_of(found), higher)
+                now = versions_of(found)
+                left = {n: v for n, v in higher.items() if is_older(now[n], v) and is_far(now[n], v, n, releases)}
+                raised = raised_finding(before, now, higher) or unraised_finding(now, left, stands_in_the_way)
             now = versions_of(found)
             for message in downgrades(now, last, stands_in_the_way):
                 self.notice(Finding("warning", "downgrade", f"{label}: {message}"))

@@ -39,3 +39,12 @@ def test_a_pre_release_of_uvs_is_told(machine: Machine, index: Index) -> None:
     machine.spec(cpu("lib>=1", "num"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert "note: cpu: lib 1.0 is locked: 2.0rc1 is a pre-release, which nothing asks for" in ran.err
+
+
+def test_a_floor_that_cant_be_held_is_told_with_what_stands_in_the_way(machine: Machine, index: Index) -> None:
+    index.add(wheel("base", "1.0"), wheel("base", "2.0"), wheel("lib", "1.0"))
+    index.add(*(wheel("lib", f"{major}.0", "base>=2") for major in range(2, 8)))
+    ran = machine.envspec("lock", machine.spec(cpu("lib", "base<2")), status=0)
+    assert machine.versions("cpu") == {"base": "1.0", "lib": "1.0"}
+    assert "note: cpu: far below the newest that each gets alone: lib 1.0 (7.0); all at their newest don't" in ran.err
+    assert "lib>=7.0 depends on base>=2 and the spec asks for base<2" in ran.err
