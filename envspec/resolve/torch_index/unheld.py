@@ -13,8 +13,8 @@ from packaging.version import Version
 from envspec.facts import torch_builds
 from envspec.facts.wheels import FAMILY
 from envspec.resolve.pip.request import Request
-from envspec.resolve.torch_index.choice import TorchIndex, default_builds, index_builds, torch_request
-from envspec.resolve.torch_index.holes import builds_of, in_time
+from envspec.resolve.torch_index.choice import TorchIndex, default_builds, in_time, index_builds, torch_request
+from envspec.resolve.torch_index.holes import builds_of
 
 _BOUNDS = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
 _ASKED = re.compile(rf"depends on ({'|'.join(FAMILY)})({_BOUNDS})")
