@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_project import Envspec, Project, served, without_settings
+from cli_project import TWO, Envspec, Project, served, without_settings
 from support.audit import Pypi
 from support.documents import valid
 from support.packages import wheel
@@ -19,23 +19,12 @@ OLD = "2020-01-01T00:00:00.000000Z"
 PATH = "specs/demo.toml"
 
 
-SPEC = """\
-[env]
-name = "demo"
-python = "3.12"
-[pip]
-dependencies = ["app", "lib"]
-[targets.a]
-platform = "linux-64"
-"""
-
-
 @pytest.fixture
 def pypi(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pypi]:
     """The user's PyPI, which knows app 1.4 and lib 2.5, both old and sound."""
     without_settings(monkeypatch, tmp_path / "home")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-    project.spec(SPEC)
+    project.spec(TWO)
     project.lock(lambda target: (served(APP, "lib"), served(LIB)))
     running = Pypi()
     with running:

@@ -51,6 +51,16 @@ cuda = "12.8"
 gpus = ["H100"]
 """
 
+TWO = """\
+[env]
+name = "demo"
+python = "3.12"
+[pip]
+dependencies = ["app", "lib"]
+[targets.a]
+platform = "linux-64"
+"""
+
 TORCH = {
     "cpu": ("2.9.1+cpu", "pytorch/cpu"),
     "cu126-volta": ("2.9.1+cu126", "pytorch/cu126"),

@@ -3,15 +3,14 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.conda_archives import Channel, borrowed_python, data_package, python_module
 from support.index import Index
-from support.installs import SPEC, SUBDIR, pip_pin, write_lock
-from support.machine import Machine, Ran
+from support.installs import SUBDIR, pip_pin, write_lock
+from support.machine import Machine
 from support.packages import wheel
 
 from envspec.lock.model import Pin
@@ -37,25 +36,6 @@ CPU_BUILD = data_package("accel", "2.7.1", "for CPUs\n", build="cpu_h1_0")
 @pytest.fixture
 def channel(tmp_path: Path) -> Channel:
     return Channel(tmp_path / "own").add(PYTHON_PACKAGE, ALPHA, ALPHA2, TOOL, CUDA_BUILD, CPU_BUILD)
-
-
-@pytest.fixture
-def prefix(machine: Machine) -> Path:
-    return machine.folder / "env"
-
-
-Install = Callable[..., Ran]
-
-
-@pytest.fixture
-def install(machine: Machine, prefix: Path) -> Install:
-    """`envspec install` of the spec `demo` into `prefix`; it must end with `status`."""
-
-    def call(*arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Ran:
-        ran = machine.envspec("install", SPEC, "--prefix", str(prefix), *arguments, env=env, status=status)
-        return ran
-
-    return call
 
 
 def python(prefix: Path, code: str) -> str:

@@ -22,8 +22,7 @@ def locked(machine: Machine, index: Index) -> Machine:
 
 def ran(machine: Machine, *arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Ran:
     """A run in a process of its own, which becomes the command."""
-    found = machine.envspec("run", *arguments, env=env, spawn=True, status=status)
-    return found
+    return machine.envspec("run", *arguments, env=env, spawn=True, status=status)
 
 
 def planned(machine: Machine, *arguments: str, env: dict[str, str] | None = None) -> dict[str, Any]:
@@ -34,5 +33,4 @@ def planned(machine: Machine, *arguments: str, env: dict[str, str] | None = None
 
 
 def refused(machine: Machine, *arguments: str) -> Ran:
-    found = machine.envspec("run", "--dry-run", *arguments, "--", "python", status=2)
-    return found
+    return machine.envspec("run", "--dry-run", *arguments, "--", "python", status=2)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_index import APP, FILES, LIB, OLD, OWN, PATH, SPEC, as_json, codes, pypi as pypi
-from cli_project import Envspec, Project, pin, served
+from audit_index import APP, FILES, LIB, OLD, OWN, PATH, as_json, codes, pypi as pypi
+from cli_project import TWO, Envspec, Project, pin, served
 from support.audit import Pypi, vulnerability
 from support.index import status
 from support.packages import sdist, wheel
@@ -50,14 +50,14 @@ def test_a_vulnerability(pypi: Pypi, envspec: Envspec) -> None:
 
 def test_the_spec_can_ignore_one(pypi: Pypi, project: Project, envspec: Envspec) -> None:
     pypi.know("lib", "2.5", vulnerability("PYSEC-1", "CVE-1"))
-    project.spec(SPEC + '[audit.ignore]\nCVE-1 = "never reached"\n')
+    project.spec(TWO + '[audit.ignore]\nCVE-1 = "never reached"\n')
     told = envspec("audit", PATH)
     assert told.code == 0 and "ignored: lib 2.5  [vulnerability]\n" in told.out
     assert "ignored: never reached" in told.out and told.err == "", "the lock isn't stale by it"
 
 
 def test_licences_of_the_spec(pypi: Pypi, project: Project, envspec: Envspec) -> None:
-    project.spec(SPEC + '[audit]\nallow-licences = ["BSD-*"]\nlicences = { lib = "BSD-3-Clause" }\n')
+    project.spec(TWO + '[audit]\nallow-licences = ["BSD-*"]\nlicences = { lib = "BSD-3-Clause" }\n')
     assert codes(as_json(envspec, code=1)) == [("app", "licence")]
 
 
@@ -82,7 +82,7 @@ def test_sources(pypi: Pypi, project: Project, envspec: Envspec) -> None:
 
 
 def test_a_target(pypi: Pypi, project: Project, envspec: Envspec) -> None:
-    project.spec(SPEC + '[targets.b]\nplatform = "linux-64"\n')
+    project.spec(TWO + '[targets.b]\nplatform = "linux-64"\n')
     project.lock(lambda target: (served(APP, "lib"), served(LIB)) if target == "a" else (served(LIB),))
     pypi.know("app", "1.4", vulnerability("PYSEC-1"))
     assert as_json(envspec, "--target", "b")["targets"] == ["b"]
@@ -126,7 +126,7 @@ def test_nobody_there_is_no_pass(envspec: Envspec, pypi: Pypi, monkeypatch: pyte
 def test_no_name_of_the_users_own_is_told_to_pypi(pypi: Pypi, project: Project, envspec: Envspec) -> None:
     with Pypi() as internal:
         internal.add(OWN, uploaded=OLD, yanked="broken")
-        project.spec(SPEC.replace("[pip]", f'[pip]\nindexes = {{ internal = "{internal.url}" }}'))
+        project.spec(TWO.replace("[pip]", f'[pip]\nindexes = {{ internal = "{internal.url}" }}'))
         project.lock(lambda target: (served(APP, "lib"), served(LIB), served(OWN, index="internal")))
         document = as_json(envspec)
         assert codes(document) == [("own", "yanked")]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_project import Envspec, Project, served, without_settings
+from cli_project import TWO, Envspec, Project, served, without_settings
 from support.audit import Pypi, vulnerability
 from support.documents import valid
 from support.index import status
@@ -20,23 +20,13 @@ APP, OLD, NEW = wheel("app", "1.4"), wheel("lib", "2.5"), wheel("lib", "2.6")
 DAY = "2020-01-01T00:00:00.000000Z"
 FILES = ("old.lock", "locks/demo/envspec.lock")
 
-SPEC = """\
-[env]
-name = "demo"
-python = "3.12"
-[pip]
-dependencies = ["app", "lib"]
-[targets.a]
-platform = "linux-64"
-"""
-
 
 @pytest.fixture
 def pypi(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pypi]:
     """The user's PyPI, which knows lib 2.5 and 2.6 as sound; the lock has gone from one to the other."""
     without_settings(monkeypatch, tmp_path / "home")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-    project.spec(SPEC)
+    project.spec(TWO)
     project.lock(lambda target: (served(APP), served(OLD)))
     (project.folder / "old.lock").write_bytes(project.lock_path.read_bytes())
     project.lock(lambda target: (served(APP), served(NEW)))
@@ -111,7 +101,7 @@ def test_the_spec_can_ignore_one(
     pypi.know("lib", "2.6", vulnerability("PYSEC-1", "CVE-1"))
     told = envspec("diff", "specs/demo.toml", "--audit")
     assert told.code == 0 and "high risk\n  lib  2.5 -> 2.6" in told.out
-    project.spec(SPEC + '[audit.ignore]\nCVE-1 = "never reached"\n')
+    project.spec(TWO + '[audit.ignore]\nCVE-1 = "never reached"\n')
     told = envspec("diff", "specs/demo.toml", "--audit")
     assert told.code == 0 and "low risk\n  lib  2.5 -> 2.6" in told.out and "PYSEC-1 (CVE-1)" in told.out
     assert "the spec ignores it: never reached" in " ".join(told.out.split())

@@ -10,19 +10,26 @@ from install_cases import (
     APP2,
     LIB,
     TOOL,
-    Install,
     changed,
     channel as channel,
-    install as install,
     mixed as mixed,
     pip_check,
-    prefix as prefix,
     python,
 )
 from support.conda_archives import Channel
 from support.documents import valid
 from support.index import Index
-from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, tree, write_lock
+from support.installs import (
+    PYTHON,
+    SPEC,
+    SUBDIR,
+    Install,
+    install as install,
+    pip_pin,
+    prefix as prefix,
+    tree,
+    write_lock,
+)
 from support.machine import Machine
 from support.packages import wheel
 from support.terminal import at_terminal

@@ -16,18 +16,25 @@ from install_cases import (
     LIB,
     PYTHON_PACKAGE,
     TOOL,
-    Install,
     changed,
     channel as channel,
-    install as install,
     mixed as mixed,
     pip_check,
-    prefix as prefix,
     python,
 )
 from support.conda_archives import Channel, data_package, python_module
 from support.index import Index
-from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, tree, write_lock
+from support.installs import (
+    PYTHON,
+    SPEC,
+    SUBDIR,
+    Install,
+    install as install,
+    pip_pin,
+    prefix as prefix,
+    tree,
+    write_lock,
+)
 from support.machine import Machine
 from support.matrix import first_by_day
 from support.packages import wheel

@@ -9,16 +9,13 @@ from install_cases import (
     ALPHA,
     APP,
     LIB,
-    Install,
     channel as channel,
-    install as install,
     pip_check,
-    prefix as prefix,
     python,
 )
 from support.conda_archives import Channel, relocated_python
 from support.index import Index
-from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, write_lock
+from support.installs import PYTHON, SPEC, SUBDIR, Install, install as install, pip_pin, prefix as prefix, write_lock
 from support.machine import Machine
 
 pytestmark = pytest.mark.e2e

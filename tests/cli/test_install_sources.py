@@ -5,10 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from install_cases import APP, TOOL, Install, channel as channel, install as install, prefix as prefix, python
+from install_cases import APP, TOOL, channel as channel, python
 from support.conda_archives import Channel
 from support.index import Index, hanging
-from support.installs import PYTHON, SPEC, pip_pin, write_lock
+from support.installs import PYTHON, SPEC, Install, install as install, pip_pin, prefix as prefix, write_lock
 from support.machine import Machine
 from support.packages import sdist, source_files, wheel
 

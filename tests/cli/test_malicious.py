@@ -7,7 +7,7 @@ from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
-from cli_project import Envspec, Project, served, without_settings
+from cli_project import TWO, Envspec, Project, served, without_settings
 from support.index import Index
 from support.packages import wheel
 from support.serving import Quiet, serving
@@ -16,17 +16,8 @@ from support.site import CONTACT, place_policy
 pytest_plugins = ["cli_fixtures"]
 
 APP, LIB, EVIL = wheel("app", "1.4", "lib"), wheel("lib", "2.5"), wheel("lib", "2.6")
-SPEC = """\
-[env]
-name = "demo"
-python = "3.12"
-[pip]
-dependencies = ["app", "lib"]
-[targets.a]
-platform = "linux-64"
-"""
 PATH = "specs/demo.toml"
-WRONG_REPORT = SPEC + '[audit.ignore]\nMAL-2026-7 = "its detector took a test for code"\n'
+WRONG_REPORT = TWO + '[audit.ignore]\nMAL-2026-7 = "its detector took a test for code"\n'
 
 
 class Osv:
@@ -66,7 +57,7 @@ def osv(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     """The service, an index with lib 2.5 and 2.6, and nothing locked yet."""
     without_settings(monkeypatch, tmp_path / "home")
     project.lock_path.unlink(missing_ok=True)
-    project.spec(SPEC)
+    project.spec(TWO)
     running = Osv()
     with Index() as index:
         index.add(APP, LIB, EVIL)
@@ -90,7 +81,7 @@ def test_a_report_that_is_wrong_can_be_told(osv: Osv, project: Project, envspec:
 
 @pytest.mark.slow
 def test_a_constraint_keeps_it_out_and_the_days_answers_are_kept(osv: Osv, project: Project, envspec: Envspec) -> None:
-    project.spec(SPEC.replace('"lib"]', '"lib!=2.6"]'))
+    project.spec(TWO.replace('"lib"]', '"lib!=2.6"]'))
     assert envspec("lock", PATH).code == 0
     assert envspec("lock", PATH, "--upgrade").code == 0 and osv.asked == [["app 1.4", "lib 2.5"]]
 

@@ -70,8 +70,7 @@ def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Sm
     def call(
         *arguments: str, status: int = 0, mode: str = "pass", env: Mapping[str, str] = MappingProxyType({})
     ) -> Ran:
-        ran = machine.envspec("smoke", *arguments, env={"SMOKE_FAKE": mode, **env}, seconds=120, status=status)
-        return ran
+        return machine.envspec("smoke", *arguments, env={"SMOKE_FAKE": mode, **env}, seconds=120, status=status)
 
     return call
 

@@ -16,8 +16,18 @@ from pathlib import Path
 import pytest
 from support.conda_archives import Archive, Channel, borrowed_python, data_package, python_module
 from support.index import Index, hanging, other_bytes, passing, status, truncated, until
-from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, tree, write_lock
-from support.machine import Machine, Ran
+from support.installs import (
+    PYTHON,
+    SPEC,
+    SUBDIR,
+    Install,
+    install as install,
+    pip_pin,
+    prefix as prefix,
+    tree,
+    write_lock,
+)
+from support.machine import Machine
 from support.matrix import first_by_day
 from support.packages import wheel
 from support.serving import serving
@@ -39,23 +49,6 @@ def big(version: str, files: int = 1500) -> Archive:
 @pytest.fixture
 def channel(tmp_path: Path) -> Channel:
     return Channel(tmp_path / "own").add(borrowed_python(SUBDIR), ALPHA)
-
-
-@pytest.fixture
-def prefix(machine: Machine) -> Path:
-    return machine.folder / "env"
-
-
-Install = Callable[..., Ran]
-
-
-@pytest.fixture
-def install(machine: Machine, prefix: Path) -> Install:
-    def call(*arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Ran:
-        ran = machine.envspec("install", SPEC, "--prefix", str(prefix), *arguments, env=env, status=status)
-        return ran
-
-    return call
 
 
 def start(machine: Machine, prefix: Path) -> subprocess.Popen[str]:

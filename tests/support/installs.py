@@ -2,9 +2,11 @@
 
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Artifact, Lock, Pin
@@ -12,7 +14,7 @@ from envspec.lock.store import LockFolder
 from envspec.packages.names import requirement_name
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
-from support.machine import Machine
+from support.machine import Machine, Ran
 from support.packages import Dist
 from support.sound import sound_target
 
@@ -112,3 +114,21 @@ def tree(prefix: Path) -> dict[str, tuple[int, int]]:
             stat = path.lstat()
             found[str(path.relative_to(prefix))] = (stat.st_ino, stat.st_mtime_ns)
     return found
+
+
+@pytest.fixture
+def prefix(machine: Machine) -> Path:
+    return machine.folder / "env"
+
+
+Install = Callable[..., Ran]
+
+
+@pytest.fixture
+def install(machine: Machine, prefix: Path) -> Install:
+    """`envspec install` of the spec `demo` into `prefix`; it must end with `status`."""
+
+    def call(*arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Ran:
+        return machine.envspec("install", SPEC, "--prefix", str(prefix), *arguments, env=env, status=status)
+
+    return call
