@@ -14,7 +14,7 @@ from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import head_of
+from envspec.packages.requirement import head_of, parse_requirement
 from envspec.packages.stated import find_metadata
 from envspec.review.diff import renames
 from envspec.review.diff.common import comparable
@@ -218,8 +218,23 @@ class Circumstances:
             moved=self._dependency_changes(old, new, exact[0]) if exact else (),
             inner=inner,
             lost=self._lost_extras(old, new, change.targets[0]),
+            against=self._against(old) if far(old, new).down else None,
             alone=new.name in TORCH and not any(self._is_built_upon(name, new.name) for name in change.targets),
         )
+
+    def _against(self, old: Pin) -> str | None:
+        """Name the first requirement that doesn't admit the version from which a package of pip went back: a target's
+        own, or that of one which shares its versions."""
+        for target in self.new.targets if old.kind == "pip" else ():
+            asking = [("the spec asks for", line) for line in (*target.inputs.requirements, *target.inputs.constraints)]
+            pins = (pin for pin in target.pins if pin.kind == "pip")
+            asking += [(f"{pin.name} {pin.version} requires", line) for pin in pins for line in pin.dependencies]
+            for who, line in asking:
+                if requirement_name(line) == old.name:
+                    asked = parse_requirement(line)
+                    if not asked.specifier.contains(old.version, prereleases=True):
+                        return f"{who} {old.name}{asked.specifier}"
+        return None
 
     def _is_built_upon(self, target: str, torch: str) -> bool:
         """Say whether something that isn't torch's own is compiled against it: no pure wheel, and torch required."""
@@ -443,8 +458,8 @@ class _Reviewer:
         was, now = self.before.torches, self.after.torches
         if len(now) > 1 and was.keys() != now.keys() and self.before.targets:
             risk: Risk = "low" if len(was) > 1 else "medium"
-            for release, names in now.items():
-                yield Fact(risk, "torch-differs", f"not all targets have one torch: here it is {release}", names)
+            listed = "; ".join(f"{release} in {', '.join(names)}" for release, names in now.items())
+            yield Fact(risk, "torch-differs", f"not all targets have one torch: {listed}")
 
     def _sizes(self) -> tuple[TargetSize, ...]:
         touched = {name for package in self.change.packages for one in package.changes for name in one.targets}

@@ -78,6 +78,7 @@ class Around:
     lost    extras that the spec asks for, and that bring nothing any more
     family  a much used package whose name begins alike, and that requires it
     origin  the nearest much used package that leads to it; None where the spec itself asks for it
+    against what doesn't admit the version from which it went back
     alone   of torch: nothing else in its targets is compiled against it
     """
 
@@ -89,6 +90,7 @@ class Around:
     lost: tuple[str, ...] = ()
     family: str | None = None
     origin: str | None = None
+    against: str | None = None
     alone: bool = False
 
 
@@ -282,7 +284,8 @@ def _host(url: str) -> str:
 def _version(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
     found = far(old, new)
     if found.down:
-        yield Fact("high", "downgrade", "goes back to an older version")
+        why = f": {around.against}" if around.against else ""
+        yield Fact("high", "downgrade", f"goes back to an older version{why}")
     elif found.kind == "epoch":
         yield Fact("medium", "epoch-jump", "a new epoch: versions are counted anew")
     elif found.kind == "major":

@@ -134,7 +134,7 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("a GPU less", target("hopper", gpus=()), "medium", "gpu-dropped", "no longer asks for H100", "hopper"),
     ("a GPU more", target("hopper", gpus=("H100", "H200")), "low", "gpu-added", "asks for H200", "hopper"),
     ("torch drops the target's GPU", version("2.11.0+cu128", "torch", "volta"), "high", "architecture-lost", "torch 2.11.0+cu128 has no code for sm_70", "volta"),
-    ("another torch in one target", version("2.10.0+cpu", "torch", "cpu"), "medium", "torch-differs", "not all targets have one torch: here it is 2.10.0", "cpu"),
+    ("another torch in one target", version("2.10.0+cpu", "torch", "cpu"), "medium", "torch-differs", "not all targets have one torch: 2.10.0 in cpu; 2.9.1 in hopper, volta", ""),
     ("an unknown torch", version("2.99.0+cu128", "torch", "hopper"), "medium", "architectures-unknown", "torch 2.99.0+cu128 isn't in envspec's facts", "hopper"),
     ("an unknown torch of PyPI", version("2.99.0", "torch", "hopper"), "medium", "architectures-unknown", "torch 2.99.0 isn't in envspec's facts", "hopper"),
     ("Python", every_target(python="3.13"), "medium", "python-changed", "Python 3.12 -> 3.13", ""),
@@ -438,6 +438,19 @@ def test_an_extra_that_is_gone_is_a_lost_feature() -> None:
     kept = both(version("1.5.0", "app"), fields("app", dependencies=("lib>=1", "beta")))
     assert [fact.code for fact in between(old, lost(old)).rows[0].moves[0].facts] == ["extra-lost"]
     assert between(old, lost(old)).risk == "high" and between(old, kept(old)).risk == "low"
+
+
+@pytest.mark.parametrize(
+    ("asking", "why"),
+    [
+        (fields("app", dependencies=("lib>=1,<2.5", "torch")), "app 1.4.2 requires lib<2.5,>=1"),
+        (every_target(requirements=("app>=1", "lib==2.4")), "the spec asks for lib==2.4"),
+    ],
+)
+def test_a_step_back_names_what_asks_for_it(asking: Change, why: str) -> None:
+    found = reviewed(both(version("2.4", "lib"), asking))
+    (row,) = (row for row in found.rows if row.name == "lib")
+    assert f"goes back to an older version: {why}" in [fact.message for move in row.moves for fact in move.facts]
 
 
 def test_a_new_package_of_a_much_used_family_is_low() -> None:
