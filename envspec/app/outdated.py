@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, cast
 
 from envspec.app import inputs
 from envspec.app.observer import observer, warn
+from envspec.app.policy import bound_of
+from envspec.app.site_policy import site_policy
 from envspec.base.errors import EnvspecError
 from envspec.base.finding import Finding
 from envspec.packages.requirement import canonical_name
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from envspec.packages.variant_choice import TargetMachine
     from envspec.resolve.pip.solve import PipResolver
     from envspec.resolve.workflow.outdated import BetterVariant, Differing, Newer
+    from envspec.resolve.workflow.prepare import NotAfter
     from envspec.resolve.workflow.solve import Resolvers
     from envspec.rules.case import Case
     from envspec.spec.model import Spec
@@ -87,8 +90,9 @@ def newer_releases(
                     unread[key[1]] = str(error)
                 progress.count(done, len(jobs))
         variants = better_variants(chosen, partial(_offer, resolver, unread))
-        upgraded = _upgrade(bounded, lock, resolvers) if not unread else None
-    sides = Sides(lock, upgraded or _bound_lock(bounded, lock), bounds(bounded))
+        site = bound_of(site_policy())
+        upgraded = _upgrade(bounded, lock, resolvers, site) if not unread else None
+    sides = Sides(lock, upgraded or _bound_lock(bounded, lock), bounds(bounded), site)
 
     def releases(pin: Pin) -> Sequence[Release]:
         return known.get((pin.index, pin.name), ())
@@ -98,14 +102,12 @@ def newer_releases(
     return Outdated(spec, lock, chosen, found, differing, variants, len(pins), unread)
 
 
-def _upgrade(spec: Spec, lock: Lock, resolvers: Resolvers) -> Lock | None:
+def _upgrade(spec: Spec, lock: Lock, resolvers: Resolvers, site: NotAfter | None) -> Lock | None:
     """Give the lock that an upgrade makes; None where there is none, which a line tells."""
-    from envspec.app.policy import bound_of
-    from envspec.app.site_policy import site_policy
     from envspec.resolve.workflow.keep import Upgrade
     from envspec.resolve.workflow.relock import RelockRequest, relock
 
-    asked = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=bound_of(spec, site_policy()))
+    asked = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=site)
     try:
         return relock(asked, resolvers)
     except EnvspecError as error:
@@ -139,7 +141,7 @@ def tell_holds(
                 known[key] = _releases(resolver, pin) if pin.kind == "pip" else ()
             except EnvspecError as error:
                 notice(Finding("info", "upgrade-held", f"{pin.name} stays at {pin.version}: {error}"))
-    sides = Sides(of_now, of_now, bounds(bounded))
+    sides = Sides(of_now, of_now, bounds(bounded), bound_of(site_policy()))
     found = find_newer(sides, of_now.targets, lambda pin: known.get((pin.index, pin.name), ()))
     for one in found:
         day = f" of {one.uploaded[:10]}" if one.uploaded else ""

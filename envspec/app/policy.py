@@ -111,29 +111,26 @@ def refuse_builds(policy: Policy, names: Iterable[str], path: str) -> None:
     _refuse(policy, judge_builds(policy, names), path)
 
 
-def bound_of(spec: Spec, policy: Policy | None) -> NotAfter | None:
-    """The moment at which what is resolved must have been published, by the policy; told in a line where it is earlier
-    than the spec's own, or than an exception's. None where the policy sets none."""
-    moment = bound_in_time(policy)
-    if policy is None or moment is None:
+def bound_of(policy: Policy | None) -> NotAfter | None:
+    """The moment at which what is resolved must have been published, by the policy. None where the policy sets none."""
+    if policy is None or policy.minimum_age is None:
         return None
     from envspec.resolve.workflow.prepare import NotAfter
+    from envspec.review.policy.judge import not_after
 
-    later = [one.name for one in spec.newer_for if (one.bound or "9") > moment and one.name not in policy.young]
+    return NotAfter(not_after(policy.minimum_age, datetime.now(timezone.utc)), frozenset(policy.young))
+
+
+def tell_bound(spec: Spec, policy: Policy | None, bound: NotAfter | None) -> None:
+    """Say that the policy's bound is earlier than a spec's own, or than an exception's."""
+    if policy is None or bound is None:
+        return
+    moment = bound.moment
+    later = [one.name for one in spec.newer_for if (one.bound or "9") > moment and one.name not in bound.exempt]
     if later or (spec.exclude_newer or "9") > moment:
         names = f", not even of {', '.join(later)}" if later else ""
         said = f"nothing published after {moment} is taken{names}: {policy.path}, [releases] minimum-age"
         say(f"note: {printable(said)}; {printable(policy.contact)} knows why", style="cyan")
-    return NotAfter(moment, frozenset(policy.young))
-
-
-def bound_in_time(policy: Policy | None) -> str | None:
-    """The same moment, not told."""
-    if policy is None:
-        return None
-    from envspec.review.policy.judge import not_after
-
-    return not_after(policy, datetime.now(timezone.utc))
 
 
 def refuse_target(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, offline: bool) -> None:

@@ -99,7 +99,7 @@ def _why(newer: Newer) -> str:
         return "nothing"
     (hold,) = newer.holds
     way = f", required by {' <- '.join(reversed(hold.path[:-1]))}" if len(hold.path) > 1 else ""
-    partly = hold.kind != "bound" and newer.upgrade != newer.locked.partition("+")[0]
+    partly = hold.kind not in ("bound", "policy") and newer.upgrade != newer.locked.partition("+")[0]
     return f"{f'{newer.upgrade} comes; then ' if partly else ''}{printable(hold.reason)}{way}"
 
 

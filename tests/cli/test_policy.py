@@ -71,6 +71,17 @@ def test_an_exception_of_a_spec_counts_as_far_as_the_site_lets_it(
     assert "note: nothing published after 20" in ran.err and " is taken, not even of beta: " in ran.err
 
 
+def test_the_policy_is_what_holds_a_package_back(
+    project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place_policy(monkeypatch, tmp_path, '[releases]\nminimum-age = "7 days"\n')
+    project.locked()
+    ran = project.envspec("lock", SPEC, "--upgrade-package", "beta", "--exit-code")
+    assert ran.status == 1 and "beta stays at 1.0, and the newest is 2.0 of 2999-01-01: the site's policy, " in ran.err
+    found = json.loads(project.envspec("outdated", SPEC, "--all", "--json").out)["newer"]
+    assert [(one["within"], one["holds"][0]["kind"]) for one in found] == [("1.0", "policy")]
+
+
 def test_a_site_says_what_specs_may_except(project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place_policy(monkeypatch, tmp_path, "[releases]\nexceptions = ['alpha']\n")
     env = "exclude-newer = '2999-02-01'\nexclude-newer-package = {{ {} = {{ reason = 'a fix' }} }}\n"

@@ -18,7 +18,7 @@ from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import say, warn
-from envspec.app.policy import bound_in_time, bound_of, refuse_builds, refuse_new_lock, refuse_spec
+from envspec.app.policy import bound_of, refuse_builds, refuse_new_lock, refuse_spec, tell_bound
 from envspec.base.errors import InputError, OutsideError
 from envspec.base.texts import nearest, printable
 from envspec.lock.freshness import reasons, rendered_reasons
@@ -226,7 +226,7 @@ def _standing(
     if old.schema != LOCK_VERSION and not request.offline:
         # a lock of an older schema stays only as long as nobody can be asked for what this one holds
         return None
-    found = with_missing_pythons(old, partial(bound_in_time, policy))
+    found = with_missing_pythons(old, partial(bound_of, policy))
     tell_images(spec, found.targets, notice)  # the spec's [image] may have changed, and stales no lock
     # for a lock that stays nobody is asked, unless the site wants it
     wanted = policy is not None and policy.advisories
@@ -282,14 +282,15 @@ def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockR
                 refresh=request.refresh,
                 fresh=bool(request.upgrade.everything or request.upgrade.packages),
             ) as resolvers:
-                bounded = _with_moments(spec, old, request)
+                bounded, not_after = _with_moments(spec, old, request), bound_of(policy)
+                tell_bound(bounded, policy, not_after)
                 asked = RelockRequest(
                     bounded,
                     old,
                     upgrade=request.upgrade,
                     only=request.targets,
                     refreshed=request.refresh,
-                    not_after=bound_of(bounded, policy),
+                    not_after=not_after,
                     first=first,
                 )
                 lock = relock(asked, resolvers, told.append)

@@ -18,6 +18,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import takes_python, wheel_fits
 from envspec.packages.variant_choice import TargetMachine
+from envspec.resolve.workflow.prepare import NotAfter
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,16 @@ def better_variants(
 ReleasesOf = Callable[[Pin], Sequence[Release]]
 """A pin's releases on the index that it comes from, newest first; none where that index isn't asked."""
 
-Kind = Literal["bound", "cap", "requirement", "target", "unknown"]
+Kind = Literal["bound", "policy", "cap", "requirement", "target", "unknown"]
 
 
 @dataclass(frozen=True)
 class Hold:
     """The reason why a newer release isn't locked.
 
-    `kind` says what it is: the spec's `exclude-newer`, a constraint or override of the spec, a requirement of the spec
-    or of a package, or the target's Python, platform or CUDA. `by` is the package that asks, None for the spec;
-    `requirement` is what it asks for. `path` names the packages that lead from the spec to it.
+    `kind` says what it is: the spec's `exclude-newer`, the site's policy, a constraint or override of the spec, a
+    requirement of the spec or of a package, or the target's Python, platform or CUDA. `by` is the package that asks,
+    None for the spec; `requirement` is what it asks for. `path` names the packages that lead from the spec to it.
     """
 
     kind: Kind
@@ -85,7 +86,7 @@ _UNKNOWN = Hold("unknown", "what it requires itself doesn't go with the rest")
 class Newer:
     """A pin with a newer final release, in the targets where it is held back by the same.
 
-    within    the newest release that the spec's `exclude-newer` admits
+    within    the newest release that the spec's `exclude-newer`, and the site's policy, admit
     newest    the newest of all, and the day of its first file (`uploaded`)
     upgrade   the version that an upgrade of all packages takes
     holds     the one thing that keeps an upgrade from `within`, or `within` from `newest`; none where nothing does
@@ -123,15 +124,20 @@ class Differing:
 @dataclass(frozen=True)
 class Sides:
     """A lock, and what an upgrade of all its packages makes of it: what holds a release back holds it there, and isn't
-    a consequence of the old pins. `bounds` are the packages that `exclude-newer` itself doesn't hold for."""
+    a consequence of the old pins. `bounds` are the packages that `exclude-newer` itself doesn't hold for, `site` is the
+    site's bound."""
 
     lock: Lock
     upgraded: Lock
     bounds: Mapping[str, str | None]
+    site: NotAfter | None = None
 
-    def bound(self, name: str) -> str | None:
-        """The moment that nothing newer of a package is taken than."""
-        return self.bounds.get(name, self.upgraded.inputs.exclude_newer)
+    def bound(self, name: str) -> tuple[Kind, str | None]:
+        """The moment that nothing newer of a package is taken than, and whose it is."""
+        own = self.bounds.get(name, self.upgraded.inputs.exclude_newer)
+        if self.site is None or name in self.site.exempt or (own is not None and own <= self.site.moment):
+            return "bound", own
+        return "policy", self.site.moment
 
 
 def find_newer(sides: Sides, targets: Iterable[LockedTarget], releases: ReleasesOf) -> tuple[Newer, ...]:
@@ -217,7 +223,7 @@ def _newer(sides: Sides, then: LockedTarget, graph: Graph, pin: Pin, releases: S
     final = [(version, one) for version, one in final if not version.is_prerelease]
     if locked is None or not final or not _above(final[0][0], locked):
         return
-    (newest, release), bound = final[0], sides.bound(pin.name)
+    (newest, release), (kind, bound) = final[0], sides.bound(pin.name)
     own = (locked, None)
     within, admitted = next(((version, one) for version, one in final if one.is_before(bound)), own)
     taken = version_of(after.version) or locked
@@ -225,7 +231,8 @@ def _newer(sides: Sides, then: LockedTarget, graph: Graph, pin: Pin, releases: S
     if admitted is not None and _above(within, taken):
         hold = (_hold(sides, then, graph, after, admitted),)
     elif _above(newest, max(within, taken)):
-        hold = (Hold("bound", f"exclude-newer, {bound}: {_day(release)}"),)
+        whose = "exclude-newer" if kind == "bound" else "the site's policy"
+        hold = (Hold(kind, f"{whose}, {bound}: {_day(release)}"),)
     shown = (
         str(max(within, locked)).partition("+")[0],
         newest.public,

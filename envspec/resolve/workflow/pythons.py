@@ -13,6 +13,7 @@ from envspec.lock.model import Lock, LockedPython, TargetInputs
 from envspec.packages.python_range import is_within
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.notices import Notice
+from envspec.resolve.workflow.prepare import NotAfter
 
 PACKAGE = "python"
 """The name by which `--upgrade-package` moves a build."""
@@ -61,12 +62,13 @@ def choose_pythons(
     return tuple(found[platform] for platform in sorted(found))
 
 
-def with_missing_pythons(lock: Lock, not_after: Callable[[], str | None]) -> Lock:
+def with_missing_pythons(lock: Lock, not_after: Callable[[], NotAfter | None]) -> Lock:
     """Name the builds that a lock of an older envspec lacks, which has none. `not_after` gives a site's bound in time.
     All else stays."""
     if lock.pythons or all(target.pin("python", "conda") for target in lock):
         return lock
-    bounds = (lock.inputs.exclude_newer, not_after())
+    bound = not_after()
+    bounds = (lock.inputs.exclude_newer, bound.moment if bound else None)
     targets = {target.name: target.inputs for target in lock}
     pythons = choose_pythons(targets, None, Upgrade(), (), bounds, lambda finding: None)
     return replace(lock, pythons=pythons).with_python_versions()

@@ -89,9 +89,9 @@ def judge_ages(
     return merge_targets(_of_age(policy, policy.minimum_age, lock, uploaded, now))
 
 
-def not_after(policy: Policy, now: datetime) -> str | None:
-    """The moment that nothing newer may be resolved than, RFC 3339 in UTC; None for no bound."""
-    return (now - policy.minimum_age).strftime("%Y-%m-%dT%H:%M:%SZ") if policy.minimum_age else None
+def not_after(age: timedelta, now: datetime) -> str:
+    """The moment that nothing newer may be resolved than, for a minimum age, RFC 3339 in UTC."""
+    return (now - age).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _of_spec(policy: Policy, spec: Spec) -> Iterator[Finding]:

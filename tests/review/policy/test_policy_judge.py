@@ -53,7 +53,6 @@ def test_no_demand_forbids_nothing() -> None:
     assert judge_lock(POLICY, lock(pin(licence=None), odd)) == ()
     assert judge_spec(POLICY, spec("indexes = { x = 'https://x.example' }", "channels = ['any']")) == ()
     assert judge_use(POLICY, UNSIGNED) == () and judge_ages(POLICY, lock(pin()), {}, NOW) == ()
-    assert not_after(POLICY, NOW) is None
     assert judge_addresses(POLICY, {"pypi": "https://anything.example"}) == ()
 
 
@@ -148,7 +147,7 @@ def test_ages() -> None:
     assert codes(young) == ["too-young [releases] minimum-age"] and young[0].targets == ("a", "b")
     for unknown in ({}, {key: None}, {key: "yesterday"}, {("internal", key[1]): "2020-01-01T00:00:00Z"}):
         assert codes(judge_ages(policy, lock(pin()), unknown, NOW)) == ["age-unknown [releases] minimum-age"]
-    assert not_after(policy, NOW) == "2026-11-15T00:00:00Z"
+    assert not_after(timedelta(days=7), NOW) == "2026-11-15T00:00:00Z"
 
 
 def test_addresses() -> None:
