@@ -51,7 +51,10 @@ class Merged:
 def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
     """Merge the changes of both sides since `base`; None is a base without a lock. A target that one side removed is
     gone, and so is a package that nothing requires any more; anything else that one side removed and the other changed
-    stays, and is a conflict."""
+    stays, and is a conflict. A target that one side gave another name has that name on the other side too."""
+    if base is not None:
+        names = _new_names(base, theirs) | _new_names(base, ours)
+        base, ours, theirs = (_rename_targets(lock, names) for lock in (base, ours, theirs))
     was, mine, other = (_entries(lock) if lock else {} for lock in (base, ours, theirs))
     gone = {key[0] for key in was if key[1] == _TARGET and not (key in mine and key in other)}
     merged: dict[_Key, Any] = {}
@@ -76,6 +79,26 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
     lock = _lock(ours.name, {key: merged[key] for key in sorted(merged) if merged[key] is not None})
     told = (Conflict(text, tuple(filter(None, targets))) for text, targets in conflicts.items())
     return Merged(replace(lock, schema=max(ours.schema, theirs.schema)).with_python_versions(), tuple(told))
+
+
+def _new_names(base: Lock, side: Lock) -> dict[str, str]:
+    """Find the targets of `base` that a side has under another name: the one that went and the one that came are solved
+    from the same."""
+    went = [target for target in base if side.target(target.name) is None]
+    came = [target for target in side if base.target(target.name) is None]
+    found = {}
+    for old in went:
+        same = [new.name for new in came if new.inputs == old.inputs]
+        if len(same) == 1 and sum(other.inputs == old.inputs for other in went) == 1:
+            found[old.name] = same[0]
+    return found
+
+
+def _rename_targets(lock: Lock, names: Mapping[str, str]) -> Lock:
+    """Give targets their new names, but for those whose new name is taken."""
+    free = {old: new for old, new in names.items() if lock.target(new) is None}
+    targets = (replace(target, name=free.get(target.name, target.name)) for target in lock)
+    return replace(lock, targets=tuple(sorted(targets, key=attrgetter("name"))))
 
 
 _Key = tuple[str, ...]

@@ -12,7 +12,7 @@ from support.examples import examples
 from envspec.lock.model import GitSource, Lock, LockedImage, LockedPython, LockedTarget, SpecInputs
 from envspec.lock.read import load, loads
 from envspec.lock.write import dumps
-from envspec.review.git.merge import merge
+from envspec.review.git.merge import Merged, merge
 from envspec.review.git.textconv import readable
 
 PACKAGES = ("app", "fsspec", "lib", "numpy", "tqdm")
@@ -49,6 +49,20 @@ def test_a_merge_has_both_sides_changes_whichever_is_ours(ours: State, theirs: S
             changed = [version for version in versions if version != was.version]
             found = target.pin(name)
             assert found is not None and found.version == max(changed, default=was.version)
+
+
+def renamed(lock: Lock) -> Lock:
+    targets = (replace(one, name="a100") if one.name == "cu128" else one for one in lock)
+    return replace(lock, targets=tuple(sorted(targets, key=lambda target: target.name)))
+
+
+@given(states())
+@settings(max_examples=examples(40))
+def test_a_new_name_of_a_target_loses_nothing_of_the_other_side(other: State) -> None:
+    base, changed = BASE.lock(), other.bump(pin("tqdm", "9.0")).lock()
+    for ours, theirs in ((renamed(base), changed), (changed, renamed(base))):
+        assert merge(base, ours, theirs) == Merged(renamed(changed))
+        assert merge(renamed(base), renamed(changed), base) == Merged(changed), "a revert of the new name"
 
 
 @given(states(), states())
