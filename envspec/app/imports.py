@@ -57,11 +57,16 @@ def _lacking(
     for one in lacking:
         if one.files:
             is_torch = one.module == "torch" and target.inputs.cuda is not None
-            code, what = ("cuda-without-torch", "a CUDA target has none") if is_torch else ("import-unlocked", _NONE)
+            what = "a CUDA target has none" if is_torch else _NONE
             package, places = find_declaration(one.module, known) or (None, ())
             told = f"{few(places, 3)} declares {package}" if package else "no file declares it"
             by = f"{one.module} is imported by {plural(len(one.files), 'file')} ({few(one.files, 3)})"
-            yield Finding("error", code, f"{by}, and {what}; {told}", package=package)
+            yield Finding(
+                "error",
+                "cuda-without-torch" if is_torch else "import-unlocked",
+                f"{by}, and {what}; {told}",
+                package=package,
+            )
     for kind, where in (("guarded", "in a try-block or a function"), ("aside", "in tests, examples or docs")):
         names = [one.module for one in lacking if not one.files and kind == _kind(one)]
         if names:

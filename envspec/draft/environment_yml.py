@@ -75,6 +75,46 @@ def _channel(channel: str, gathered: Gathered, place: Place) -> None:
         gathered.channels[channel] = None
 
 
+def move_from_ended(text: str, path: Path, gathered: Gathered) -> None:
+    """Take what came from channels that have ended, or mean other channels on each machine, from where it is now:
+    PyTorch's packages by pip at the same versions, others from conda-forge. Each is told with its line in `text`."""
+    ended = [one for one in gathered.channels if one in ("pytorch", "defaults", "anaconda", "main", "nvidia")]
+    asked = {conda_name(one): one for one in gathered.conda}
+    first = next(iter(gathered.channels), None)
+    for name, package in _BY_PIP.items():
+        spec = asked.get(name, "")
+        if spec.startswith("pytorch::") or (spec and "::" not in spec and first and first in ended):
+            bound = re.sub(r"^(?=[0-9])", "==", spec.rpartition("::")[2][len(name) :].replace(" ", ""))
+            place = _place_of(rf"\b{name}(?![-\w])", text, path, last=True)
+            del gathered.conda[spec]
+            gathered.requirement(f"{package}{bound}", place)
+            gathered.note(
+                f"{spec} is {package}{bound} of pip: PyTorch ended its conda channel with release 2.5.1", place
+            )
+    for channel in ended:
+        kept = any(one.startswith(f"{channel}::") for one in gathered.conda)
+        if kept or (channel == "nvidia" and any(map(_OF_NVIDIA.match, gathered.conda))):
+            continue
+        del gathered.channels[channel]
+        gathered.channels.setdefault("conda-forge")
+        place = _place_of(rf"\b{channel}\b", text, path)
+        gathered.note(f"the channel {channel} is left out for conda-forge: {_ENDED.get(channel, _ANACONDA)}", place)
+
+
+_BY_PIP = {"pytorch": "torch", "torchvision": "torchvision", "torchaudio": "torchaudio"}
+_OF_NVIDIA = re.compile(r"cuda|lib(?:cu|np|nv)")
+_ANACONDA = "it means Anaconda's channels, others on each machine, whose terms bind organisations"
+_ENDED = {
+    "pytorch": "PyTorch ended it with release 2.5.1",
+    "nvidia": "no package of the file needs it; the target's CUDA comes with torch",
+}
+
+
+def _place_of(pattern: str, text: str, path: Path, *, last: bool = False) -> Place:
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if re.search(pattern, line)]
+    return Place(str(path), (lines or [0])[-1 if last else 0])
+
+
 def match_spec(text: str, gathered: Gathered, place: Place) -> bool:
     """Take a match spec, in the form that a spec has; say whether it named a build, which is left out."""
     name = conda_name(text)

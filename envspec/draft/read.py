@@ -59,6 +59,8 @@ def read_draft(path: Path, root: Path | None = None) -> Draft:
             gathered.python_version(text.split("\n")[0], Place(str(path), 1))
         else:
             pyproject.read(toml_of(text), path, gathered, reader)
+    if form in ("environment_yml", "dockerfile", "readme", "conda_list"):
+        environment_yml.move_from_ended(text, path, gathered)
     if form != "pyproject" and gathered.project is not None:
         folder = Path(gathered.project[0])
         if Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(below)):

@@ -16,7 +16,7 @@ from envspec.rules.accepted import apply_acceptances
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, of_target
 from envspec.rules.specifier import Specifier, parse
-from envspec.rules.wanted import Wanted, builds_of, companions_of, known_releases, torch_of
+from envspec.rules.wanted import Wanted, builds_of, companions_of, known_releases, other_channel, torch_of
 from envspec.spec.model import Spec, Target
 
 
@@ -90,6 +90,11 @@ def judge(spec: Spec, target: Target, *, told: bool = True) -> Verdict:
     wanted, versions = _torch(named, family)
     choice = _choice(wanted, versions, case)
     found = list(_unknown_gpus(target))
+    if other := other_channel(spec, target):
+        asked_torch, channel = other
+        said = f"{asked_torch.label} comes from the channel {channel}, whose builds envspec has no facts of"
+        advice = "prove the environment with `envspec smoke`, or take conda-forge's or pip's"
+        found.append(Finding("warning", "torch-channel-unknown", said, asked_torch.place, advice))
     contradictions = list(fallback.problems(case, target.gpus, wanted))
     machine = [*jetson.problems(case), *toolkit.problems(case), *driver.problems(case)]
     if case.cuda and choice.working:  # a GPU that this CUDA doesn't know runs what one of these has for older ones

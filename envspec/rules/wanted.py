@@ -17,6 +17,8 @@ from envspec.rules.specifier import Specifier, parse
 from envspec.spec.model import Located, Spec, Target
 
 COMPANIONS = ("torchvision", "torchaudio")
+_WITH_TORCH = ("pytorch", "pytorch-nightly", "main", "anaconda")
+"""Channels beside conda-forge that have a pytorch of their own."""
 _CONDA_TORCH = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 
 
@@ -69,8 +71,20 @@ def torch_of(spec: Spec, target: Target) -> Wanted | None:
 
     A torch from an index of the spec's own, or from another channel, doesn't count: the tables don't describe it.
     """
-    conda = _conda(spec.conda_dependencies(target)) if "conda-forge" in spec.conda.channels else []
+    conda = [] if other_channel(spec, target) else _conda(spec.conda_dependencies(target))
     return next(iter(conda), None) or next((w for w in _pip(spec, target) if w.name == "torch"), None)
+
+
+def other_channel(spec: Spec, target: Target) -> tuple[Wanted, str] | None:
+    """Find a torch that comes from another channel than conda-forge, and the channel: of several channels the first
+    that has one counts. None without such a torch."""
+    for item in spec.conda_dependencies(target):
+        named = item.text.rpartition("::")[0]
+        channels = [named] if named else [one for one in spec.conda.channels if one in (*_WITH_TORCH, "conda-forge")]
+        if found := _conda([item]):
+            channel = next(iter(channels), next(iter(spec.conda.channels), "conda-forge"))
+            return None if channel == "conda-forge" else (found[0], channel)
+    return None
 
 
 def companions_of(spec: Spec, target: Target) -> tuple[Wanted, ...]:

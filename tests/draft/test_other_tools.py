@@ -24,10 +24,10 @@ ENVIRONMENT = (FILES / "environment.yml").read_text(encoding="utf-8")
 
 def test_an_environment_yml() -> None:
     found = draft("environment.yml", ENVIRONMENT)
-    assert (found.python, found.cuda, found.pip) == ("3.11", ("12.4",), ("einops",))
-    assert found.channels == ("pytorch", "nvidia", "conda-forge")
+    assert (found.python, found.cuda, found.pip) == ("3.11", ("12.4",), ("einops", "torch==2.4.*"))
+    assert found.channels == ("conda-forge",)
     assert found.conda == (
-        "pytorch::pytorch 2.4.*", "numpy ==1.26.4", "ffmpeg >=6,<8", "nodejs 20.*", "tqdm ==4.66.1",
+        "numpy ==1.26.4", "ffmpeg >=6,<8", "nodejs 20.*", "tqdm ==4.66.1",
     )  # fmt: skip
     assert found.variables == {"HF_HOME": "/cache"}
     for left in ("prefix", "nodefaults", "pip is", "the builds of 1 package"):
@@ -46,6 +46,21 @@ def test_an_environment_yml() -> None:
 )
 def test_what_conda_users_choose_a_cuda_by(line: str, cuda: tuple[str, ...]) -> None:
     assert draft("environment.yaml", f"dependencies:\n  - {line}\n  - numpy\n").cuda == cuda
+
+
+def test_ended_channels_are_left_with_the_same_versions() -> None:
+    text = "channels:\n  - pytorch\n  - nvidia\n  - defaults\ndependencies:\n"
+    text += "  - pytorch=2.0.1\n  - torchvision==0.15.2\n  - numpy\n"
+    found = draft("environment.yml", text)
+    assert (found.pip, found.conda, found.channels) == (
+        ("torch==2.0.1.*", "torchvision==0.15.2"), ("numpy",), ("conda-forge",),
+    )  # fmt: skip
+    assert "environment.yml:6: pytorch 2.0.1.* is torch==2.0.1.* of pip" in notes(found)
+    assert "environment.yml:4: the channel defaults is left out for conda-forge" in notes(found)
+    kept = draft(
+        "environment.yml", "channels: [conda-forge, pytorch, nvidia]\ndependencies: [pytorch=2.4, cuda-nvcc]\n"
+    )
+    assert (kept.pip, kept.conda, kept.channels) == ((), ("pytorch 2.4.*", "cuda-nvcc"), ("conda-forge", "nvidia"))
 
 
 PYPROJECT = (FILES / "uv.toml").read_text(encoding="utf-8")

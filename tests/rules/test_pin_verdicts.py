@@ -157,7 +157,7 @@ def test_feasible_names_what_works_newest_first() -> None:
     [
         ({"pip": ("numpy",)}, []),
         ({"pip": ("torch==2.9.1",), "sources": {"torch": "internal"}}, []),
-        ({"pip": (), "conda": ("pytorch 2.9.*",), "channels": ("acme",)}, []),
+        ({"pip": (), "conda": ("pytorch 2.9.*",), "channels": ("acme",)}, ["-torch-channel-unknown"]),
         ({"pip": ('torch==2.9.1; sys_platform == "darwin"',)}, []),
         ({"pip": ('torch==2.9.1; sys_platform == "linux" and platform_machine == "x86_64"',)}, ["no-build"]),
         ({"pip": ("torch @ git+ssh://git.example.org/torch",)}, []),

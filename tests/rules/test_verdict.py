@@ -1,5 +1,7 @@
 """The rules' one answer: the torch wanted, the releases that work, and whether a resolver must be told which."""
 
+import pytest
+
 from envspec.base.errors import Place
 from envspec.base.finding import Finding
 from envspec.rules.judge import Verdict, judge
@@ -54,3 +56,25 @@ def test_errors_are_what_stops_a_lock() -> None:
     warning, error = Finding("warning", "odd", "it is odd"), Finding("error", "wrong", "it is wrong")
     assert Verdict((error, warning)).errors == (error,)
     assert Verdict((warning,)).errors == ()
+
+
+@pytest.mark.parametrize(
+    ("channels", "line", "channel"),
+    [
+        (["pytorch", "nvidia", "conda-forge"], "pytorch 2.0.1.*", "pytorch"),
+        (["conda-forge"], "pytorch::pytorch 2.0.1.*", "pytorch"),
+        (["conda-forge", "pytorch"], "pytorch 2.9.*", None),
+        (["conda-forge"], "pytorch 2.9.*", None),
+        (["mirrored"], "pytorch", "mirrored"),
+    ],
+)
+def test_a_torch_of_another_channel_isnt_judged_by_conda_forges(
+    channels: list[str], line: str, channel: str | None
+) -> None:
+    target = Target("t", "linux-64", "12.8", glibc="2.28", place=HERE)
+    conda = CondaTable(tuple(channels), (Located(line, HERE),))
+    found = {one.code: one for one in judge(Spec("s.toml", "s", "3.10", (target,), conda=conda), target).findings}
+    assert ("torch-channel-unknown" in found) == (channel is not None)
+    if channel:
+        assert f"comes from the channel {channel}," in found["torch-channel-unknown"].message
+        assert "no-such-torch" not in found and found["torch-channel-unknown"].severity == "warning"
