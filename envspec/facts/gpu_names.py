@@ -14,6 +14,7 @@ _BRANDS = frozenset({"nvidia", "geforce", "tesla", "quadro", "grid"})
 _EXTRAS = re.compile(
     r"pcie|sxm\d?|hbm\d?e?|nvl\d*|\d+gb|\d+g|gpu|generation|max|q|d|v2|server|workstation|edition|sff|nvgpu"
     r"|ac|hgx|dgx|dgxs|cnx|fhhl|lc|ls|active|lhr|oem|with|design|refresh|developer|kit|devkit|module"
+    r"|engineering|reference|embedded|mega|series"
 )
 """Words of a device's name that aren't part of the product's: form factor, memory, edition."""
 
@@ -23,7 +24,9 @@ _ARCHITECTURES = frozenset(
 PORTABLE = frozenset({"laptop", "mobile", "notebook"})
 """Words for a laptop's GPU, which has the architecture of the card of its name, and not its memory."""
 
-_MIG = re.compile(r"\s+mig\b.*$", re.IGNORECASE)
+_LISTED = re.compile(r"gpu \d+: (?P<name>.+?)(?: \(uuid: [^)]*\))?", re.IGNORECASE)
+"""A line of `nvidia-smi -L`."""
+_MIG = re.compile(r"[\s-]+mig\b.*$", re.IGNORECASE)
 _VGPU = re.compile(r"-\d+(?:-\d+)?(?:q|cme|c|b\d?|a)$", re.IGNORECASE)
 """The profile of a virtual GPU: its memory in GB and its series (NVIDIA vGPU software, virtual GPU types); before the
 memory, the number of slices of one that lies on MIG."""
@@ -59,7 +62,8 @@ def without_memory(own: Iterable[str]) -> list[str]:
 
 def boards(name: str) -> tuple[str, ...]:
     """Give the names of the board that a slice or a virtual GPU may lie on, the likeliest first; a board is itself."""
-    whole = _MIG.sub("", name.strip())
+    listed = _LISTED.fullmatch(name.strip())
+    whole = _MIG.sub("", listed["name"] if listed else name.strip())
     board = _VGPU.sub("", whole)
     return (whole,) if board == whole else tuple(dict.fromkeys((board, _BOARD.sub("", board))))
 
