@@ -19,6 +19,7 @@ STARTERS = {
     # programs that run without envspec
     "../check/envspec_check/interface.py": "all of the check's, through one function",
     "../check/envspec_check/process.py": "itself, forked",
+    "../check/envspec_check/checks/dataloader.py": "none: torch's DataLoader started its workers, which it ends",
     "carried/bytecode.py": "itself again, in an image, and processes that compile",
     "carried/fetch_variants.py": "uv, in an image",
     "prove/compiles/worker.py": "a wheel's compiler, in a process that has nothing of envspec to change",
@@ -28,12 +29,14 @@ STARTERS = {
 OS = ("exec", "spawn", "posix_spawn", "fork", "system", "popen", "startfile")
 HARMLESS = {"CompletedProcess", "TimeoutExpired", "CalledProcessError", "DEVNULL", "PIPE", "STDOUT"}
 """What of `subprocess` starts nothing; `Popen` only as the name of a type."""
-MODULES = {"multiprocessing", "pty", "webbrowser", "posix", "_posixsubprocess", "ctypes.util"}
+MODULES = {
+    "multiprocessing", "pty", "webbrowser", "posix", "_posixsubprocess", "ctypes.util", "venv", "ensurepip", "pydoc",
+}  # fmt: skip
 NAMES = {
     "ProcessPoolExecutor", "create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell",
-    "find_library", "getstatusoutput",
+    "find_library", "getstatusoutput", "echo_via_pager", "getnode", "uuid1", "processor",
 }  # fmt: skip
-"""Of other modules. Those of ctypes.util ask a compiler and ldconfig."""
+"""Of other modules. Those of ctypes.util ask a compiler and ldconfig, uuid's ask ifconfig, platform's asks uname."""
 
 
 def starts(source: str) -> Iterator[str]:
@@ -59,7 +62,17 @@ def starts(source: str) -> Iterator[str]:
                 or any(f"{of}.{name}" in MODULES for name in names)
             ):
                 yield f"{node.lineno}: from {of} import {', '.join(sorted(names))}"
+    known = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     for node in nodes:
+        match node:
+            case ast.Call(ast.Name("getattr" | "hasattr"), [ast.Name(name) as of, ast.Constant(str(attribute)), *_]):
+                known |= {id(of)} if modules.get(name) == "os" and not attribute.startswith(OS) else set()
+            case ast.Call(ast.Name("__import__" | "import_module") | ast.Attribute(_, "import_module"), [named, *_]):
+                if isinstance(named, ast.Constant) and named.value in {"subprocess", "os", *MODULES}:
+                    yield f"{node.lineno}: import of {named.value}"
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id in modules and id(node) not in known:
+            yield f"{node.lineno}: {node.id}, as a value"
         if not isinstance(node, ast.Attribute):
             continue
         of = modules.get(node.value.id, "") if isinstance(node.value, ast.Name) else ""
@@ -158,6 +171,15 @@ def test_where_and_with_what_programs_start_is_a_closed_list() -> None:
         "import shutil\nshutil.os.system('git')",
         "import posix",
         "import concurrent.futures as f\nwith f.ProcessPoolExecutor() as pool: ...",
+        "import subprocess\nother = subprocess\nother.run(['git'])",
+        "import os\ngetattr(os, 'system')('git')",
+        "import os\nfor name in ('system',): getattr(os, name)('git')",
+        "__import__('subprocess').run(['git'])",
+        "import importlib\nimportlib.import_module('subprocess').run(['git'])",
+        "import click\nclick.echo_via_pager('x')",
+        "import venv",
+        "import platform\nplatform.processor()",
+        "from uuid import uuid1",
     ],
 )
 def test_a_start_is_seen(code: str) -> None:

@@ -146,6 +146,15 @@ def test_pip_check_is_told(machine: Machine, index: Index, install: Install) -> 
 
 
 @pytest.mark.slow
+def test_a_package_that_uv_calls_broken_is_told(machine: Machine, index: Index, install: Install) -> None:
+    """Only of variants, whose markers uv doesn't read, it isn't."""
+    odd = wheel("odd", "1.0", "lib >=>= 2")
+    index.add(odd)
+    write_lock(machine, [pip_pin(odd)])
+    assert "warning: The package `odd` is broken or incomplete" in install().err
+
+
+@pytest.mark.slow
 def test_another_python(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """The lock moves to another Python: its packages move along, and those of the old one go."""
     others = [f"3.{minor}" for minor in range(10, 15) if f"3.{minor}" != PYTHON]

@@ -1,10 +1,14 @@
-"""Records in conda-meta, completed with what the packages know of themselves."""
+"""Records in conda-meta, completed with what the packages know of themselves; and what rattler can't unpack."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from envspec.base.errors import IndexFailure, StorageError
 from envspec.install.conda import complete_records
+from envspec.install.conda_cache import unpack_failure
 
 
 def record(prefix: Path, **fields: object) -> Path:
@@ -69,3 +73,11 @@ def test_a_complete_record_isnt_written(tmp_path: Path) -> None:
     complete_records(tmp_path)
     after = path.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"), [("invalid Zip archive", IndexFailure), ("No space left on device", StorageError)]
+)
+def test_what_rattler_cannot_unpack_is_told_as_damaged_or_as_a_full_disk(said: str, kind: type[Exception]) -> None:
+    found = unpack_failure(OSError(f"failed to extract: {said}"), "tool")
+    assert isinstance(found, kind) and said in str(found) and found.hint

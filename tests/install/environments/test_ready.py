@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from support.machine import ROOT
@@ -187,6 +188,15 @@ def test_the_question_names_the_machine_and_what_was_asked(monkeypatch: pytest.M
     others.append(memo.key_of("/a.toml", None, None, {}))
     assert len({asked, *others}) == 6 + len(WHERE) + 1
     assert memo.key_of("/a", None, None, {"SLURM_JOB_ID": "1"}) == memo.key_of("/a", None, None, {"SLURM_JOB_ID": "2"})
+
+
+def test_the_driver_of_this_machine_is_part_of_the_question(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def opened(path: str, **how: str) -> TextIO:
+        return (tmp_path / path.replace("/", "_")).open(**how)  # type: ignore[call-overload, no-any-return]
+
+    (tmp_path / "_proc_driver_nvidia_version").write_text("NVRM version: 550.54.15")
+    monkeypatch.setattr(memo, "open", opened, raising=False)
+    assert "NVRM version: 550.54.15" in memo._machine()
 
 
 # who runs in it
