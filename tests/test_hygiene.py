@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,10 @@ def test_start_up_loads_little() -> None:
     loaded = set(ran.stdout.split())
     assert "envspec.cli.main" in loaded
     assert loaded.isdisjoint(HEAVY), sorted(loaded.intersection(HEAVY))
+
+
+def test_no_two_modules_of_tests_have_one_name(root: Path, project_files: tuple[Path, ...]) -> None:
+    """Outside a package, pytest and mypy take the second for the first."""
+    alone = (path for path in project_files if "tests" in path.parts[:2] and path.suffix == ".py")
+    names = Counter(path.name for path in alone if not (root / path.parent / "__init__.py").exists())
+    assert [name for name, count in names.items() if count > 1] == []
