@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from urllib.parse import unquote, urlsplit
 
+from envspec.base.codes import meanings
 from envspec.base.errors import Place, SpecError
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
@@ -66,12 +67,12 @@ def tell_unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]
     whole = {target.name for target, _ in found} == {target.name for target in spec.targets}
     everywhere = {code for _, codes in found for code in codes}
     for code in spec.pip.terms.accept if whole else ():
-        if code not in everywhere:
+        if code not in everywhere and not _is_of_a_change(code):
             place = spec.places.get(f"pip.accept.{code.replace(':', '.')}")
             notice(_unused_accept(f"[pip] accepts {_code_text(code)}, which no target has", place))
     for target, codes in found:
         for code in target.terms.accept:
-            if code not in codes:
+            if code not in codes and not _is_of_a_change(code):
                 place = place_of_term(spec, target, "accept", code)
                 notice(_unused_accept(f"{target.name} accepts {_code_text(code)}, which it doesn't have", place))
     used = set(spec.pip.sources.values())
@@ -86,6 +87,11 @@ def tell_unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]
                     f'name its packages in [pip]: sources = {{ PACKAGE = "{name}" }}',
                 )
             )
+
+
+def _is_of_a_change(key: str) -> bool:
+    """Whether `diff` alone finds it: a lock can't say that it no longer occurs."""
+    return meanings()[key.partition(":")[0]].said_by == "`diff`"
 
 
 def _code_text(key: str) -> str:

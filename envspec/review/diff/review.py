@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
+from envspec.base.codes import meanings
 from envspec.base.errors import InternalError
 from envspec.base.texts import plural
 from envspec.facts.cuda_stack import TORCH, decides
@@ -24,6 +25,7 @@ from envspec.review.diff.model import Diff, ImageChange, PackageChange, PinChang
 from envspec.review.diff.risk import ALONE, Around, different_hashes, facts, far, form, label
 from envspec.review.diff.rows import Move, PythonMove, Review, Row, TargetSize, View, in_order
 from envspec.review.diff.side import Side, selection_sentences
+from envspec.rules.accepted import reason_for
 
 
 class Relations:
@@ -451,7 +453,7 @@ class _Reviewer:
         for name in self.shared:
             old, new = self.before.target(name), self.after.target(name)
             if name in touched and old and new:
-                found += [(name, fact) for fact in meaning(old, new)]
+                found += [(name, _accepted(fact, fact.package, new.inputs)) for fact in meaning(old, new)]
         return (*merge_facts(found, self.shared), *self._torches())
 
     def _torches(self) -> Iterator[Fact]:
@@ -578,6 +580,9 @@ class _Reviewer:
         kept = [fact for fact in found if not (len(found) > 1 and (fact.code, fact.risk) == ("file-changed", "low"))]
         if not kept and old and new and old.version == new.version:
             kept += list(_in_place(needs, drops))
+        target = self.after.target(change.targets[0])
+        if target is not None:
+            kept = [_accepted(fact, package.name, target.inputs) for fact in kept]
         return Move(
             action=action,
             old=_view(old),
@@ -608,6 +613,14 @@ def _in_place(needs: Iterable[str], drops: Iterable[str]) -> Iterator[Fact]:
         yield Fact("low", "metadata-changed", "its recorded metadata changed, not what gets installed")
     else:
         yield Fact("low", "requirements-changed", "requires different packages, at the same version")
+
+
+def _accepted(fact: Fact, package: str | None, inputs: TargetInputs) -> Fact:
+    """Lower the risk of a change that the spec takes knowingly, with its reason; integrity takes none."""
+    reason = reason_for(fact.code, package, dict(inputs.accept))
+    if reason is None or meanings()[fact.code].refused:
+        return fact
+    return replace(fact, risk="low", message=f"{fact.message}; the spec accepts it: {reason}")
 
 
 def _key(pin: Pin | None) -> tuple[object, ...] | None:

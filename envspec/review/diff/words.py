@@ -189,8 +189,8 @@ def edges(move: Move) -> Iterator[str]:
 
 
 def fact(one: Fact) -> str:
-    """Join a fact's sentence and where it holds."""
-    return " ".join(filter(None, (one.message, where(one.targets))))
+    """Join a fact's sentence, where it holds and its code, for `envspec explain` and `accept`."""
+    return " ".join(filter(None, (one.message, where(one.targets), f"[{one.code}]")))
 
 
 def alike(row: Row) -> bool:

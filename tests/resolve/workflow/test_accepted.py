@@ -155,7 +155,7 @@ def test_the_docs_list_what_can_be_accepted() -> None:
     table = text.partition("| code | accepting it means |")[2].partition("\n\n")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert sorted(code for row in rows for code in re.findall(r"`([a-z-]+)`", row)) == sorted(
-        one.code for one in meanings().values() if not one.refused
+        one.code for one in meanings().values() if not one.refused and one.said_by != "`diff`"
     )
 
 
@@ -163,3 +163,10 @@ def test_the_docs_list_what_can_be_accepted() -> None:
 def test_an_unknown_code_names_its_place(machine: Machine, libraries: Index) -> None:
     ran = machine.envspec("lock", machine.spec(spec('accept = { cuda-mixed-major = "x" }')))
     assert ran.status == 2 and ran.error.startswith("error: specs/demo.toml:5:")
+
+
+@pytest.mark.e2e
+def test_an_accepted_risk_of_a_change_is_diffs_and_never_unused(machine: Machine, libraries: Index) -> None:
+    ran = machine.envspec("lock", machine.spec(spec('accept = { major-jump = { plain = "tried" } }', name="plain")))
+    assert ran.status == 0 and "accepts major-jump" not in ran.err, ran.err
+    assert machine.envspec("check", "specs/demo.toml").status == 0

@@ -286,9 +286,9 @@ def test_a_fact_of_one_target_is_told_of_that_one() -> None:
     assert [(fact.code, fact.targets) for fact in move.facts] == [("hash-changed", ("cpu",)), ("licence-changed", ())]
     ((_, fact),) = found.shouted
     assert fact.targets == ("cpu",)
-    assert "find out who replaced it [cpu]" in " ".join(text(found).split())
+    assert "find out who replaced it [cpu] [hash-changed]" in " ".join(text(found).split())
     assert "[cpu]" in markdown(found).replace("&#91;", "[").replace("&#93;", "]").partition("<details")[0]
-    assert "it [cpu]</p>" in html(found)
+    assert "it [cpu] [hash-changed]</p>" in html(found)
 
 
 def test_json_has_each_file_of_each_target() -> None:
@@ -488,3 +488,27 @@ def test_downloads() -> None:
     by_name = {one.name: one for one in found.sizes}
     assert by_name["hopper"].old and by_name["hopper"].new
     assert by_name["hopper"].new - by_name["hopper"].old == 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("accepted", "change", "code", "risk"),
+    [
+        ("near-name:acelerate", added(wheel("acelerate", "1.0"), "cpu"), "near-name", "low"),
+        ("near-name:other", added(wheel("acelerate", "1.0"), "cpu"), "near-name", "high"),
+        ("hash-changed:lib", artifact("lib", sha256=sha("evil")), "hash-changed", "high"),
+    ],
+)
+def test_a_risk_is_accepted_by_package_with_a_reason_and_integrity_never(
+    accepted: str, change: Change, code: str, risk: str
+) -> None:
+    found = reviewed(both(*(target(one.name, accept=((accepted, "ours"),)) for one in base()), change))
+    facts = [fact for row in found.rows for move in row.moves for fact in move.facts if fact.code == code]
+    assert {fact.risk for fact in facts} == {risk}
+    assert all(fact.message.endswith("; the spec accepts it: ours") == (risk == "low") for fact in facts)
+    assert [fact.risk for fact in found.settings if fact.code == "accept-added"] == ["medium"]
+
+
+def test_each_format_has_the_codes_that_accept_takes() -> None:
+    found = reviewed(added(wheel("acelerate", "1.0")))
+    for told in (text(found), markdown(found).replace("&#91;", "[").replace("&#93;", "]"), html(found)):
+        assert "[near-name]" in told
