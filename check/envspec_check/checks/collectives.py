@@ -222,9 +222,13 @@ def own_seconds(one: Rank) -> List[Tuple[str, float]]:
             values = values @ values / len(values)
         values.sum().item()  # waits for the device
         taken.append(time.perf_counter() - began)
-    found: List[Any] = [None] * one.world
-    one.dist.all_gather_object(found, (socket.gethostname(), min(taken)))
-    return found
+    # as a tensor: torch gathers objects by NumPy, which an environment with torch alone hasn't
+    host = socket.gethostname().encode()[:255].ljust(255, b"\0")
+    own = one.torch.tensor([min(taken), *host], dtype=one.torch.float64, device=one.device)
+    every = [one.torch.empty_like(own) for _ in range(one.world)]
+    one.dist.all_gather(every, own)
+    rows = [gathered.tolist() for gathered in every]
+    return [(bytes(int(letter) for letter in row[1:] if letter).decode(errors="replace"), row[0]) for row in rows]
 
 
 def stragglers(found: Sequence[Tuple[str, float]]) -> Tuple[Dict[str, Any], List[str]]:

@@ -1,9 +1,11 @@
 """What is slow is told apart from what is right: shares of a peak, references for some GPUs, ranks that are late."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import envspec_check
 import pytest
 from envspec_check.checks.collectives import stragglers
 from envspec_check.machine import card_of
@@ -125,3 +127,11 @@ def test_no_peak_is_from_memory() -> None:
     from envspec.facts.tables import read
 
     assert "memory" not in proof.of_sources(read("peaks")).values()
+
+
+def test_no_check_needs_numpy_unless_it_is_locked() -> None:
+    """torch gathers objects and gives arrays by NumPy: an environment with torch alone has to pass its own check."""
+    root = Path(envspec_check.__file__).parent
+    asks = re.compile(r"_object(?:_list)?\(|\.numpy\(|^\s*(?:import|from) numpy", re.MULTILINE)
+    found = {path.relative_to(root).as_posix() for path in root.rglob("*.py") if asks.search(path.read_text("utf-8"))}
+    assert found == {"checks/stack/packages/numpy.py"}
