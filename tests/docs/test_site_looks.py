@@ -53,3 +53,17 @@ def test_a_dark_system_gets_a_dark_page(browser: Browser, site: Path) -> None:
     """
     grounds = {scheme: browser.run(code, file=str(site / "index.html"), scheme=scheme) for scheme in ("light", "dark")}
     assert grounds == {"light": "rgb(255, 255, 255)", "dark": "rgb(33, 37, 41)"}
+
+
+def test_the_colour_switch_works_and_is_kept(browser: Browser, site: Path) -> None:
+    code = """
+        const page = await open(given.file, {scheme: "light"});
+        const wrong = [];
+        // the search wants a server
+        page.on("pageerror", (error) => error.message.includes("Worker") || wrong.push(error.message));
+        await page.reload();
+        await page.evaluate(() => document.querySelector('[data-bs-theme-value="dark"]').click());
+        const colour = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+        return [colour, ...wrong];
+    """
+    assert browser.run(code, file=str(site / "index.html")) == ["rgb(33, 37, 41)"]

@@ -1,4 +1,5 @@
-"""mkdocs' hook: what a page links to in the repository, and outside docs/, is named and not linked.
+"""mkdocs' hooks: what a page links to in the repository, and outside docs/, is named and not linked, and the colour
+switch works.
 
 A link to what isn't there is a warning, and so an error of `make docs`. With `repo_url` in mkdocs.yml these links lead
 there.
@@ -34,3 +35,9 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
         return words if words.strip("`") == path else f"{words} (`{path}`)"
 
     return LINK.sub(rewrite, markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Add what the theme's colour switch looks for: without highlight.js, its two style sheets are missing, and the
+    switch ends in an exception."""
+    return output.replace("</head>", '<link id="hljs-light" /><link id="hljs-dark" /></head>', 1)
