@@ -453,7 +453,7 @@ class _Reviewer:
         for name in self.shared:
             old, new = self.before.target(name), self.after.target(name)
             if name in touched and old and new:
-                found += [(name, _accepted(fact, fact.package, new.inputs)) for fact in meaning(old, new)]
+                found += [(name, _weigh(fact, fact.package, new.inputs)) for fact in meaning(old, new)]
         return (*merge_facts(found, self.shared), *self._torches())
 
     def _torches(self) -> Iterator[Fact]:
@@ -582,7 +582,7 @@ class _Reviewer:
             kept += list(_in_place(needs, drops))
         target = self.after.target(change.targets[0])
         if target is not None:
-            kept = [_accepted(fact, package.name, target.inputs) for fact in kept]
+            kept = [_weigh(fact, package.name, target.inputs) for fact in kept]
         return Move(
             action=action,
             old=_view(old),
@@ -615,7 +615,7 @@ def _in_place(needs: Iterable[str], drops: Iterable[str]) -> Iterator[Fact]:
         yield Fact("low", "requirements-changed", "requires different packages, at the same version")
 
 
-def _accepted(fact: Fact, package: str | None, inputs: TargetInputs) -> Fact:
+def _weigh(fact: Fact, package: str | None, inputs: TargetInputs) -> Fact:
     """Lower the risk of a change that the spec takes knowingly, with its reason; integrity takes none."""
     reason = reason_for(fact.code, package, dict(inputs.accept))
     if reason is None or meanings()[fact.code].refused:
