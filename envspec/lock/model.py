@@ -117,6 +117,8 @@ class Pin:
     works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
     newer         pip only: newer final releases on offer that install on the target; None where no correction is about
                   the package: a lock doesn't hold them
+    sole          pip only: a correction is about what it requires, and no other release that the spec admits installs
+                  on the target: a lock doesn't hold it
     """
 
     kind: str
@@ -139,6 +141,7 @@ class Pin:
     added: tuple[str, ...] = field(default=(), compare=False, repr=False)
     works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)
     newer: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    sole: bool = field(default=False, compare=False, repr=False)
 
     @property
     def is_wheel(self) -> bool:

@@ -161,6 +161,15 @@ def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ..
     )
 
 
+def is_sole(package: Found, request: Request, releases: Releases) -> bool:
+    """Say whether no other release of a package that the spec admits installs on the target."""
+    asks, taken = asks_of(request, {}).get(package.name), version_of(package.version or "")
+    return not any(
+        version_of(release.version) != taken and suits_target(release, request, package.name, asks)
+        for release in releases(package.name)
+    )
+
+
 def is_skipped(release: Release, request: Request, name: str) -> bool:
     """Say whether a release has wheels, none of which fits, and may not be built."""
     fits = not release.unsuited and wheels_fit(release.wheels, request)

@@ -20,7 +20,7 @@ from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.edges import EXTRA_MARKER, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
-from envspec.resolve.pip.newest import Releases, newer
+from envspec.resolve.pip.newest import Releases, is_sole, newer
 from envspec.resolve.pip.reading import Description, Reading
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
@@ -48,7 +48,7 @@ def pins_of(
     sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
     corrected = request.corrections.between(published) | frozenset(_alike(found, edges, request.corrections))
-    return tuple(
+    made = (
         _pin(
             p,
             described[p.name],
@@ -60,6 +60,11 @@ def pins_of(
             newer(p, request, releases) if p.name in corrected else None,
         )
         for p in found
+    )
+    bounding = (not corrected.isdisjoint(map(requirement_name, edges[p.name])) for p in found)
+    return tuple(
+        replace(pin, sole=bounds and is_sole(p, request, releases))
+        for p, pin, bounds in zip(found, made, bounding, strict=True)
     )
 
 

@@ -88,14 +88,8 @@ def collect_bounds(
         return found
 
     requirements, constraints = tuple(requirements), tuple(constraints)
-    fixed = {head_of(line).name for line in (*requirements, *constraints, *overrides) if _is_exact(line)}
     newer = {pin.name: pin.newer for pin in pins if pin.newer is not None}
-    return Said(bounds(pins), newer, overridden, bounds(pin for pin in pins if pin.name in fixed))
-
-
-def _is_exact(requirement: str) -> bool:
-    clauses = published_requirement(requirement).specifier
-    return any(one.operator in ("==", "===") and not one.version.endswith(".*") for one in clauses)
+    return Said(bounds(pins), newer, overridden, bounds(pin for pin in pins if pin.sole))
 
 
 def effects(

@@ -190,7 +190,7 @@ def test_an_override_counts_for_more_than_any_correction(machine: Machine, learn
 def test_one_that_rules_out_nothing_is_not_told(machine: Machine, learn: Index) -> None:
     """numpy 2.2.6 is out of reach in any case: for a requirement of other METADATA, or for its wheels."""
     learn.add(wheel("old", "1.0", "numpy<2.2"), wheel("pywavelets", "1.4.1", "numpy"))
-    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", "pywavelets", "old==1.0", targets=LINUX)))
+    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn==1.3.0", "pywavelets", "old", targets=LINUX)))
     assert (ran.status, numpy(machine)) == (0, "1.26.4")
     assert "correction" not in ran.err
 
