@@ -1,14 +1,18 @@
 """Records in conda-meta, completed with what the packages know of themselves; and what rattler can't unpack."""
 
+import asyncio
+import errno
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from envspec.base.errors import IndexFailure, StorageError
+from envspec.base.progress import Progress
 from envspec.install.conda import complete_records
-from envspec.install.conda_cache import unpack_failure
+from envspec.install.conda_cache import CondaCache, unpack_failure
 
 
 def record(prefix: Path, **fields: object) -> Path:
@@ -81,3 +85,16 @@ def test_a_complete_record_isnt_written(tmp_path: Path) -> None:
 def test_what_rattler_cannot_unpack_is_told_as_damaged_or_as_a_full_disk(said: str, kind: type[Exception]) -> None:
     found = unpack_failure(OSError(f"failed to extract: {said}"), "tool")
     assert isinstance(found, kind) and said in str(found) and found.hint
+
+
+def test_a_disk_that_fills_up_while_a_package_comes_is_no_broken_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("rattler.package_streaming.download_to_writer", full)
+    record = SimpleNamespace(url="https://channel.example.org/noarch/tool-1.0-0.conda", sha256=b"", size=1)
+    cache = CondaCache(tmp_path, tmp_path, None, Progress())  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="No space left"):
+        asyncio.run(cache._download(record, tmp_path / "archive", None))  # type: ignore[arg-type]

@@ -1,5 +1,8 @@
 """What has to happen, from what is there and what the lock says."""
 
+import subprocess
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -131,3 +134,20 @@ def test_done_is_done(old: Sequence[Pin], new: Sequence[Pin]) -> None:
     assert result == {(pin.kind, pin.name): shown_version(pin) for pin in new}
     assert len({(change.kind, change.name) for change in found}) == len(found)
     assert changes(new, there(*new), known(*new)) == ()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child")
+def test_uv_ends_with_whoever_started_it() -> None:
+    code = (
+        "import subprocess, time; from envspec.install.pip import _die_with_parent\n"
+        "print(subprocess.Popen(['sleep', '60'], preexec_fn=_die_with_parent()).pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        child = Path(f"/proc/{int(parent.stdout.readline())}/stat")
+        assert child.exists()
+        parent.kill()
+    end = time.monotonic() + 10
+    while child.exists() and " Z " not in child.read_text() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert time.monotonic() < end
