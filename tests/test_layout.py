@@ -169,10 +169,15 @@ def imports_of(source: str) -> tuple[str, ...]:
 
 
 def imports_at_run_time(source: str) -> set[str]:
+    return set(_imports_of(run_nodes(source)))
+
+
+def run_nodes(source: str) -> list[ast.AST]:
+    """All but what is for types."""
     nodes = nodes_of(source)
     guards = [node for node in nodes if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     for_types = {one for guard in guards for one in ast.walk(guard)}
-    return set(_imports_of(node for node in nodes if node not in for_types))
+    return [node for node in nodes if node not in for_types]
 
 
 def _imports_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -441,3 +446,14 @@ def test_what_one_module_alone_asks_for_is_no_module_of_a_few_lines() -> None:
         if len(importers) == 1 and not command and not name.startswith(FORMATS) and path.stem != "__init__":
             found[name] = sources[name].count("\n")
     assert {name for name, lines in found.items() if lines < SHORT} == set(), "fold them into what imports them"
+
+
+LAZY = 340
+"""Imports within functions: what `--help`, `why`, `doctor` and `check` don't need, and what an extra brings."""
+
+
+def test_imports_within_functions_only_become_fewer() -> None:
+    nodes = [node for name, path in MODULES.items() if part_of(name) != "tools" for node in run_nodes(path.read_text())]
+    found = sum(isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset > 0 for node in nodes)
+    assert found <= LAZY, "import at the top, or show by a measurement that people wait for it"
+    assert found > LAZY - 10, "the count above can fall"

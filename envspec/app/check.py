@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from envspec.app import inputs
+from envspec.app.export.recipes import recipe_drift
 from envspec.app.lock.images import stale_images
 from envspec.app.lock.summary import describe
 from envspec.app.observer import warn
+from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
+from envspec.base.finding import Finding
+from envspec.lock.freshness import reason, reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
-from envspec.lock.judge import UnsoundLock, judge, sound
+from envspec.lock.judge import SoundLock, UnsoundLock, judge, sound
 from envspec.lock.model import LOCK_VERSION
 from envspec.lock.read import LockConflict
 from envspec.lock.render import rendered_files
 from envspec.lock.signing.model import LOCK, SUFFIX, Signer
-
-if TYPE_CHECKING:
-    from envspec.base.finding import Finding
-    from envspec.lock.judge import SoundLock
-    from envspec.lock.store import LockFile, LockFolder
-    from envspec.spec.model import Spec
+from envspec.lock.store import LockFile, LockFolder
+from envspec.spec.model import Spec
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,6 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     try:
         file = folder.read_with_signature()
     except LockError as error:
-        from envspec.lock.freshness import reason
-
         said, hint = str(error), error.hint or relock
         if isinstance(error, LockConflict):
             from envspec.app.git import merge_of_conflict
@@ -105,8 +102,6 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
         damaged = reason("lock-damaged", said, problem=said)
         return SpecState(spec.path, lock_path, "stale", reasons=(damaged,), hint=hint)
     if file is None:
-        from envspec.lock.freshness import reason
-
         missing = reason("lock-missing", "there is no lock yet")
         return SpecState(spec.path, lock_path, "stale", reasons=(missing,), hint=relock)
     lock = file.lock
@@ -126,7 +121,6 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
         flaws = judge(lock)
     if not (equal and expected == found):
         # Loading the reasons takes longer than telling that there are none.
-        from envspec.lock.freshness import reasons, rendered_reasons
 
         stale, drifted = reasons(case, lock), rendered_reasons(expected, found)
     stale = (*stale, *stale_images(spec, lock))
@@ -150,7 +144,6 @@ def _with_signature(found: SpecState, sign: str) -> SpecState:
     or the policy's."""
     if found.file is None or found.file.signature is None:
         return found
-    from envspec.lock.freshness import reason
     from envspec.lock.signing.ssh_keygen import signer_of
 
     try:
@@ -170,7 +163,6 @@ def _with_signature(found: SpecState, sign: str) -> SpecState:
 def _with_policy(found: SpecState, spec: Spec) -> SpecState:
     """The finding, with what the site's policy forbids, as far as that can be told offline."""
     from envspec.app.policy import ask, judge_file
-    from envspec.app.site_policy import site_policy
 
     policy = site_policy()
     if policy is None:
@@ -209,7 +201,6 @@ def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
     lock, recipes = found.compared, found.recipes
     if lock is None or found.status == "stale":
         return found
-    from envspec.app.export.recipes import recipe_drift
 
     reasons, again = recipe_drift(spec, lock, recipes)
     if not reasons:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from envspec.app.export.file_urls import file_urls
 from envspec.app.observer import observer, say
 from envspec.base.extras import require_extra
-
-if TYPE_CHECKING:
-    from envspec.install.collect import Paths
-    from envspec.lock.conda_files import FileUrls
-    from envspec.lock.model import LockedTarget, Pin
-    from envspec.spec.model import Spec
+from envspec.base.scratch import scratch_folder
+from envspec.base.settings import load_settings
+from envspec.install.addresses import pip_addresses
+from envspec.install.collect import Collector, Paths
+from envspec.install.conda_cache import refuse_unfit_packages
+from envspec.lock.conda_files import FileUrls
+from envspec.lock.model import LockedTarget, Pin
+from envspec.net.connections import index_fetcher
+from envspec.net.file_store import ARTIFACTS, FileStore
+from envspec.spec.model import Spec
 
 
 def collect(spec: Spec, pins: Sequence[Pin], *, again: bool = False, offline: bool = False) -> Paths:
@@ -21,13 +25,6 @@ def collect(spec: Spec, pins: Sequence[Pin], *, again: bool = False, offline: bo
 
     `again` takes the hash of files that were seen before, too. Raises IndexFailure, StorageError.
     """
-    from envspec.app.export.file_urls import file_urls
-    from envspec.base.settings import load_settings
-    from envspec.install.addresses import pip_addresses
-    from envspec.install.collect import Collector
-    from envspec.net.connections import index_fetcher
-    from envspec.net.file_store import ARTIFACTS, FileStore
-
     settings = load_settings(os.environ)
     fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), os.environ, offline=offline)
     store = FileStore(settings.cache() / ARTIFACTS, fetcher)
@@ -56,10 +53,6 @@ def collect_conda_too(spec: Spec, target: LockedTarget, pins: Sequence[Pin]) -> 
         require_extra("conda", "the bundle has conda packages, which need")
     found = collect(spec, pins, again=True)
     if conda:
-        from envspec.base.scratch import scratch_folder
-        from envspec.base.settings import load_settings
-        from envspec.install.conda_cache import refuse_unfit_packages
-
         with scratch_folder(load_settings(os.environ).cache()) as scratch:
             refuse_unfit_packages(conda, found, target.inputs, scratch)
     return found

@@ -10,6 +10,8 @@ from pathlib import Path
 from envspec.app import inputs
 from envspec.base.codes import meanings
 from envspec.base.errors import EnvspecError
+from envspec.facts import gpus
+from envspec.facts.corrections import table
 from envspec.spec.model import Spec
 
 
@@ -29,8 +31,6 @@ def package_names(paths: Iterable[str], locks_dir: Path | None) -> set[str]:
 
 def gpu_names() -> Iterator[str]:
     """Give the architectures and the GPUs that the tables have."""
-    from envspec.facts import gpus
-
     known = gpus.products()
     names = dict.fromkeys([*(gpu.architecture.lower() for gpu in known), *(gpu.name for gpu in known)])
     # a space would end the word on the line, and a hyphen is read as one; people say "RTX 5090"
@@ -39,8 +39,6 @@ def gpu_names() -> Iterator[str]:
 
 def codes() -> dict[str, str]:
     """Give the names of corrections and the codes of findings, each with its meaning."""
-    from envspec.facts.corrections import table
-
     known = {row.name: f"{row.package} needs {row.requirement}" for row in table()}
     return known | {one.code: one.means for one in meanings().values()}
 

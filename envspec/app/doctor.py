@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envspec.app import inputs
@@ -13,16 +14,13 @@ from envspec.app.site_policy import site_policy
 from envspec.base.errors import InputError, LockError, ToolError
 from envspec.base.finding import Finding, errors
 from envspec.base.texts import printable
-from envspec.prove.doctor.feasibility import Hardware
+from envspec.lock.model import Lock
+from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, overall
 from envspec.prove.doctor.machine import Result
+from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from envspec.lock.model import Lock
     from envspec.lock.store import LockFile
-    from envspec.prove.doctor.feasibility import Feasibility
-    from envspec.spec.model import Spec
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,6 @@ def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, loc
 
     Raises SpecError, InputError for an unknown target, PolicyError, ToolError, StorageError.
     """
-    from envspec.prove.doctor.feasibility import assess, overall
     from envspec.spec.targets import refuse_unknown_targets
 
     spec = inputs.read_spec(path)
@@ -160,8 +157,6 @@ def _policy() -> tuple[Result, ...]:
 
 def _git_drivers() -> tuple[Result, ...]:
     """Say where git's configuration has a driver that runs modules of the folder that git is in; empty without one."""
-    from pathlib import Path
-
     from envspec.review.git.setup import old_drivers
 
     try:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement
 
@@ -19,9 +18,7 @@ from envspec.base.texts import printable
 from envspec.packages.requirement import parse_requirement
 from envspec.spec import edit
 from envspec.spec.edit import Edit, EditOfText, read_text, write_text
-
-if TYPE_CHECKING:
-    from envspec.spec.model import Spec
+from envspec.spec.model import Spec
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING
 
 from envspec.app.observer import say, warn
-
-if TYPE_CHECKING:
-    from envspec.facts.edition import Edition
+from envspec.facts.edition import DISTRIBUTION, Edition, current, installed_folders
 
 
 def tell_edition() -> None:
     """Say it where the facts aren't those that ship with envspec, and warn of an `envspec-facts` that isn't used."""
-    from envspec.facts.edition import DISTRIBUTION, current, installed_folders
-
     if not installed_folders():
         return
     found = current()
@@ -28,8 +23,6 @@ def tell_edition() -> None:
 
 def edition_document() -> dict[str, str]:
     """Name the edition, as documents do."""
-    from envspec.facts.edition import current
-
     found = current()
     return {"version": found.version, "from": found.origin}
 

@@ -6,16 +6,17 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envspec.app.observer import say
 from envspec.app.outputs import write_text
 from envspec.base.errors import StorageError
 from envspec.base.texts import printable
-
-if TYPE_CHECKING:
-    from envspec.lock.model import Lock, LockedTarget
-    from envspec.prove.proof.model import Standing
+from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.slice import slice_digest, slice_of
+from envspec.prove.proof.model import KIND, SCHEMA, Standing, standings
+from envspec.prove.proof.records import read_records
+from envspec.spec.document import project_root
 
 FOLDER = Path("docs", "evidence")
 """Where records lie, from the folder that has `specs/`."""
@@ -29,9 +30,6 @@ def keep(
     details: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a record for each target that is proved as far as a rung; `details` are by target. Raises StorageError."""
-    from envspec.lock.slice import slice_digest, slice_of
-    from envspec.prove.proof.model import KIND, SCHEMA
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -57,10 +55,6 @@ def standings_of(
 ) -> tuple[Standing, ...]:
     """Say how far targets are proved by the records in a folder, else by those beside the spec's own. What proves
     nothing is told. Raises InputError, StorageError."""
-    from envspec.prove.proof.model import standings
-    from envspec.prove.proof.records import read_records
-    from envspec.spec.document import project_root
-
     if folder is None:
         folder = project_root(spec) / FOLDER
     found = standings(lock, targets, read_records(folder) if folder.is_dir() else ())

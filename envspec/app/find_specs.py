@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from envspec.base.errors import InputError, Place, SpecError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER = "specs"
 _OTHERS = ("pixi.toml", "pyproject.toml", "Cargo.toml")
@@ -67,7 +64,6 @@ def spec_file(given: str) -> str:
     """
     if not given or os.path.isfile(given):
         return given
-    from pathlib import Path
 
     path = Path(given)
     try:
@@ -103,8 +99,6 @@ def _projects() -> Iterator[Path]:
 
     Without a repository no folder above counts: anyone may put a specs/ into /tmp.
     """
-    from pathlib import Path
-
     here = Path.cwd()
     yield here
     above = [here, *here.parents]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from envspec.base.errors import InputError
 from envspec.base.texts import nearest, printable
-
-if TYPE_CHECKING:
-    from envspec.facts.gpus import Capability, Gpu
+from envspec.facts import gpus
+from envspec.facts.gpu_names import other_maker
+from envspec.facts.gpus import Capability, Gpu
 
 KnownGpu: TypeAlias = "tuple[Gpu, Capability]"
 
 
 def known_gpus(names: Iterable[str], option: str = "--gpu: ") -> tuple[Gpu, ...]:
     """Look up the GPUs that the names stand for, each once. Raises InputError for a name that the tables don't have."""
-    from envspec.facts import gpus
-
     found: dict[Gpu, None] = {}
     for name in names:
         meant = gpus.find(name)
@@ -30,8 +28,6 @@ def known_gpus(names: Iterable[str], option: str = "--gpu: ") -> tuple[Gpu, ...]
 def find_gpus(names: Iterable[str], arch: str | None) -> tuple[KnownGpu, ...]:
     """Look up GPUs with their capabilities: all, or those of these names and of this architecture. Raises
     InputError."""
-    from envspec.facts import gpus
-
     found = known_gpus(names, option="") or gpus.products()
     if arch is not None:
         wanted = _architectures(arch)
@@ -43,8 +39,6 @@ def find_gpus(names: Iterable[str], arch: str | None) -> tuple[KnownGpu, ...]:
 
 def _architectures(name: str) -> set[str]:
     """Look up the architectures of a name: "blackwell" includes "Blackwell Ultra". Raises InputError."""
-    from envspec.facts import gpus
-
     known = dict.fromkeys(capability.architecture for capability in gpus.capabilities().values())
     asked = " ".join(name.lower().replace("-", " ").replace("_", " ").split()).replace("ada lovelace", "ada")
     found = {known_name for known_name in known if asked and f"{known_name.lower()} ".startswith(f"{asked} ")}
@@ -66,8 +60,6 @@ def unknown_gpu(name: str, option: str = "--gpu: ") -> InputError:
 
 def unknown(name: str) -> tuple[str, str] | None:
     """Say what is wrong with a GPU's name, and what to write instead; None for a name that the tables have."""
-    from envspec.facts import gpus
-
     return None if gpus.find(name) else explain_unknown(name)
 
 
@@ -81,9 +73,6 @@ _INSTEAD = {
 
 def explain_unknown(name: str) -> tuple[str, str]:
     """Say why a name stands for no GPU of the tables, and what to write instead."""
-    from envspec.facts import gpus
-    from envspec.facts.gpu_names import other_maker
-
     shown = printable(name)
     maker = other_maker(name)
     if maker:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from envspec.app.find_specs import FOLDER, spec_file
 from envspec.app.observer import say, warn
 from envspec.base.errors import AnswerNo, InputError
+from envspec.base.finding import Finding
 from envspec.base.texts import nearest, printable
+from envspec.lock.model import Lock, LockedTarget
+from envspec.packages.requirement import canonical_name
+from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from envspec.app.policy import Making
-    from envspec.base.finding import Finding
     from envspec.lock.inputs import SpecCase
     from envspec.lock.judge import SoundLock
-    from envspec.lock.model import Lock, LockedTarget
     from envspec.lock.store import LockFile, LockFolder
-    from envspec.spec.model import Spec
 
 _T = TypeVar("_T")
 
@@ -70,16 +70,12 @@ def elsewhere(given: Path | None) -> str:
 
 def recipes_of(spec: Spec, given: Path | None) -> Path:
     """Give the folder with a spec's recipes: in `recipes/`, beside the folder of the locks."""
-    from pathlib import Path
-
     from envspec.app.outputs import shown_path
 
     return shown_path(locks_of(Path(spec.path), given).parent / "recipes" / spec.name)
 
 
 def folder_of(spec: Spec, given: Path | None) -> LockFolder:
-    from pathlib import Path
-
     from envspec.app.outputs import location, shown_path
     from envspec.lock.store import LockFolder
 
@@ -256,7 +252,5 @@ def _describe_changes(spec: Spec, found: tuple[Finding, ...]) -> str:
 
 def did_you_mean(package: str, lock: Lock) -> str:
     """Give the hint for a package that isn't in a lock."""
-    from envspec.packages.requirement import canonical_name
-
     meant = nearest(canonical_name(package), {pin.name for locked in lock for pin in locked.pins})
     return f"did you mean {meant}?" if meant else "`envspec tree` shows every locked package"

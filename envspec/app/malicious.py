@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from envspec.app.observer import say, warn
 from envspec.app.policy import ask as whom_to_ask
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, OutsideError, Place
+from envspec.base.finding import Finding
 from envspec.base.settings import load_settings
 from envspec.base.texts import clean_text, printable
+from envspec.lock.model import LockedTarget
 from envspec.review.audit.kept import kept_files
+from envspec.review.audit.malicious import look_for_malicious
 from envspec.review.audit.model import subject
-
-if TYPE_CHECKING:
-    from envspec.base.finding import Finding
-    from envspec.lock.model import LockedTarget
-    from envspec.spec.model import Spec
+from envspec.review.audit.packages import packages
+from envspec.spec.model import Spec
 
 _OSV = "https://api.osv.dev"
 
@@ -51,9 +50,6 @@ def refuse_malicious(
     if service is None and not wanted and not kept_files(load_settings(os.environ).cache()):
         # nobody to ask, nothing known, and nobody to tell
         return
-    from envspec.review.audit.malicious import look_for_malicious
-    from envspec.review.audit.packages import packages
-
     found = packages(targets)
     look = look_for_malicious(found, spec.audit, os.environ, now, service=service, offline=offline, on_trouble=warn)
     if look.found:

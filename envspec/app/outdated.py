@@ -9,30 +9,42 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from envspec.app import inputs
+from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.observer import observer, warn
 from envspec.app.policy import bound_of
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import EnvspecError
 from envspec.base.finding import Finding
+from envspec.base.progress import Progress
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.net.index_proxy.pages import Upstream
+from envspec.net.index_proxy.releases import Release
 from envspec.packages.requirement import canonical_name
+from envspec.packages.variant_choice import TargetMachine
+from envspec.resolve.pip.solve import PipResolver
+from envspec.resolve.workflow.keep import Upgrade
+from envspec.resolve.workflow.outdated import (
+    BetterVariant,
+    Differing,
+    Newer,
+    Sides,
+    better_variants,
+    facts_releases,
+    find_differing,
+    find_newer,
+)
+from envspec.resolve.workflow.prepare import NotAfter
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.solve import Resolvers
+from envspec.rules.case import Case
 from envspec.rules.horizon import Horizon, horizon
 from envspec.rules.judge import case_of
 from envspec.rules.wanted import torch_of
+from envspec.spec.model import Spec
 from envspec.spec.newer import beginning, bounds
-
-if TYPE_CHECKING:
-    from envspec.lock.model import Lock, LockedTarget, Pin
-    from envspec.net.index_proxy.releases import Release
-    from envspec.packages.variant_choice import TargetMachine
-    from envspec.resolve.pip.solve import PipResolver
-    from envspec.resolve.workflow.outdated import BetterVariant, Differing, Newer
-    from envspec.resolve.workflow.prepare import NotAfter
-    from envspec.resolve.workflow.solve import Resolvers
-    from envspec.rules.case import Case
-    from envspec.spec.model import Spec
 
 _AT_ONCE = 16
 """The pages that are read at a time."""
@@ -65,9 +77,6 @@ def newer_releases(
 
     Raises as `read_lock`, and InputError for an unknown target.
     """
-    from envspec.app.lock.resolvers import resolvers_of
-    from envspec.resolve.workflow.outdated import Sides, better_variants, find_differing, find_newer
-
     spec, lock = inputs.read_lock(path, locks_dir, stale="ignore")
     chosen = inputs.locked_targets(lock, targets)
     pins = {
@@ -104,9 +113,6 @@ def newer_releases(
 
 def _upgrade(spec: Spec, lock: Lock, resolvers: Resolvers, site: NotAfter | None) -> Lock | None:
     """Give the lock that an upgrade makes; None where there is none, which a line tells."""
-    from envspec.resolve.workflow.keep import Upgrade
-    from envspec.resolve.workflow.relock import RelockRequest, relock
-
     asked = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=site)
     try:
         return relock(asked, resolvers)
@@ -126,9 +132,7 @@ def tell_holds(
 ) -> tuple[str, ...]:
     """Tell of packages that an upgrade left as they are what holds them, with the newest release and what lets it
     through. Gives the names of those that have a newer one."""
-    from envspec.base.progress import Progress
     from envspec.resolve.pip.setup import pip_resolver
-    from envspec.resolve.workflow.outdated import Sides, find_newer
 
     bounded = beginning(spec, datetime.now(timezone.utc))
     of_now = _bound_lock(bounded, lock)
@@ -174,9 +178,6 @@ def _way_through(spec: Spec, newer: Newer) -> str | None:
 
 def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
     """List a pin's releases on its own index: those of PyTorch's by the shipped facts. None for a flat index."""
-    from envspec.net.index_proxy.pages import Upstream
-    from envspec.resolve.workflow.outdated import facts_releases
-
     if pin.index.startswith("pytorch/"):
         return facts_releases(pin)
     url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
@@ -188,8 +189,6 @@ def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
 def _offer(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: TargetMachine) -> str | None:
     """Find the variant of a pin's release that a machine would get today; of a flat index's pages the first counts that
     has one."""
-    from envspec.net.index_proxy.pages import Upstream
-
     url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
     pages = [page for (index, _), page in resolver.flat.items() if index == pin.index]
     asked = [(page, True) for page in pages] if url is None else [(url, False)]

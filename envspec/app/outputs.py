@@ -10,12 +10,11 @@ from typing import BinaryIO
 
 from envspec.base.open_folder import Location, locate
 from envspec.base.storage import storage_error
+from envspec.spec.document import project_root
 
 
 def location(path: Path, specs: Iterable[str] = ()) -> Location:
     """Give a folder that the user named; each spec's project and the current folder may come from a repository."""
-    from envspec.spec.document import project_root
-
     return locate(path, map(project_root, specs))
 
 

@@ -6,27 +6,28 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from envspec.app.collecting import collect_conda_too
 from envspec.app.observer import say
 from envspec.base.errors import InputError
-
-if TYPE_CHECKING:
-    from envspec.install.build import WheelBuilder
-    from envspec.lock.judge import SoundLock
-    from envspec.lock.model import LockedTarget, Pin
-    from envspec.spec.model import Spec
+from envspec.base.progress import Progress
+from envspec.base.settings import load_settings
+from envspec.export.project import project_of
+from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
+from envspec.install.collect import refuse_git
+from envspec.install.host import refuse_unfit, this_host
+from envspec.install.project import build_for_bundle
+from envspec.lock.conda_files import artifact_of
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedTarget, Pin
+from envspec.packages.version_numbers import numbers_in
+from envspec.prove.link.store import MACHINES, read_wheel
+from envspec.resolve.uv.program import find_uv
+from envspec.spec.model import Spec
 
 
 def wheel_builder(spec: Spec, target: LockedTarget, scratch: Path) -> WheelBuilder:
     """Make the builder of a target's wheels; `scratch` is an empty folder of its own."""
-    from envspec.base.progress import Progress
-    from envspec.base.settings import load_settings
-    from envspec.install.build import BuildRules, WheelBuilder
-    from envspec.install.host import this_host
-    from envspec.resolve.uv.program import find_uv
-
     return WheelBuilder(
         rules=BuildRules.of(spec, target),
         uv=find_uv(os.environ),
@@ -42,9 +43,6 @@ def wheel_builder(spec: Spec, target: LockedTarget, scratch: Path) -> WheelBuild
 def build_project(spec: Spec, target: LockedTarget, scratch: Path) -> Path | None:
     """Build the wheel of the spec's own project in an empty folder; None without one. Raises InputError, IndexFailure,
     ToolError, StorageError."""
-    from envspec.export.project import project_of
-    from envspec.install.project import build_for_bundle
-
     project = project_of(spec, target)
     if project is None:
         return None
@@ -68,11 +66,6 @@ def built_sources(
     Raises InputError for a wheel that isn't there, where the machine doesn't fit the target, and for a build that
     nothing says the needs of; IndexFailure, ToolError, StorageError.
     """
-    from envspec.install.build import BuiltWheels
-    from envspec.install.collect import refuse_git
-    from envspec.install.host import refuse_unfit
-    from envspec.lock.conda_files import artifact_of
-
     sources = [pin for pin in target.pins if pin.kind == "pip" and not pin.is_wheel]
     if not sources:
         return {}
@@ -123,9 +116,6 @@ def _make_whole(builder: WheelBuilder, sources: list[Pin], use: str) -> None:
 def refuse_newer_glibc(target: LockedTarget, built: Mapping[str, Path]) -> None:
     """Raise InputError for wheels that were compiled on a newer system than the target's: its glibc is in them.
     `built` are wheels by package."""
-    from envspec.packages.version_numbers import numbers_in
-    from envspec.prove.link.store import MACHINES, read_wheel
-
     inputs = target.inputs
     if not inputs.glibc or inputs.platform not in MACHINES:
         return

@@ -12,16 +12,18 @@ from envspec.app.observer import say
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, OutsideError, Place
 from envspec.base.finding import Finding
+from envspec.base.progress import Progress
 from envspec.base.texts import printable
-from envspec.lock.model import LockedTarget
+from envspec.facts.torch_builds import variant_of
+from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.signing.model import LOCK, Signer, allowed_keys
+from envspec.lock.store import LockFile
+from envspec.packages.names import channel_name
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
-    from envspec.lock.model import Lock, LockedTarget
-    from envspec.lock.store import LockFile
     from envspec.resolve.workflow.prepare import NotAfter
     from envspec.review.policy.model import Policy
-    from envspec.spec.model import Spec
 
 _TOLD = 8
 
@@ -84,7 +86,6 @@ def refuse_lock(spec: Spec, lock: Lock, file: LockFile, path: str, making: Makin
 
 def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
     """Judge a lock that is used by the policy's demands. Raises ToolError without ssh-keygen."""
-    from envspec.lock.signing.model import LOCK, Signer, allowed_keys
     from envspec.review.policy.judge import judge_use
 
     unsigned = None
@@ -153,9 +154,6 @@ def _refuse(policy: Policy, found: Iterable[Finding], what: str, spec: str | Non
 
 def _indexes_of(spec: Spec) -> set[str]:
     """The indexes that locking may ask, by name."""
-    from envspec.facts.torch_builds import variant_of
-    from envspec.packages.names import channel_name
-
     torch = {f"pytorch/{variant_of(target.cuda)}" for target in spec.targets}
     return {"pypi", *torch, *spec.pip.indexes, *spec.flat_pages, *map(channel_name, spec.conda.channels)}
 
@@ -233,7 +231,6 @@ def upload_times(
                 times |= {(index, file): facts.uploaded for file, facts in (page or {}).items()}
     conda = [pin for target in targets for pin in target.pins if pin.kind == "conda"]
     if conda:
-        from envspec.base.progress import Progress
         from envspec.resolve.conda.look_up import times_of_upload
         from envspec.resolve.conda.setup import conda_resolver
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ def site_policy() -> Policy | None:
     except OSError:
         # it is told below why it can't be read
         pass
-    from pathlib import Path
 
     from envspec.review.policy.read import load_policy
 

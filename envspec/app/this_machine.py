@@ -7,6 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 
 from envspec.base.errors import ToolError
+from envspec.install.interpreter import find_interpreter
 from envspec.prove.doctor.fits import LocalMachine
 
 
@@ -31,8 +32,6 @@ def this_machine(*, without_gpu: bool = False, contained: bool = False, largest:
 
 @cache
 def _has_python(version: str) -> bool:
-    from envspec.install.interpreter import find_interpreter
-
     try:
         return find_interpreter(version, os.environ).is_file()
     except ToolError:

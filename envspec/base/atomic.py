@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -298,8 +299,6 @@ def _name_final_path(folder: OpenFolder, path: str = "") -> Iterator[None]:
 @contextmanager
 def _defer_signals() -> Iterator[None]:
     """Hold back Ctrl-C and other signals until the block, a few renames, has ended."""
-    import threading
-
     if threading.current_thread() is not threading.main_thread():
         yield
         return

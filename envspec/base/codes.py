@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import tomli
+
 TABLE = Path(__file__).with_suffix(".toml")
 
 
@@ -27,8 +29,6 @@ class Meaning:
 @cache
 def meanings() -> Mapping[str, Meaning]:
     """Read the table: every code, in the table's order."""
-    import tomli
-
     table = tomli.loads(TABLE.read_text("utf-8"))
     refused, accepted = table.pop("refused"), table.pop("accepted")
     found: dict[str, Meaning] = {}

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from envspec.base.documents import Unreadable, read_json
-
-if TYPE_CHECKING:
-    from envspec.binaries.wheel import Budget, OpenWheel
+from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 
 _CUDA_IN = {
     r"torch/version\.py": r"""^cuda\b[^=\n]{0,40}= ['"](\d{1,2}\.\d{1,2})""",
@@ -40,8 +37,6 @@ class BuildNotes:
 def build_notes(wheel: OpenWheel) -> BuildNotes:
     """Read xformers' cpp_lib.json, what torch, onnxruntime, tensorflow and deepspeed write for themselves, and the
     names of dgl's libraries. Raises UnreadableWheel."""
-    from envspec.binaries.wheel import Budget  # the rules know the notes, and open no wheel
-
     budget = Budget(1 << 20, 1 << 20)
     for info in wheel.find(r"[^/]+/cpp_lib\.json"):
         cuda = _cuda_of_xformers(_text(wheel, info.filename, budget))
@@ -64,8 +59,6 @@ def build_notes(wheel: OpenWheel) -> BuildNotes:
 
 
 def _text(wheel: OpenWheel, name: str, budget: Budget) -> str:
-    from envspec.binaries.wheel import BudgetSpent
-
     info = next(info for info in wheel.members if info.filename == name)
     try:
         return wheel.read(info, budget).decode("utf-8", "replace")

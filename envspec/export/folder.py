@@ -11,18 +11,54 @@ from functools import cache
 from posixpath import relpath
 
 from envspec.base.errors import InputError
-from envspec.export.plan import CARRIED_FOLDER, REQUIREMENTS, SHARED_FOLDER, Plan, SpecPlan
+from envspec.export import apptainer, compose, devcontainer, dockerfile, htcondor, kubernetes, lmod, nix, slurm
+from envspec.export.plan import CARRIED_FOLDER, REQUIREMENTS, SHARED_FOLDER, SLICE, Plan, SpecPlan
 
-OF_A_TARGET = ("dockerfile", "apptainer", "kubernetes", "htcondor", "devcontainer")
-"""Formats with files of each target's own."""
-OF_A_SPEC = ("compose", "nix", "slurm", "lmod")
-"""Formats with one set of files for all targets of a spec."""
-FORMATS = ("dockerfile", "compose", "apptainer", "nix", "devcontainer", "slurm", "lmod", "kubernetes", "htcondor")
-"""All formats, in the order of messages. The first file of each is the one that is run."""
-BY_NAME = ("htcondor",)
-"""The formats that `all` leaves out."""
 SHARED = (CARRIED_FOLDER, REQUIREMENTS, f"../{SHARED_FOLDER}")
 """The folders that contain only the shared files of all targets, or of all specs."""
+
+Shared = Callable[[Plan], Iterable[str]]
+"""The shared files, by path, that a format needs for a target."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A format with files of each target's own, or with one set for all targets of a spec.
+
+    render  the files of a target, by path; the first one is run
+    whole   the files of a spec likewise
+    names   the names of its files in a target's folder
+    shared  images use all of the shared files, most formats none: they use an existing image or environment
+    listed  `all` exports it too
+    """
+
+    render: Callable[[Plan], dict[str, str]] | None = None
+    whole: Callable[[SpecPlan], dict[str, str]] | None = None
+    names: tuple[str, ...] = ()
+    shared: Shared = lambda plan: ()
+    listed: bool = True
+
+
+RECIPES = {
+    "dockerfile": Recipe(dockerfile.render, names=(dockerfile.FILE,), shared=lambda plan: plan.files),
+    "compose": Recipe(whole=compose.render),
+    "apptainer": Recipe(
+        apptainer.render, names=(apptainer.FILE, apptainer.OFFLINE_FILE), shared=lambda plan: plan.files
+    ),
+    "nix": Recipe(whole=nix.render, shared=nix.shared_files),
+    "devcontainer": Recipe(devcontainer.render),
+    "slurm": Recipe(whole=slurm.render),
+    "lmod": Recipe(whole=lmod.render),
+    "kubernetes": Recipe(kubernetes.render, names=(kubernetes.FILE, kubernetes.SERVE_FILE)),
+    "htcondor": Recipe(htcondor.render, names=(htcondor.FILE,), listed=False),
+}
+"""All formats, in the order of messages: what else knows them by name follows from this."""
+OF_A_TARGET = tuple(name for name, one in RECIPES.items() if one.render)
+OF_A_SPEC = tuple(name for name, one in RECIPES.items() if one.whole)
+OF_ALL = tuple(name for name, one in RECIPES.items() if one.listed)
+"""The formats that `all` exports."""
+OWN = frozenset({SLICE, *(name for one in RECIPES.values() for name in one.names)})
+"""The names in a target's folder."""
 
 
 def place_of(spec: str) -> str:
@@ -30,49 +66,19 @@ def place_of(spec: str) -> str:
     return f"recipes/{spec}"
 
 
-def of_a_target() -> Mapping[str, Callable[[Plan], dict[str, str]]]:
-    """The renderers of `OF_A_TARGET`: of each, files by path."""
-    from envspec.export import apptainer, devcontainer, dockerfile, htcondor, kubernetes
-
-    return {
-        "dockerfile": dockerfile.render,
-        "apptainer": apptainer.render,
-        "kubernetes": kubernetes.render,
-        "htcondor": htcondor.render,
-        "devcontainer": devcontainer.render,
-    }
-
-
-def of_a_spec() -> Mapping[str, Callable[[SpecPlan], dict[str, str]]]:
-    """The renderers of `OF_A_SPEC`."""
-    from envspec.export import compose, lmod, nix, slurm
-
-    return {"compose": compose.render, "nix": nix.render, "slurm": slurm.render, "lmod": lmod.render}
-
-
 def render(plan: Plan, name: str) -> dict[str, str]:
     """Render one of `OF_A_TARGET`, with the shared files that it needs. Raises InputError for an unsuitable target."""
-    return of_a_target()[name](plan) | shared_files(plan, name)
+    recipe = RECIPES[name]
+    assert recipe.render, name
+    return recipe.render(plan) | below_the_spec(plan, recipe.shared(plan))
 
 
 def render_spec(plan: SpecPlan, name: str) -> dict[str, str]:
     """Render one of `OF_A_SPEC`, with the shared files that it needs. Raises InputError for an unsuitable spec."""
-    made = of_a_spec()[name](plan)
-    return made | {path: text for of in plan.targets for path, text in shared_files(of, name).items()}
-
-
-def shared_files(plan: Plan, name: str) -> dict[str, str]:
-    """Pick a format's part of the shared files: images use all of them, Nix's environments the carried files, and other
-    formats none, because they use an existing image or environment.
-    """
-    if name in ("dockerfile", "apptainer"):
-        return below_the_spec(plan, plan.files)
-    if name == "nix":
-        from envspec.export.nix import admits
-
-        carried = (path for path in plan.files if path.startswith(f"{plan.carried_folder}/"))
-        return below_the_spec(plan, (plan.slice, *plan.parts, *carried)) if admits(plan) else {}
-    return {}
+    recipe = RECIPES[name]
+    assert recipe.whole, name
+    made = recipe.whole(plan)
+    return made | {path: text for of in plan.targets for path, text in below_the_spec(of, recipe.shared(of)).items()}
 
 
 def below_the_spec(plan: Plan, paths: Iterable[str]) -> dict[str, str]:
@@ -138,7 +144,7 @@ def exported_recipes(plan: SpecPlan, paths: Iterable[str]) -> ExportedRecipes:
 
 
 def _of_all(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in BY_NAME)
+    return tuple(name for name in names if name in OF_ALL)
 
 
 def _there(rendered: Mapping[str, Mapping[str, str]], there: set[str], files: dict[str, str]) -> tuple[str, ...]:

@@ -10,20 +10,15 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from envspec.base.documents import read_json
 from envspec.base.finding import Finding
-from envspec.export import apptainer, devcontainer, dockerfile, htcondor, kubernetes, nix
+from envspec.export import devcontainer, dockerfile, kubernetes, nix
 from envspec.export.carried import carried_files
-from envspec.export.folder import SHARED, ExportedRecipes, place_of
+from envspec.export.folder import OWN, SHARED, ExportedRecipes, place_of
 from envspec.export.heading import HEAD, MARK, owner
 from envspec.export.plan import ENVIRONMENT_FILE, REQUIREMENTS, SLICE, SpecPlan
 from envspec.export.sums import SUMS, Sums, digest, read_sums, sums_text
 from envspec.lock.freshness import reason
 from envspec.lock.write import HEADER
 
-OWN = (
-    *(dockerfile.FILE, apptainer.FILE, apptainer.OFFLINE_FILE),
-    *(kubernetes.FILE, kubernetes.SERVE_FILE, htcondor.FILE, SLICE),
-)
-"""The names in a target's folder."""
 CONTAINERS = devcontainer.FOLDER
 LOCK = "envspec.lock"
 _REQUIREMENTS = re.compile(REQUIREMENTS + r"/[a-z-]+-([0-9a-f]{8})\.(?:txt|json)")

@@ -30,6 +30,12 @@ def admits(plan: Plan) -> bool:
     return bool(plan.pip) and plan.explicit is None
 
 
+def shared_files(plan: Plan) -> Iterable[str]:
+    """List the shared files of a target's environment, by path: its slice of the lock, and the carried files."""
+    carried = (path for path in plan.files if path.startswith(f"{plan.carried_folder}/"))
+    return (plan.slice, *plan.parts, *carried) if admits(plan) else ()
+
+
 def render(plan: SpecPlan) -> dict[str, str]:
     """Render `flake.nix`, and the `environment.nix` that it imports where the specs don't share one. It reads the
     targets' slices of the lock.

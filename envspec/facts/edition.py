@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import site
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -151,7 +152,5 @@ def _order(version: str) -> tuple[int, ...]:
 
 def _places() -> list[str]:
     """The folders of `envspec_facts` where pip installs for this Python."""
-    import site
-
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     return [os.path.join(folder, "envspec_facts") for folder in (*site.getsitepackages(), *user)]

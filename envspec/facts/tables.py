@@ -6,6 +6,8 @@ import os
 from functools import cache
 from typing import Any
 
+import tomli
+
 from envspec.facts import edition
 
 
@@ -37,8 +39,6 @@ def _text(name: str) -> str:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    import tomli
-
     return tomli.loads(text)
 
 

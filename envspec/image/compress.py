@@ -3,6 +3,7 @@ wheel gives the same bytes under every Python."""
 
 from __future__ import annotations
 
+import gzip
 import os
 from typing import IO, Protocol, cast
 
@@ -43,8 +44,6 @@ def unpack(kind: str, file: IO[bytes]) -> IO[bytes]:
     if kind == "":
         return file
     if kind == "gzip":
-        import gzip
-
         return cast("IO[bytes]", gzip.GzipFile(fileobj=file))
     require_extra("image", "images need")
     import zstandard

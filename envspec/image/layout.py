@@ -6,8 +6,10 @@ that is killed leaves an older image whole, and blobs that the next run takes.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import os
 import secrets
 import tarfile
 from collections.abc import Iterator
@@ -59,8 +61,6 @@ class Layout:
 
     def add(self, content: bytes, media_type: str) -> Descriptor:
         """Add a small blob."""
-        import hashlib
-
         blob = Descriptor(media_type, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
         with self.adding() as (file, adding):
             file.write(content)
@@ -78,8 +78,6 @@ class Layout:
 
     def open(self, blob: Descriptor) -> BinaryIO:
         """Open a blob. Raises InputError where it isn't there."""
-        import os
-
         try:
             with self.folder.descend(BLOBS) as blobs:
                 return os.fdopen(blobs.open_file(_name(blob.digest), os.O_RDONLY), "rb")

@@ -62,6 +62,7 @@ from envspec.lock.shared_paths import pip_order
 from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS, FileStore
+from envspec.resolve.conda.channels import load_conda_config
 from envspec.resolve.uv.program import find_uv
 from envspec.spec.model import Project, Spec
 
@@ -357,8 +358,8 @@ class Installation:
         wanted = [change for change in found if change.kind == "conda"]
         if not wanted:
             return
+        # the extra's
         from envspec.install.conda import CondaInstaller
-        from envspec.resolve.conda.channels import load_conda_config
 
         installer = CondaInstaller(
             prefix=self.prefix,

@@ -4,6 +4,7 @@ linking."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote
 
 from envspec.base.errors import InternalError
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
@@ -44,8 +45,6 @@ def channel_of(pin: Pin) -> tuple[str, str]:
 
 def url_in_channel(base: str, pin: Pin) -> str:
     """Return the URL of a conda package in the channel whose URL is `base`."""
-    from urllib.parse import quote
-
     return f"{base.rstrip('/')}/{channel_of(pin)[1]}/{quote(artifact_of(pin).file, safe=_URL_SAFE)}"
 
 

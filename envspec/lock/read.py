@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envspec.base.errors import LockError, Place, StorageError
 from envspec.lock.model import LOCK_VERSION, Lock
+from envspec.lock.reading import v2
 from envspec.lock.reading.document import RELOCK
 
 _VERSION = re.compile(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
@@ -90,8 +91,6 @@ def read_for_display(text: str, path: str) -> Lock:
 
             return v1.read(text, path)
         if version == 2:
-            from envspec.lock.reading import v2
-
             return v2.read(text, path)
         from envspec.lock.reading import v3
 

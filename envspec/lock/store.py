@@ -11,15 +11,14 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from envspec.base.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
 from envspec.base.open_folder import Location, OpenFolder
+from envspec.base.storage import storage_error
 from envspec.lock.keys import FOLDER_NAME, LOCK_NAME
+from envspec.lock.model import Lock
+from envspec.lock.read import read_for_display, text_of
 from envspec.lock.signing.model import MOST_BYTES, SUFFIX
-
-if TYPE_CHECKING:
-    from envspec.lock.model import Lock
 
 SIGNATURE_NAME = LOCK_NAME + SUFFIX
 
@@ -55,8 +54,6 @@ class LockFolder:
     def look(self) -> Lock | None:
         """Read the lock for a command that only shows it: its layout may be another than envspec's. Raises as `read`,
         but for that."""
-        from envspec.lock.read import read_for_display, text_of
-
         content = self._content()
         return None if content is None else read_for_display(text_of(content, self.path), str(self.path))
 
@@ -273,7 +270,6 @@ def _storage(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         from envspec.base.atomic import Unfinished
-        from envspec.base.storage import storage_error
 
         if isinstance(error, Unfinished):
             again = "run the command again: it continues from the new lock"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from envspec.base.errors import InputError
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, Settings, host_of, index_credentials, split_credentials, variable_name
 from envspec.net.fetch import Fetcher, local_path, origin_of, read_timeout
+from envspec.net.keyring import Keyring
 from envspec.net.patience import Patience
 from envspec.net.proxy import is_loopback
-
-if TYPE_CHECKING:
-    from envspec.net.keyring import Keyring
 
 
 def index_fetcher(
@@ -36,8 +33,6 @@ def index_fetcher(
 
 
 def _keyring(env: Mapping[str, str]) -> Keyring:
-    from envspec.net.keyring import Keyring
-
     return Keyring(env)
 
 

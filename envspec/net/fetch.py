@@ -24,14 +24,13 @@ from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
 from envspec.net import limits
 from envspec.net.body import Pace, TooLarge, TooMuch, pieces, read_whole, too_slow
+from envspec.net.keyring import Keyring
 from envspec.net.patience import REDIRECTS, Patience, retries
 from envspec.net.proxy import is_loopback, proxy_for, through
 from envspec.net.timed_connections import HeadTooSlow, timed_pools
 
 if TYPE_CHECKING:
     import urllib3
-
-    from envspec.net.keyring import Keyring
 
 
 def tls_context(env: Mapping[str, str]) -> ssl.SSLContext:

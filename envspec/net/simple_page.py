@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
 from envspec.net import limits
+from envspec.net.fetch import Fetcher
 
-if TYPE_CHECKING:
-    from envspec.net.fetch import Fetcher
 NO_DATE = "1970-01-01T00:00:00Z"
 """What a file without an upload time gets, on a flat page and on an index of the spec's own: uv takes nothing without
 one where a spec has `exclude-newer`."""
@@ -164,7 +163,6 @@ def _json_rows(body: bytes, url: str) -> list[dict[str, Any]]:
 
 def _html_rows(body: bytes, url: str) -> list[dict[str, Any]]:
     # most indexes answer with JSON
-
     parser = Links(url)
     try:
         parser.feed(body.decode("utf-8", "replace"))

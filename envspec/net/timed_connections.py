@@ -3,6 +3,7 @@ for all of them."""
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -17,8 +18,6 @@ _SECONDS = 300.0
 
 
 def _ask(host: str) -> tuple[str, ...]:
-    import socket
-
     from urllib3.util.connection import allowed_gai_family
 
     found = socket.getaddrinfo(host, None, allowed_gai_family(), socket.SOCK_STREAM)
@@ -112,8 +111,6 @@ class _Watch:
 def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
     """Make urllib3's pools, with connections that raise HeadTooSlow for a peer that takes longer for an answer's head.
     urllib3's own time-out begins anew with every byte."""
-    import socket
-
     from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
     from urllib3.connection import HTTPConnection, HTTPSConnection
     from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError

@@ -6,6 +6,7 @@ It imports nothing of envspec's: bundles carry this very file, and `install.sh` 
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import os
 import re
@@ -153,7 +154,6 @@ def _tar(file: Any) -> tarfile.TarFile:
 
 def _plain(path: str | os.PathLike[str], name: str) -> Any:
     """A tar as it is once it's unpacked."""
-    import bz2
     import lzma
 
     if name.endswith((".gz", ".tgz")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from packaging.pylock import PackageArchive, PackageSdist, PackageWheel, Pylock, PylockValidationError
@@ -11,8 +11,7 @@ from packaging.pylock import PackageArchive, PackageSdist, PackageWheel, Pylock,
 from envspec.packages.requirement import too_much
 from envspec.packages.variant_name import read_name
 
-if TYPE_CHECKING:
-    File = PackageArchive | PackageSdist | PackageWheel
+File = PackageArchive | PackageSdist | PackageWheel
 
 
 def parse_pylock(data: Mapping[str, Any]) -> Pylock:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms
 
 from envspec.base.errors import InputError
 from envspec.packages.marker_environment import PLATFORMS
@@ -204,8 +204,6 @@ def _platforms(platform: str, glibc: str | None) -> Iterator[str]:
     if platform == "win-64":
         yield "win_amd64"
     elif platform in ("osx-64", "osx-arm64"):
-        from packaging.tags import mac_platforms
-
         yield from mac_platforms(MACOS, "arm64" if platform == "osx-arm64" else "x86_64")
     elif platform in ("linux-64", "linux-aarch64"):
         machine = "x86_64" if platform == "linux-64" else "aarch64"

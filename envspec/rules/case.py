@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from envspec.facts import gpus, torch_builds
+from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.facts.compute_capability import covers, order
 from envspec.facts.gpus import Gpu
 
@@ -78,8 +78,6 @@ def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list
 
 def conda_builds_of(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
     """List the conda builds of these releases that run with a `cuda-version` (None: the CPU build), oldest first."""
-    from envspec.facts import conda_builds
-
     wanted = set(versions)
     return [
         CandidateBuild(b.version, b.variant, b.cuda, b.sm, b.ptx, (), b.glibc, None, "high", "conda", b.arm_variant)

@@ -6,15 +6,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from packaging.version import Version
 
 from envspec.base.errors import Place, Way
 from envspec.base.finding import Finding, Severity
-from envspec.facts import torch_builds
+from envspec.facts import libraries, torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
+from envspec.facts.libraries import LibraryWheel
 from envspec.facts.reach import library_is_newer
 from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers
@@ -28,9 +29,6 @@ from envspec.rules.specifier import parse
 from envspec.rules.wanted import COMPANIONS, Wanted, torch_of
 from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Spec, Target
-
-if TYPE_CHECKING:
-    from envspec.facts.libraries import LibraryWheel
 
 _VERSIONED_BY_CUDA = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "cuda-version")
 """Packages without a `-cu12` suffix that have the toolkit's version."""
@@ -362,8 +360,6 @@ def _for_servers(
 
 def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
     """Judge cuDNN and NCCL, which have architecture lists of their own and drop GPUs at other times than torch."""
-    from envspec.facts import libraries
-
     for name, version in sorted(pins.items()):
         if not re.fullmatch(r"nvidia-(cudnn|nccl)-cu\d\d", name):
             continue
@@ -394,8 +390,6 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
 
 def _first_without(found: LibraryWheel, capability: str, case: Case) -> tuple[str, bool]:
     """Find the first of the releases up to this one that all lack code for a capability, and whether one had it."""
-    from envspec.facts import libraries
-
     older = [one for one in libraries.of(found.package) if numbers(one.version) <= numbers(found.version)]
     lacking = takewhile(
         lambda one: not covers(one.sm, capability, case.cuda) and not can_translate(one.ptx, capability), older[::-1]

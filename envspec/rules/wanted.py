@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from envspec.base.errors import Place
-from envspec.facts import torch_builds
+from envspec.facts import conda_builds, torch_builds
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
@@ -61,7 +61,6 @@ def known_releases(channel: Literal["pip", "conda"]) -> tuple[str, ...]:
     """List the releases of torch in the tables, oldest first: wheels, or conda-forge's."""
     if channel == "pip":
         return tuple(release.version for release in torch_builds.releases())
-    from envspec.facts import conda_builds
 
     return tuple(conda_builds.versions())
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from envspec.base.finding import Finding
 from envspec.base.texts import byte_size, without_unseen
 from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import is_for_gpus
 from envspec.facts.torch_builds import variant_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import CandidateBuild, Case
-
-if TYPE_CHECKING:
-    from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 
 _NAMED = 2
 """The number of libraries that a message names before it counts the rest."""

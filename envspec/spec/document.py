@@ -6,14 +6,11 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path as FilePath
 
 from envspec.base.errors import EnvspecError, Place, SpecError, StorageError
 from envspec.base.places import link_out_of
 from envspec.base.texts import nearest
-
-if TYPE_CHECKING:
-    from pathlib import Path as FilePath
 
 MAX_BYTES = 1 << 20
 """The largest spec, in bytes. Real ones have a few thousand; a larger file is something else, given by mistake."""
@@ -75,7 +72,6 @@ def _unreadable(path: str, error: OSError) -> EnvspecError:
     reason = (error.strerror or str(error)).lower()
     if error.errno not in _BAD_PATH:
         return StorageError(f"can't be read: {reason}", hint="check the file's permissions", place=Place(path))
-    from pathlib import Path as FilePath
 
     wanted = FilePath(path)
     there: dict[str, FilePath] = {}
@@ -90,7 +86,5 @@ def _unreadable(path: str, error: OSError) -> EnvspecError:
 
 def project_root(spec: str | os.PathLike[str]) -> FilePath:
     """Give the folder that a spec belongs to: the one that contains `specs/`, or else the spec's own. Absolute."""
-    from pathlib import Path as FilePath
-
     folder = FilePath(spec).absolute().parent
     return folder.parent if folder.name == "specs" else folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envspec.base.atomic import write_file
@@ -49,8 +50,6 @@ def read_text(path: str) -> str:
 
 def write_text(path: str, text: str) -> None:
     """Write a spec, whole or not at all. Raises StorageError when it can't be written."""
-    from pathlib import Path
-
     try:
         write_file(Path(path), text)
     except OSError as error:

@@ -20,6 +20,7 @@ from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import read_bytes
 from envspec.spec.gpu_lookups import Capability, NewestPython, WrongGpu, accept_any_gpu, no_builds, no_facts
+from envspec.spec.image_schema import SERVICE_ALIASES
 from envspec.spec.model import (
     AskedProject,
     Audit,
@@ -418,7 +419,6 @@ def _conda(checked: Checked) -> CondaTable:
 def _image(checked: Checked) -> Image:
     if not checked.has("image"):
         return Image()
-    from envspec.spec.image_schema import SERVICE_ALIASES
 
     return Image(
         base=checked.value("image", "base") or Image.base,

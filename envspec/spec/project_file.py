@@ -11,6 +11,7 @@ from types import MappingProxyType
 from envspec.base.errors import NotPlain, Place, SpecError, StorageError
 from envspec.base.open_folder import Location
 from envspec.base.reader.document import decode
+from envspec.packages.names import requirement_name
 from envspec.spec.document import MAX_BYTES, project_root
 from envspec.spec.model import Project, ProjectParts, Spec
 from envspec.spec.project import parse_project
@@ -56,8 +57,6 @@ def with_project(spec: Spec) -> Spec:
 
 
 def _names_with_address(spec: Spec) -> list[str]:
-    from envspec.packages.names import requirement_name
-
     return [requirement_name(one.text) for one in spec.pip.dependencies if " @ " in one.text]
 
 

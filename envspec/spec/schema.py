@@ -31,6 +31,7 @@ from envspec.base.reader.nodes import (
     Text,
 )
 from envspec.spec import advice
+from envspec.spec.image_schema import IMAGE_TABLE
 from envspec.spec.model import Smoke, Target
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
 
@@ -556,8 +557,6 @@ def _smoke() -> Table:
 
 
 def _image() -> Table:
-    from envspec.spec.image_schema import IMAGE_TABLE
-
     return IMAGE_TABLE
 
 

@@ -92,7 +92,7 @@ def test_a_script_needs_no_shell(envspec: Envspec, monkeypatch: pytest.MonkeyPat
             (["tree", "specs/demo.toml", "-t", "cpu", "--package", "tor"], ["torch"]),
             (
                 ["export", "specs/demo.toml", "--format", ""],
-                [*FORMATS, *PROJECTS, *recipes.FORMATS, ALL],
+                [*FORMATS, *PROJECTS, *recipes.RECIPES, ALL],
             ),
             (["inspect", "app.whl", "--spec", "specs/demo.toml", "--target", "cp"], ["cpu"]),
             (["inspect", "app.whl", "--target", "cp"], []),

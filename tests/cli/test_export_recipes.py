@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from cli_project import SPEC, Envspec, Project, demo_pins
 
-from envspec.export import folder
 from envspec.export.carried import carried_files, check_files
 from envspec.spec.advice import RESERVED
 
@@ -358,11 +357,6 @@ def test_two_specs_cannot_have_one_development_container(project: Project, envsp
         project.lock(lambda target: demo_pins("cpu"), name)
     told = envspec("export", "specs/a.toml", "specs/a-b.toml", "--format", "devcontainer", "-o", "recipes")
     assert told.code == 2 and "would both be written to .devcontainer/a-b-c/devcontainer.json" in told.err
-
-
-def test_every_format_has_its_renderer() -> None:
-    rendered = [*folder.of_a_target(), *folder.of_a_spec()]
-    assert sorted(rendered) == sorted(folder.FORMATS) == sorted((*folder.OF_A_TARGET, *folder.OF_A_SPEC))
 
 
 def test_no_target_has_the_name_of_what_recipes_share(exported: Path) -> None:

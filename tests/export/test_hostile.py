@@ -156,4 +156,4 @@ def test_every_registered_format_was_read() -> None:
     """The plans above admit each format at least once, so none escapes its reader."""
     plan = harmless_plan()
     seen = {name for of in plan.targets for name in folder.render_all(of)} | set(folder.render_all_of_spec(plan))
-    assert seen == set(folder.FORMATS)
+    assert seen == set(folder.RECIPES)

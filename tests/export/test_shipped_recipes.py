@@ -10,7 +10,7 @@ import pytest
 from envspec_check.lock import read_target
 
 from envspec.export.carried import check_files
-from envspec.export.folder import BY_NAME, OF_A_TARGET, render_all, render_all_of_spec
+from envspec.export.folder import OF_A_SPEC, OF_A_TARGET, OF_ALL, OWN, RECIPES, render_all, render_all_of_spec
 from envspec.export.leftovers import CONTAINERS, removable
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import SHARED_FOLDER
@@ -34,7 +34,7 @@ def committed(folder: Path) -> dict[str, str]:
 def test_they_are_what_export_writes(name: str) -> None:
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
     plan = make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
-    of_targets = [name for name in OF_A_TARGET if name not in BY_NAME]
+    of_targets = [name for name in OF_A_TARGET if name in OF_ALL]
     rendered = [*(files for of in plan.targets for files in render_all(of, of_targets).values())]
     rendered += render_all_of_spec(plan).values()
     expected = {path: text for files in rendered for path, text in files.items()}
@@ -50,6 +50,15 @@ def test_they_are_what_export_writes(name: str) -> None:
         assert read_target(str(target))["lock_digest"] == of.lock_digest
     differing = [path for path, text in expected.items() if found[path] != text]
     assert differing == [], f"envspec export specs/{name}.toml --format all -o recipes/{name}"
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_formats_row_names_its_files(name: str) -> None:
+    assert sorted((*OF_A_SPEC, *OF_A_TARGET)) == sorted(RECIPES), "a format is a target's or a spec's"
+    spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
+    for of in make_spec_plan(spec, SoundLock(lock), f"recipes/{name}").targets:
+        own = {path for files in render_all(of).values() for path in files if path.startswith(f"{of.target}/")}
+        assert {path.rpartition("/")[2] for path in own} <= OWN, "export wouldn't know them as its own"
 
 
 def test_no_file_is_stored_twice() -> None:

@@ -8,23 +8,28 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from envspec.app.observer import say
 from envspec.base.redact import has_credentials
-from envspec.export import apt_mirrors
-
-if TYPE_CHECKING:
-    from envspec.base.settings import Settings
-    from envspec.export.plan import Plan, SpecPlan
+from envspec.base.settings import Settings, load_settings
+from envspec.export import apptainer, apt_mirrors, compose, devcontainer, dockerfile, slurm
+from envspec.export.given import SECRETS
+from envspec.export.plan import Plan, SpecPlan
+from envspec.export.site_build import (
+    UV_SETTINGS,
+    build_arguments,
+    build_files,
+    image_here,
+    images_of,
+    missing_features,
+    variables,
+)
 
 
 def tell_site(output: str, folder: str, plan: SpecPlan, made: Mapping[str, str]) -> None:
     """Say how this site builds and submits what was written, if its settings have any part in that. `folder` is the
     spec's, below `output`.
     """
-    from envspec.base.settings import load_settings
-
     settings = load_settings()
     lines = list(_lines(plan, made, settings))
     if lines:
@@ -34,7 +39,6 @@ def tell_site(output: str, folder: str, plan: SpecPlan, made: Mapping[str, str])
 
 
 def _lines(plan: SpecPlan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
-    from envspec.export import apptainer, dockerfile, slurm
 
     # one of them as an example, as in the jobs' own heads: what differs between targets is in their recipes' heads
     sample = sorted(plan.targets, key=lambda of: not of.is_cuda)
@@ -60,8 +64,6 @@ class _Build:
 
     @staticmethod
     def of(text: str, settings: Settings) -> _Build:
-        from envspec.export.site_build import UV_SETTINGS, build_arguments, build_files
-
         files = build_files(text, settings)
         uv = files[UV_SETTINGS] if settings.mirrors.get("python") else ""
         texts = {apt_mirrors.FILE: files.get(apt_mirrors.FILE, ""), "uv": uv}
@@ -76,16 +78,12 @@ class _Build:
     @property
     def variables(self) -> tuple[str, ...]:
         """The words before a command that takes all of it from the environment."""
-        from envspec.export.given import SECRETS
-
         proxies = {} if self.hidden else self.proxies
         values = {**{SECRETS[name]: text for name, text in self.secrets.items()}, **self.arguments, **proxies}
         return tuple(f"{name}={shlex.quote(value)}" for name, value in values.items())
 
 
 def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
-    from envspec.export.given import SECRETS
-
     build = _Build.of(text, settings)
     if not build:
         return
@@ -102,8 +100,6 @@ def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]
 
 def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
     """Say how compose and editors are started, whose files take from the environment what this site gives."""
-    from envspec.export import compose, devcontainer, dockerfile
-
     commands = []
     if compose.FILE in made:
         commands.append(f"docker compose build {of.target}")
@@ -115,9 +111,6 @@ def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator
 
 
 def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
-    from envspec.export import apptainer
-    from envspec.export.site_build import build_files, image_here, images_of
-
     files = build_files(text, settings)
     moved = {image: here for image in images_of(text) if (here := image_here(image, settings.mirrors)) != image}
     if not (moved or apt_mirrors.FILE in files or settings.mirrors.get("python")):
@@ -133,8 +126,6 @@ def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[s
 
 
 def _sbatch(plan: SpecPlan, of: Plan, settings: Settings) -> Iterator[str]:
-    from envspec.export.site_build import missing_features, variables
-
     site = settings.site.slurm
     given = variables(site, plan.slurm, of.architectures, of.driver_floor)
     for missing in missing_features(site, of.architectures, of.driver_floor):

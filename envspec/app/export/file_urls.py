@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from envspec.base.redact import without_credentials
+from envspec.base.settings import load_settings
+from envspec.lock.conda_files import channel_of, urls_in_channels
 from envspec.lock.model import Pin
+from envspec.resolve.artifact_urls import artifact_urls
+from envspec.resolve.conda.channels import channel_urls
 from envspec.spec.model import Spec
 
 
@@ -25,13 +29,8 @@ def file_urls(
     pip = [pin for pin in pins if pin.kind == "pip"]
     urls: dict[tuple[str, str], str] = {}
     if conda:
-        from envspec.lock.conda_files import channel_of, urls_in_channels
-        from envspec.resolve.conda.channels import channel_urls
-
         urls |= urls_in_channels(conda, channel_urls({channel_of(pin)[0] for pin in conda}, spec, env))
     if pip:
-        from envspec.resolve.artifact_urls import artifact_urls
-
         urls |= artifact_urls(pip, spec, env, on_page)
     return urls
 
@@ -41,7 +40,6 @@ def index_addresses(names: Iterable[str], spec: Spec, env: Mapping[str, str]) ->
 
     Raises what `index_address` raises.
     """
-    from envspec.base.settings import load_settings
     from envspec.resolve.artifact_urls import index_address
 
     settings = load_settings(env)

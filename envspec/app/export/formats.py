@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from envspec.base.errors import InputError
 from envspec.lock.formats import conda_environment, conda_explicit, conda_lock
+from envspec.lock.formats.intent import Addresses, ProjectFile
+from envspec.lock.formats.pixi_toml import pixi_toml
+from envspec.lock.formats.pylock import pylock_toml
+from envspec.lock.formats.requirements import requirements_txt
+from envspec.lock.formats.sbom import sbom
+from envspec.lock.formats.uv_project import uv_project
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.spec.model import Spec
-
-if TYPE_CHECKING:
-    from envspec.lock.formats.intent import Addresses, ProjectFile
 
 SBOM = "sbom.cdx.json"
 """The file of a bill of materials."""
@@ -39,14 +41,10 @@ class Format:
 
 
 def _requirements(lock: Lock, target: LockedTarget, urls: Urls) -> str:
-    from envspec.lock.formats.requirements import requirements_txt
-
     return requirements_txt(lock, target)
 
 
 def _pylock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
-    from envspec.lock.formats.pylock import pylock_toml
-
     return pylock_toml(lock, target, urls)
 
 
@@ -61,8 +59,6 @@ def _conda_lock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
 
 
 def _sbom(lock: Lock, target: LockedTarget, urls: Urls) -> str:
-    from envspec.lock.formats.sbom import sbom
-
     return sbom(lock, target)
 
 
@@ -99,14 +95,10 @@ class ProjectFormat:
 
 
 def _uv_project(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses: Addresses) -> ProjectFile:
-    from envspec.lock.formats.uv_project import uv_project
-
     return uv_project(spec, lock, targets, addresses)
 
 
 def _pixi(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses: Addresses) -> ProjectFile:
-    from envspec.lock.formats.pixi_toml import pixi_toml
-
     return pixi_toml(spec, lock, targets, addresses)
 
 

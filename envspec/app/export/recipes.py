@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Container, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from envspec.app.export.files import Superseded
 from envspec.app.observer import say, warn
 from envspec.base.errors import AnswerNo, InputError, Place
+from envspec.base.finding import Finding
 from envspec.export.dockerfile import IGNORE
-from envspec.export.folder import BY_NAME, FORMATS, SHARED, ExportedRecipes, exported_recipes, place_of
+from envspec.export.folder import OF_ALL, OWN, RECIPES, SHARED, ExportedRecipes, exported_recipes, place_of
+from envspec.export.images import NO_SNAPSHOT, missing_pins
 from envspec.export.leftovers import (
     CONTAINERS,
-    OWN,
     leftovers,
     recipe_reasons,
     removable,
@@ -22,14 +22,10 @@ from envspec.export.leftovers import (
     sums_there,
 )
 from envspec.export.make import make_spec_plan
-from envspec.export.plan import CARRIED_FOLDER, SHARED_FOLDER
+from envspec.export.plan import CARRIED_FOLDER, SHARED_FOLDER, SpecPlan
 from envspec.export.sums import SUMS, digest, read_sums, sums_text
-
-if TYPE_CHECKING:
-    from envspec.base.finding import Finding
-    from envspec.export.plan import SpecPlan
-    from envspec.lock.judge import SoundLock
-    from envspec.spec.model import Spec
+from envspec.lock.judge import SoundLock
+from envspec.spec.model import Spec
 
 
 def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Finding, ...], str]:
@@ -124,7 +120,7 @@ def _text(path: Path) -> str | None:
 def _command(spec: str, there: ExportedRecipes, recipes: Path) -> str:
     """Give the `envspec export` command for the targets and formats that the folder has, and no more."""
     names = {name for formats in there.targets.values() for name in formats} | set(there.spec)
-    formats = [name for name in FORMATS if name in names and not (there.whole and name not in BY_NAME)]
+    formats = [name for name in RECIPES if name in names and not (there.whole and name in OF_ALL)]
     formats = ["all", *formats] if there.whole else formats
     targets = [target for target, of_target in there.targets.items() if of_target]
     words = ["envspec", "export", spec]
@@ -138,8 +134,6 @@ def tell_missing_pins(
     path: str, plan: SpecPlan, targets: Collection[str], formats: Collection[str], *, required: bool
 ) -> None:
     """Say what the recipes of a spec's targets don't pin, a line each. Raises AnswerNo where they must."""
-    from envspec.export.images import NO_SNAPSHOT, missing_pins
-
     found = missing_pins([of for of in plan.targets if of.target in targets], formats)
     if not found:
         return

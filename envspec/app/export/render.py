@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from envspec.app.export.file_urls import file_urls, index_addresses
 from envspec.app.export.formats import FORMATS, PROJECTS, Format
@@ -13,20 +12,20 @@ from envspec.base.errors import InputError
 from envspec.base.redact import without_credentials
 from envspec.base.texts import printable
 from envspec.export import folder as recipes
+from envspec.export.make import PLATFORMS, make_plan, make_spec_plan
+from envspec.export.plan import SpecPlan
+from envspec.lock.formats.intent import named_indexes
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
 
-if TYPE_CHECKING:
-    from envspec.export.plan import SpecPlan
-
 ALL = "all"
-"""The value of --format for every recipe that a target admits, but for `recipes.BY_NAME`. It leaves out the lock's own
+"""The value of --format for every recipe that a target admits, of those that are `listed`. It leaves out the lock's own
 formats: they need URLs, or stand beside the lock already, or take long (the SBOM). It leaves out other tools' projects
 too.
 """
 
-CHOICES = (*FORMATS, *PROJECTS, *recipes.FORMATS, ALL)
+CHOICES = (*FORMATS, *PROJECTS, *recipes.RECIPES, ALL)
 """The values of --format."""
 
 
@@ -43,17 +42,16 @@ def render_files(
     """
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}
-    wanted = [name for name in recipes.FORMATS if name in names or (everything and name not in recipes.BY_NAME)]
+    wanted = [name for name in recipes.RECIPES if name in names or (everything and name in recipes.OF_ALL)]
     _refuse_without_conda(targets, own)
     made = _render(spec, lock, targets, tuple(own.values()))
     for name in (name for name in PROJECTS if name in names):
         made |= _project(spec, lock, targets, name, on_left_out)
     if not wanted:
         return made, None
-    from envspec.export.make import PLATFORMS, make_plan, make_spec_plan
 
     plan = make_spec_plan(spec, lock, place)
-    asked = {name for name in names if name in recipes.FORMATS}
+    asked = {name for name in names if name in recipes.RECIPES}
     for target in targets:
         if everything and target.inputs.platform not in PLATFORMS:
             continue
@@ -70,8 +68,6 @@ def render_files(
 def _project(
     spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], name: str, on_left_out: Callable[[str], None]
 ) -> dict[str, str]:
-    from envspec.lock.formats.intent import named_indexes
-
     addresses = index_addresses(named_indexes(lock, targets), spec, os.environ)
     wanted = PROJECTS[name]
     project = wanted.render(spec, lock, targets, addresses)

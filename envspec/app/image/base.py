@@ -6,16 +6,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from envspec.app.image.registry import registry_of
+from envspec.app.outputs import location
 from envspec.base.errors import InputError
+from envspec.export.plan import Plan
+from envspec.image.base import BaseSource
+from envspec.image.layer import Descriptor, OnBytes
+from envspec.image.layout import layout_source
+from envspec.image.manifest import DIGEST
+from envspec.net.file_store import ARTIFACTS
 from envspec.net.registry import MANIFEST_TYPES
-
-if TYPE_CHECKING:
-    from envspec.export.plan import Plan
-    from envspec.image.base import BaseSource
-    from envspec.image.layer import OnBytes
 
 
 @contextmanager
@@ -23,9 +25,6 @@ def open_base(plan: Plan, given: str | None, on_bytes: OnBytes, *, offline: bool
     """Open the base of a target's image until the block ends; `on_bytes` is told of what is fetched. Raises InputError,
     IndexFailure."""
     if given is not None and (Path(given).is_dir() or (os.sep in given and given.startswith((".", os.sep)))):
-        from envspec.app.outputs import location
-        from envspec.image.layout import layout_source
-
         try:
             folder = location(Path(given)).open()
         except FileNotFoundError:
@@ -54,11 +53,6 @@ def _pinned_name(plan: Plan, given: str | None) -> str:
 def registry_source(name: str, on_bytes: OnBytes = lambda count: None, *, offline: bool) -> BaseSource:
     """Reach an image of a registry by its name with a digest; `on_bytes` is told of what is fetched. Raises InputError,
     IndexFailure."""
-    from envspec.image.base import BaseSource
-    from envspec.image.layer import Descriptor
-    from envspec.image.manifest import DIGEST
-    from envspec.net.file_store import ARTIFACTS
-
     registry = registry_of(name, offline=offline)
     folder = registry.cache / ARTIFACTS
     digest = registry.repository.address.digest or ""

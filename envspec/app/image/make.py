@@ -15,6 +15,7 @@ from envspec.app.cache_size import prune_to_limit
 from envspec.app.image.base import open_base
 from envspec.app.image.output import Output, ToArchive, ToFolder, ToRegistry, output_of
 from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels
+from envspec.app.image.registry import registry_of
 from envspec.app.image.squashfs import MadeSquashfs, make_squashfs
 from envspec.app.observer import observer, say
 from envspec.app.outputs import location, open_output
@@ -24,12 +25,14 @@ from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
-from envspec.base.texts import printable
+from envspec.base.texts import byte_size, printable
 from envspec.export.make import make_plan
 from envspec.image.build import BuiltImage, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout, write_archive
+from envspec.image.push import push_image
 from envspec.image.requirements import require_digests
+from envspec.image.squashfs import build_sif
 
 
 @dataclass(frozen=True)
@@ -175,8 +178,6 @@ def _make_sif(
     progress: Progress,
 ) -> None:
     """Make the SIF beside its place of an archive, and rename it once it is whole."""
-    from envspec.image.squashfs import build_sif
-
     with scratch_folder(load_settings(os.environ).cache()) as scratch:
         archive = output.path.absolute() if isinstance(output, ToArchive) else scratch / "image.tar"
         if not isinstance(output, ToArchive):
@@ -193,10 +194,6 @@ def _make_sif(
 def _push(
     output: ToRegistry, images: tuple[BuiltImage, ...], top: Descriptor, layout: Layout, progress: Progress
 ) -> str:
-    from envspec.app.image.registry import registry_of
-    from envspec.base.texts import byte_size
-    from envspec.image.push import push_image
-
     repository = registry_of(output.name, writes=True).repository
     done = push_image(images, top, layout, repository, output.address.tag, progress)
     sent = f"{done.sent} blobs sent ({byte_size(done.bytes)})"

@@ -14,6 +14,7 @@ from envspec import __version__
 from envspec.app import inputs
 from envspec.app.collecting import collect
 from envspec.app.image.base import registry_source
+from envspec.app.own_project import build_project, built_sources
 from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError
 from envspec.base.extras import require_extra
@@ -25,14 +26,16 @@ from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan
 from envspec.export.sums import digest
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.borrowed import borrowed_entries
-from envspec.image.conda import LinkedPackages
+from envspec.image.conda import LinkedPackages, link_packages
 from envspec.image.config import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.layer import LayerEntry, LayerPlan
 from envspec.image.layers import LayerInputs, layer_of, layer_plans
 from envspec.image.parts import split_slice
 from envspec.image.python import image_python
 from envspec.image.requirements import FEATURES, base_recipe, drop_features, refuse_newer, refuse_poor
+from envspec.image.standalone import open_build
 from envspec.install.host import this_host
+from envspec.install.python_builds import fetch_build
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedPython, LockedTarget
@@ -167,7 +170,6 @@ def linked_packages(
     """Link the conda packages into a folder of this run, for the prefix `placed`; None without any."""
     if all(pin.kind != "conda" for pin in target.pins):
         return None
-    from envspec.image.conda import link_packages
 
     progress.phase("linking conda packages")
     folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache())) / "env"
@@ -177,9 +179,6 @@ def linked_packages(
 
 def fetch_python(order: ImageOrder, build: LockedPython, prefix: str, stack: ExitStack) -> Sequence[LayerEntry]:
     """Fetch a build of Python, and open it for its place in an image."""
-    from envspec.image.standalone import open_build
-    from envspec.install.python_builds import fetch_build
-
     settings = load_settings(os.environ)
     archive = fetch_build(build, settings, os.environ, offline=order.offline)
     scratch = stack.enter_context(scratch_folder(settings.cache()))
@@ -203,8 +202,6 @@ def _reach_image(
 def source_wheels(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> BuiltHere:
     """Give the wheels of what the lock has as source: those that were built here for this very lock, as an installation
     or a bundle keeps them; where the order says so, the others are built now. Raises as `built_sources`."""
-    from envspec.app.own_project import built_sources
-
     scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
     wanted = (order.spec, order.lock, target, scratch)
     return built_sources(*wanted, "an image", building=order.build_sources)
@@ -212,7 +209,5 @@ def source_wheels(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> 
 
 def own_project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:
     """Build the wheel of the spec's own project; None without one."""
-    from envspec.app.own_project import build_project
-
     settings = load_settings(os.environ)
     return build_project(order.spec, target, stack.enter_context(scratch_folder(settings.cache())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from envspec.app.image.base import open_base
 from envspec.app.image.output import ToArchive, ToFolder, ToRegistry, output_of
 from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels
+from envspec.app.image.registry import registry_of
 from envspec.app.observer import observer
 from envspec.app.outputs import location
 from envspec.base.errors import IndexFailure, InputError
@@ -78,15 +80,12 @@ def _open(where: str, *, offline: bool) -> Iterator[BaseSource]:
 
 
 def _of_registry(name: str, *, offline: bool) -> BaseSource:
-    from envspec.app.image.registry import registry_of
-
     registry = registry_of(name.removeprefix("docker://"), offline=offline)
     repository, cache = registry.repository, registry.cache / ARTIFACTS
     address = repository.address
     found = repository.manifest(address.digest or address.tag)
     if found is None:
         raise IndexFailure(f"{name} doesn't exist", hint="check the image's name and tag")
-    import hashlib
 
     content, kind = found
     top = Descriptor(kind, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from envspec.app.observer import observer
+from envspec.base.finding import Finding
+from envspec.resolve.conda.setup import conda_resolver
+from envspec.resolve.conda.solve import CondaResolver
+from envspec.resolve.pip.build_environment import build_environments
+from envspec.resolve.pip.publishers import publishers
 from envspec.resolve.workflow.solve import Resolvers
-
-if TYPE_CHECKING:
-    from envspec.base.finding import Finding
-    from envspec.resolve.conda.solve import CondaResolver
-    from envspec.spec.model import Spec
+from envspec.spec.model import Spec
 
 
 @contextmanager
@@ -27,8 +27,6 @@ def resolvers_of(
 
     A spec without conda packages has no conda resolver, and needs no py-rattler.
     """
-    from envspec.resolve.pip.build_environment import build_environments
-    from envspec.resolve.pip.publishers import publishers
     from envspec.resolve.pip.setup import pip_resolver
 
     with (
@@ -39,8 +37,6 @@ def resolvers_of(
     ):
         conda: CondaResolver | None = None
         if any(spec.conda_dependencies(target) for target in spec.targets):
-            from envspec.resolve.conda.setup import conda_resolver
-
             made = conda_resolver(spec, os.environ, offline=offline, progress=progress)
             conda = replace(made, notice=notice)
         builds, published = partial(build_environments, pip), partial(publishers, pip)

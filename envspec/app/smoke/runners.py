@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from envspec.app.smoke.request import SmokeRequest
 from envspec.base.errors import ToolError
 from envspec.base.programs import ENVSPEC, find_program
+from envspec.base.settings import load_settings
 from envspec.base.texts import printable
-
-if TYPE_CHECKING:
-    from envspec.app.smoke.request import SmokeRequest
-    from envspec.prove.smoke.run.case import Folders
-    from envspec.prove.smoke.run.runner import Runner
+from envspec.prove.smoke.run.apptainer import Apptainer
+from envspec.prove.smoke.run.case import Folders
+from envspec.prove.smoke.run.docker import Docker, user_of
+from envspec.prove.smoke.run.process import ask_program
+from envspec.prove.smoke.run.runner import Local, Runner
+from envspec.prove.smoke.run.site_builds import SiteBuilds
 
 
 def make_runner(name: str, asked: SmokeRequest, folders: Folders) -> Runner:
     """Make the runner of this name. Raises ToolError where its program is missing and would run."""
-    from envspec.base.settings import load_settings
-    from envspec.prove.smoke.run.apptainer import Apptainer
-    from envspec.prove.smoke.run.docker import Docker, user_of
-    from envspec.prove.smoke.run.runner import Local
-    from envspec.prove.smoke.run.site_builds import SiteBuilds
-
     if name == "docker":
         engine = asked.engine or _first_in_path("docker", "podman")
         if engine is None and not asked.dry_run:
@@ -48,8 +44,6 @@ def _first_in_path(*programs: str) -> str | None:
 
 def _need_buildx() -> None:
     """Test that docker can build the recipe. Raises ToolError where it can't."""
-    from envspec.prove.smoke.run.process import ask_program
-
     done = ask_program(["docker", "buildx", "version"])
     if done.status:
         said = done.said.strip().splitlines()

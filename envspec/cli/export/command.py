@@ -101,7 +101,7 @@ def command(
         _tell_lacking_compat(spec, chosen, formats)
         made, plan = render_files(spec, lock, chosen, formats, _place(spec, Path(output, folder), locks_dir), warn)
         if plan:
-            names = set(recipes.FORMATS if ALL in formats else formats)
+            names = set(recipes.RECIPES if ALL in formats else formats)
             if Path(output, folder, "flake.lock").is_file():
                 names.discard("nix")
             tell_missing_pins(path, plan, {target.name for target in chosen}, names, required=require_pinned)
@@ -129,7 +129,7 @@ def command(
 
 def _tell_lacking_compat(spec: Spec, targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
     for name in _ENVIRONMENTS:
-        if name in formats or (ALL in formats and name in recipes.FORMATS):
+        if name in formats or (ALL in formats and name in recipes.RECIPES):
             # a flake leaves out targets with conda's packages
             of = [one for one in targets if name != "nix" or all(pin.kind == "pip" for pin in one.pins)]
             inputs.tell_lacking_compat(spec, of, f"the environment of {name}")

@@ -7,6 +7,8 @@ docs/conda-files.md says what that can't do.
 
 from __future__ import annotations
 
+from shlex import quote
+
 from envspec.lock.conda_files import FileUrls, artifact_of, channel_of, conda_pins, describe, own_url, pip_pins, url_of
 from envspec.lock.formats.yaml_text import string
 from envspec.lock.model import Lock, LockedTarget, Pin
@@ -82,7 +84,6 @@ def _requirement(pin: Pin, urls: FileUrls) -> str:
 def _git_note(pins: list[Pin], name: str, urls: FileUrls, past: str) -> list[str]:
     if not pins:
         return []
-    from shlex import quote
 
     install = f"#   {past}conda run --name {name} pip install --no-deps"
     commands = (f"{install} {quote(f'{pin.name} @ {url_of(pin, urls)}')}" for pin in pins)

@@ -23,7 +23,9 @@ from envspec.lock.formats.requirements import MARK
 from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.packages.edges import Markers, effective
 from envspec.packages.names import conda_name
+from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import canonical_name, published_requirement
 
 FILE_NAME = "conda-lock.yml"
@@ -177,9 +179,6 @@ def _split(constraint: str) -> tuple[str, str]:
 
 def _pip_dependencies(pin: Pin, target: LockedTarget) -> dict[str, str]:
     """Return the requirements that hold for the target without extras: name and specifier."""
-    from envspec.packages.edges import Markers, effective
-    from envspec.packages.overrides import Overrides
-
     markers = Markers(target.inputs.platform, target.inputs.full_python)
     overrides = Overrides(requirement for requirement, _ in target.inputs.overrides)
     found: dict[str, set[str]] = {}

@@ -6,6 +6,7 @@ there is no time.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
@@ -65,8 +66,6 @@ def _roots(graph: Graph) -> Iterator[Node]:
 
 
 def _without_time(text: str) -> str:
-    import json
-
     document = json.loads(text)
     # the library insists on a time when the bill was made; the format doesn't, and a lock has none
     document["metadata"].pop("timestamp", None)

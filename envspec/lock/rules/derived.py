@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from envspec.base.finding import Finding
+from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin, TargetInputs
 from envspec.lock.rules.case import LockedCase
@@ -88,7 +89,6 @@ def _differences(case: LockedCase, *, former_too: bool) -> Iterator[Finding]:
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return
-    from envspec.facts.minimum import architectures, driver_floor
 
     right = architectures(inputs.gpus)
     if target.architectures != right and not (former_too and target.architectures in _sets(inputs.gpus)):

@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from envspec.base.errors import InputError
 from envspec.base.finding import Finding
+from envspec.facts import wheels
 from envspec.lock.model import Artifact, BuildPin, Pin
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.requirements import version_of
@@ -152,8 +153,6 @@ def _file_name(file: str, variant: str | None = None) -> tuple[str, Version, fro
 
 def wrong_hashes(case: LockedCase) -> Iterator[Finding]:
     """Yield the releases of a PyTorch index whose file or hash differs from envspec's facts about that index."""
-    from envspec.facts import wheels
-
     inputs = case.target.inputs
     for pin in case.pins("pip"):
         variant = pin.index.removeprefix("pytorch/")

@@ -9,8 +9,9 @@ from envspec.base.finding import Finding
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin, TargetInputs, WheelVariant
 from envspec.lock.rules.case import LockedCase
-from envspec.lock.variant_build import built_version
+from envspec.lock.variant_build import built_version, is_for_cpu, properties_of
 from envspec.packages.build_label import label_of
+from envspec.packages.variant_choice import of_namespace
 from envspec.packages.variant_name import NULL
 from envspec.packages.variants import AARCH64, ABI, NVIDIA, X86_64, Property
 
@@ -35,16 +36,12 @@ def wrong_variants(case: LockedCase) -> Iterator[Finding]:
 
 
 def _is_refused_cpu(pin: Pin, variant: WheelVariant, inputs: TargetInputs) -> bool:
-    from envspec.facts.wheels import FAMILY
-    from envspec.lock.variant_build import is_for_cpu
 
     # of torch itself nobody may accept it
     return is_for_cpu(variant) and (pin.name in FAMILY or not inputs.accepts("cpu-variant", pin.name))
 
 
 def _contradiction(variant: WheelVariant) -> str | None:
-    from envspec.lock.variant_build import properties_of
-
     properties = properties_of(variant)
     if len(set(variant.priorities)) < len(variant.priorities):
         return "has a namespace twice"
@@ -59,8 +56,6 @@ def _contradiction(variant: WheelVariant) -> str | None:
 
 def _unsupported_reason(case: LockedCase, variant: WheelVariant) -> str | None:
     from envspec.lock.machine import machine_of, versions_of
-    from envspec.lock.variant_build import properties_of
-    from envspec.packages.variant_choice import of_namespace
 
     needs: dict[tuple[str, str], list[str]] = {}
     for one in properties_of(variant):

@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from envspec.base.errors import AnswerNo, EnvspecError, InternalError, SpecError, Unsatisfiable, about
 from envspec.base.finding import Finding
@@ -30,12 +29,10 @@ from envspec.resolve.pip.metadata import Metadata, cache_key
 from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request, with_constraints
+from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.pip.source import PYTHON, BuildFailed, SourceReader
 from envspec.resolve.pip.unbuilt import missing_module
 from envspec.resolve.uv.errors import build_failure
-
-if TYPE_CHECKING:
-    from envspec.resolve.pip.solve import PipResolver
 
 
 @dataclass(frozen=True)

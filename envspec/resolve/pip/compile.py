@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from envspec.lock.toml_text import string, value
 from envspec.net.fetch import give_up_seconds
@@ -228,8 +229,6 @@ def _preferences(preferences: Preferences, request: Request) -> str:
 
 def _git_address(requirement: str) -> tuple[str, str]:
     """Split a git requirement into repository and revision (empty if it names none)."""
-    from urllib.parse import urlsplit, urlunsplit
-
     parts = urlsplit(str(parse_requirement(requirement).url).removeprefix("git+"))
     path, _, revision = parts.path.rpartition("@") if "@" in parts.path else (parts.path, "", "")
     return urlunsplit((parts.scheme, parts.netloc, path, "", "")), revision

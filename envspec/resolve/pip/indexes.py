@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from packaging.version import Version
+
 from envspec.base.errors import IndexFailure
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
@@ -157,7 +159,6 @@ class UvIndexes:
         """Find a wheel of a release on its package's index, as the page is now. Raises IndexFailure."""
         own = self._upstreams(request)(name)
         rows = self.pages.list_files(own, name) if own and (own.local or not self.pages.offline) else []
-        from packaging.version import Version
 
         of_release = by_version(rows, name).get(Version(version))
         if of_release is None or not of_release.wheels:

@@ -19,6 +19,7 @@ from typing import IO, NamedTuple, cast
 
 from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.errors import IndexFailure
+from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.storage import OF_THE_MACHINE
 from envspec.net.fetch import Fetcher, Reply
@@ -303,6 +304,4 @@ def refuse_other_hash(file: FoundFile, got: str) -> None:
 
 
 def _where(file: FoundFile) -> str:
-    from envspec.base.redact import redact
-
     return redact(file.url)

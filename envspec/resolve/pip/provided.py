@@ -14,6 +14,7 @@ from envspec.base.errors import Unsatisfiable
 from envspec.base.redact import redact
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.server import Provided
+from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.resolve.pip.request import Request
@@ -31,8 +32,6 @@ def provided_packages(pins: Iterable[Pin]) -> Provided:
 
 def refuse_conflicts(label: str, request: Request) -> None:
     """Raise Unsatisfiable, naming both sides, if the spec's own pip requirement excludes conda's version."""
-    from envspec.packages.edges import Markers
-
     provided = dict(request.provided)
     markers = Markers(request.platform, request.full_python)
     for text in request.effective:
@@ -68,7 +67,6 @@ def _hint(name: str, specifier: str) -> str:
 
 
 def _pep440(version: str) -> str | None:
-
     try:
         return str(Version(version.replace("_", ".")))
     except ValueError:

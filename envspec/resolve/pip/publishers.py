@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from envspec.base.errors import IndexFailure
 from envspec.base.finding import Finding
 from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
 from envspec.net.provenance import ProvenanceStore
-
-if TYPE_CHECKING:
-    from envspec.resolve.pip.solve import PipResolver
+from envspec.resolve.pip.solve import PipResolver
 
 _AT_ONCE = 16
 

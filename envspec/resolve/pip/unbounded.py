@@ -20,7 +20,7 @@ from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of, published_requirement
-from envspec.resolve.pip.newest import Releases, asks_of, needed_glibc, newer_than, suits_target
+from envspec.resolve.pip.newest import Releases, asks_of, needed_glibc, newer_than, suits_target, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import NEWEST_MINOR, Retreated
 from envspec.resolve.uv.answer import Found
@@ -192,8 +192,6 @@ def _needs(free: Iterable[Found], request: Request, releases: Releases) -> Itera
 
 
 def _fits(wheels: Sequence[str], request: Request) -> bool:
-    from envspec.resolve.pip.newest import wheels_fit
-
     return wheels_fit(wheels, request)
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.pylock import Package
 
 from envspec.base.documents import read_toml
 from envspec.base.errors import InternalError
-from envspec.packages.pylock import file_name, parse_pylock
+from envspec.packages.pylock import File, file_name, parse_pylock
 from envspec.packages.variants import WheelOfVariant
-
-if TYPE_CHECKING:
-    from envspec.packages.pylock import File
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import IO
 from envspec.base.cache.entry import keep_value, read_value
 from envspec.base.errors import EnvspecError
 from envspec.binaries.build_notes import build_notes
+from envspec.binaries.device_code import device_code
 from envspec.binaries.import_time import modules_importing_at_start
 from envspec.binaries.installed_paths import installed_paths
 from envspec.binaries.numpy_abi import numpy_abi
@@ -122,7 +123,5 @@ def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) 
     if "paths" in questions and says.paths is None:
         says = replace(says, paths=installed_paths(wheel))
     if "code" in questions and says.code is None:
-        from envspec.binaries.device_code import device_code
-
         says = replace(says, code=device_code(wheel))
     return says

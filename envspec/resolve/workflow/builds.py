@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from envspec.base.errors import SpecError
+from envspec.base.finding import Finding
 from envspec.facts.torch_builds import build_bounds
 from envspec.lock.model import BuildPin, Lock, Pin
 from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shared, unlike_target
@@ -14,9 +14,6 @@ from envspec.resolve.pip.build_environment import BuildWanted, against_lock
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.solve import Solved
 from envspec.spec.model import Spec
-
-if TYPE_CHECKING:
-    from envspec.base.finding import Finding
 
 
 def with_build_environments(

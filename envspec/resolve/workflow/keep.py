@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from envspec.base.finding import Finding
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.request import Preferences
-
-if TYPE_CHECKING:
-    from envspec.base.finding import Finding
 
 _STAYS = frozenset({"no-build-environment"})
 """What can't be right beside a package that can: its version stays."""

@@ -10,6 +10,7 @@ from envspec.base.errors import Infeasible
 from envspec.base.finding import Finding
 from envspec.facts.python_builds import is_released, newest_build, versions_of
 from envspec.lock.model import Lock, LockedPython, TargetInputs
+from envspec.lock.rules.whole import WRONG_PYTHON
 from envspec.packages.python_range import is_within
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.notices import Notice
@@ -36,9 +37,6 @@ def choose_pythons(
     Raises Infeasible where the spec asks for more than a minor version, no build is known of that and one is `needed`:
     an image's base may have one without a known build.
     """
-    # with what judges locks, which nobody needs before uv's answer
-    from envspec.lock.rules.whole import WRONG_PYTHON
-
     before = min((one for one in bounds if one is not None), default=None)
     moves = upgrade.everything or PACKAGE in upgrade.packages
     wrong = {name for flaw in flaws if flaw.code == WRONG_PYTHON for name in flaw.targets}

@@ -16,6 +16,9 @@ from envspec.lock.judge import flaws_of
 from envspec.lock.model import LOCK_VERSION, Lock, LockedCorrection, Pin, Publisher
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.resolve.workflow.accept import accept, of_pins, refused_pins, tell_effects
+from envspec.resolve.workflow.builds import with_build_environments
+from envspec.resolve.workflow.images import tell_images
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
 from envspec.resolve.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
 from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of, is_obstacle, trying
@@ -121,8 +124,6 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     kept = preserve(request.first, Upgrade()) if request.first else preserve(old, move, flaws)
 
     def judge(of: Spec, one: Solved) -> tuple[Finding, ...]:
-        from envspec.resolve.workflow.accept import of_pins
-
         return of_pins(of, one)
 
     def attempt(changed: Spec, names: Collection[str]) -> Attempt:
@@ -139,8 +140,6 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         return Attempt(refusals(changed, solved), whole=True)
 
     def refusals(of: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
-        from envspec.resolve.workflow.accept import refused_pins
-
         needed = [one.needed for one in solved if one.needed is not None][:1]
         return (*refused_pins(of, solved, judge), *needed)
 
@@ -157,9 +156,6 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
             error.place = error.place or _place_of(spec, error)
             raise
         refuse(attempt_of(error))
-    # not needed sooner: whoever waits for the solver may import them meanwhile
-    from envspec.resolve.workflow.accept import accept, tell_effects
-
     refused = refusals(spec, solved)
     notice = notice if refused else trying(notice, spec, attempt)
     with _placing(spec):
@@ -167,8 +163,6 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     if refused:
         tell_effects(solved, notice)
         refuse(Attempt(refused, whole=True))
-    from envspec.resolve.workflow.builds import with_build_environments
-    from envspec.resolve.workflow.images import tell_images
 
     tell_inspection(solved, kept, notice)
     solved = with_publishers(solved, old, resolvers.publishers)

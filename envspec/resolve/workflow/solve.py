@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from envspec.base.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
 from envspec.base.finding import Finding
@@ -16,6 +16,7 @@ from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.conda.request import CondaRequest
+from envspec.resolve.pip.build_environment import BuildWanted
 from envspec.resolve.pip.provided import provided_packages
 from envspec.resolve.pip.request import Preferences, Request, request_for
 from envspec.resolve.pip.sources_needed import SourcesNeeded
@@ -24,9 +25,6 @@ from envspec.resolve.workflow.corrected import Effect, broken_corrections, colle
 from envspec.resolve.workflow.keep import Kept, preferences_of
 from envspec.resolve.workflow.prepare import Prepared
 from envspec.rules.wheel_code import WheelBuild
-
-if TYPE_CHECKING:
-    from envspec.resolve.pip.build_environment import BuildWanted
 
 
 class Resolver(Protocol):

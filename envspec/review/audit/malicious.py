@@ -12,8 +12,12 @@ from envspec.base.errors import OutsideError, StorageError
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.base.settings import load_settings, split_credentials
+from envspec.net.connections import index_fetcher
 from envspec.review.audit import store
+from envspec.review.audit.gather import stamp
+from envspec.review.audit.learn import keep
 from envspec.review.audit.model import AuditedPackage, DatabaseAnswer, Facts, PublishedRelease
+from envspec.review.audit.osv_service import reports_of
 from envspec.review.audit.rules import findings, is_malicious
 from envspec.spec.model import Audit
 
@@ -57,11 +61,6 @@ def look_for_malicious(
         answers = {**answers, **malicious}
     unasked = "no service is named (ENVSPEC_OSV_URL)" if not service else ""
     if service:
-        from envspec.net.connections import index_fetcher
-        from envspec.review.audit.gather import stamp
-        from envspec.review.audit.learn import keep
-        from envspec.review.audit.osv_service import reports_of
-
         own = _load_answers(path)
         oldest = stamp(now - FRESH)
         wanted = [one for one in releases if one not in own or own[one].fetched < oldest]

@@ -16,6 +16,7 @@ from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
+from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 
 _HTTPS = re.compile(r"https://[A-Za-z0-9._~:/?#\[\]@!$&()*+,;=%-]{1,300}")
@@ -92,11 +93,8 @@ def first_line(text: str) -> str:
 
 
 def _canonical(name: str) -> str:
-    from envspec.packages.requirement import canonical_name
-
     return canonical_name(name)
 
 
 def _normal(version: str) -> str:
-
     return str(Version(version))

@@ -8,6 +8,7 @@ from typing import Any
 
 from envspec.base.errors import IndexFailure, OutsideError
 from envspec.base.settings import Settings, split_credentials
+from envspec.facts import wheels
 from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import parse_page
 from envspec.resolve.uv.default_index import uvs_default_index
@@ -35,7 +36,6 @@ def shipped_files(packages: Iterable[AuditedPackage]) -> dict[tuple[str, str], F
     for package in packages:
         if not package.index.startswith(_PYTORCH):
             continue
-        from envspec.facts import wheels
 
         variant = package.index.removeprefix(_PYTORCH)
         if variant not in wheels.variants():

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from envspec.facts import conda_builds, gpus, libraries, toolkits, torch_builds
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order, sm_of
 from envspec.facts.cuda_stack import decides, family_of
 from envspec.lock.model import LockedTarget, Pin
+from envspec.packages.version_numbers import numbers
 from envspec.review.diff.facts import Fact, Risk
 from envspec.review.diff.jump import jump
 
@@ -56,8 +58,6 @@ class _Gpu:
 
 
 def cuda_of(torch: Pin, platform: str) -> str | None:
-    from envspec.facts import torch_builds
-
     if torch.kind == "conda":
         match = re.match(r"(?:.*_)?cuda_?(\d{2})(\d)|(cpu)", torch.build or "")
         return (f"{match[1]}.{match[2]}" if match[1] else "cpu") if match else None
@@ -72,8 +72,6 @@ def cuda_of(torch: Pin, platform: str) -> str | None:
 
 def _floor(target: LockedTarget, cuda: str | None) -> str | None:
     """Work out the driver floor of a file that doesn't record one."""
-    from envspec.facts import toolkits
-
     wanted = target.inputs.cuda or cuda
     if wanted is None or wanted == "cpu":
         return None
@@ -128,8 +126,6 @@ def _driver(old: LockedTarget, new: LockedTarget, was: _Gpu, now: _Gpu) -> Itera
 
 def _older(one: str, other: str) -> bool:
     """Return whether a driver is older than another. Drivers are dotted numbers; anything else counts as older."""
-    from envspec.packages.version_numbers import numbers
-
     try:
         return numbers(one) < numbers(other)
     except ValueError:
@@ -179,8 +175,6 @@ _Compiled = tuple[tuple[str, ...], tuple[str, ...], str | None]
 
 
 def _compiled_architectures(gpu: _Gpu, target: LockedTarget) -> _Compiled | None:
-    from envspec.facts import conda_builds, torch_builds
-
     if gpu.torch is None or gpu.cuda in (None, "cpu"):
         return None
     platform = target.inputs.platform or "linux-64"
@@ -212,8 +206,6 @@ def _library(family: str, title: str, new: LockedTarget, was: _Gpu, now: _Gpu) -
     if old_pin.version != new_pin.version:
         yield Fact(risk, f"{family}-moved", message, package=new_pin.name)
     if family in ("cudnn", "nccl"):
-        from envspec.facts import libraries
-
         before, after = (libraries.library(pin.name, pin.version, new.inputs.platform) for pin in (old_pin, new_pin))
         # the table may only hold an older release than this: what that lost stays lost, and nothing else is known
         if before and after and before.version == old_pin.version:
@@ -229,8 +221,6 @@ def _architectures(
     what: str, package: str, before: _Compiled, after: _Compiled, target: LockedTarget, lost_risk: Risk
 ) -> Iterator[Fact]:
     """Yield which GPUs no longer run, or run now. GPUs that the target doesn't ask for are included, at low risk."""
-    from envspec.facts import gpus
-
     known = sorted(gpus.capabilities(), key=order)
     lost = [c for c in known if _runs(before, c) and not _runs(after, c)]
     gained = [c for c in known if _runs(after, c) and not _runs(before, c)]

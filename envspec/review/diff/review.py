@@ -9,7 +9,9 @@ from functools import cached_property
 from envspec.base.codes import meanings
 from envspec.base.errors import InternalError
 from envspec.base.texts import plural
+from envspec.facts.corrections import corrections
 from envspec.facts.cuda_stack import TORCH, decides
+from envspec.facts.most_used import names
 from envspec.facts.wheels import FAMILY
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
@@ -20,10 +22,20 @@ from envspec.packages.stated import find_metadata
 from envspec.review.diff import renames
 from envspec.review.diff.common import comparable
 from envspec.review.diff.facts import RISKS, Fact, Risk, highest, merge_facts
+from envspec.review.diff.gpu_meaning import concerns, meaning
 from envspec.review.diff.matching import Match, match_targets
 from envspec.review.diff.model import Diff, ImageChange, PackageChange, PinChange, TargetChange, TargetHead
 from envspec.review.diff.risk import ALONE, Around, different_hashes, facts, far, form, label
 from envspec.review.diff.rows import Move, PythonMove, Review, Row, TargetSize, View, in_order
+from envspec.review.diff.settings import (
+    of_corrections,
+    of_images,
+    of_new_target,
+    of_pythons,
+    of_spec,
+    of_target,
+    python_moves,
+)
 from envspec.review.diff.side import Side, selection_sentences
 from envspec.rules.accepted import reason_for
 
@@ -292,8 +304,6 @@ class Circumstances:
 
 def _family(name: str, via: Collection[str]) -> str | None:
     """Return the much used package that requires another one, and whose name begins with the same word."""
-    from envspec.facts.most_used import names
-
     word = name.partition("-")[0]
     return next((one for one in via if len(word) > 3 and one.startswith(word) and one in names()), None)
 
@@ -304,8 +314,6 @@ def _is_stated(target: LockedTarget, pin: Pin) -> bool:
 
 
 def _correction_lines(pin: Pin) -> frozenset[str]:
-    from envspec.facts.corrections import corrections
-
     return frozenset(corrections().missing_requirements(pin.name, pin.version, ()))
 
 
@@ -378,20 +386,9 @@ class _Reviewer:
 
     @cached_property
     def _pythons(self) -> tuple[PythonMove, ...]:
-        from envspec.review.diff.settings import python_moves
-
         return tuple(python_moves(*self.change.pythons)) if self.change.pythons else ()
 
     def _settings(self) -> tuple[Fact, ...]:
-        from envspec.review.diff.settings import (
-            of_corrections,
-            of_images,
-            of_new_target,
-            of_pythons,
-            of_spec,
-            of_target,
-        )
-
         found: list[tuple[str, Fact]] = []
         # a side without targets is no lock yet, and none of its settings has changed
         if self.change.inputs and self.before.targets and self.after.targets:
@@ -439,8 +436,6 @@ class _Reviewer:
             yield Fact("low", "target-renamed", f"target renamed, was {was}", (now,))
 
     def _gpu(self) -> tuple[Fact, ...]:
-        from envspec.review.diff.gpu_meaning import concerns, meaning
-
         touched = {target.name for target in self.change.targets if target.old and target.new}
         touched |= {
             name

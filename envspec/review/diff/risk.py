@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from envspec.facts.calendar import breaks_below_one, counts_years
 from envspec.facts.cuda_stack import TORCH
+from envspec.facts.most_used import lookalike, names
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.licences import is_same, judge
 from envspec.packages.version_numbers import numbers_in
@@ -173,7 +174,6 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
     """Yield what the name of a new package says. conda's channels review theirs, and name libraries otherwise."""
     if new.kind != "pip" or not (around.news or around.first):
         return
-    from envspec.facts.most_used import lookalike, names
 
     if known := lookalike(new.name):
         said = f"{new.name} is nearly the name of {known}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from envspec.base.settings import Settings
 from envspec.export import apt_mirrors
+from envspec.export.site_build import UV_SETTINGS, build_arguments, build_files, definition_here, proxy_variables
 
 _BINDS = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")
 
@@ -23,16 +24,12 @@ class SiteBuilds:
 
     def files(self, recipe: str) -> tuple[tuple[str, str], ...]:
         """List the files that a build gets beside a recipe with this text, by name."""
-        from envspec.export.site_build import build_files
-
         return tuple(sorted(build_files(recipe, self.settings).items())) if self.settings else ()
 
     def options(self, dockerfile: str, folder: Path) -> tuple[str, ...]:
         """List the options of a build of a Dockerfile; its files lie in `folder`. Variables go by name alone, as their
         values may hold a password.
         """
-        from envspec.export.site_build import UV_SETTINGS, build_arguments, proxy_variables
-
         if self.settings is None:
             return ()
         arguments = [f"{name}={value}" for name, value in build_arguments(dockerfile, self.settings).items()]
@@ -50,6 +47,4 @@ class SiteBuilds:
 
     def definition(self, text: str) -> str:
         """Give a definition with the site's images."""
-        from envspec.export.site_build import definition_here
-
         return definition_here(text, self.settings) if self.settings else text

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packaging.pylock import Package
 
 from envspec.base.redact import without_credentials
 from envspec.lock.model import GitSource
-from envspec.packages.pylock import file_name, parse_pylock
+from envspec.packages.pylock import File, file_name, parse_pylock
 from envspec.packages.requirement import canonical_name
 from envspec.review.diff.foreign.names import index_name
 from envspec.review.diff.foreign.selection import Offers
 from envspec.review.diff.foreign.shape import Malformed, artifact
 from envspec.review.diff.foreign.universal import Universal, UniversalPackage
-
-if TYPE_CHECKING:
-    from envspec.packages.pylock import File
 
 KNOWS = frozenset({"index", "files"})
 """Edges are optional in the format, and the tools leave them out."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from envspec.base.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
@@ -17,10 +16,8 @@ from envspec.review.diff.foreign.files import malformed, text_of, toml_of, yaml_
 from envspec.review.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, describe, forks, select
 from envspec.review.diff.foreign.shape import check_pin
 from envspec.review.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal
+from envspec.review.diff.foreign.uv_lock import UvLock
 from envspec.review.diff.side import Side
-
-if TYPE_CHECKING:
-    from envspec.review.diff.foreign.uv_lock import UvLock
 
 _YAML = ("pixi_lock", "conda_lock", "environment_yml")
 _TOML = ("poetry_lock", "uv_lock", "pylock")
