@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 from envspec.facts import gpu_names
 from envspec.facts.compute_capability import is_integrated, parse, sm_of
-from envspec.facts.tables import rows, words
+from envspec.facts.tables import read, words
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def capabilities() -> dict[str, Capability]:
             row.get("last-driver"),
             words(row["source"]),
         )
-        for row in rows("gpus", "capabilities")
+        for row in read("gpus")["capabilities"]
     }
 
 
@@ -90,12 +90,6 @@ def _first_drivers() -> dict[str, tuple[str, ...]]:
 @cache
 def products() -> tuple[Gpu, ...]:
     """Every product, by capability."""
-    return _holding("")
-
-
-@cache
-def _holding(text: str) -> tuple[Gpu, ...]:
-    """The products whose rows hold a text: who names one as the table does needs no other."""
     table = capabilities()
     return tuple(
         Gpu(
@@ -109,7 +103,7 @@ def _holding(text: str) -> tuple[Gpu, ...]:
             words(row["source"]),
             _first_drivers().get(row["name"], ()),
         )
-        for row in rows("gpus", "gpus", text)
+        for row in read("gpus")["gpus"]
     )
 
 
@@ -146,10 +140,10 @@ def _capability(name: str) -> tuple[Gpu, ...]:
     if architecture is None:
         return ()
     capability = architecture.capability
-    products = tuple(gpu for gpu in _holding(f'capability = "{capability}"') if gpu.capability == capability)
+    found = tuple(gpu for gpu in products() if gpu.capability == capability)
     entry = capabilities().get(capability)
-    if products or not entry:
-        return products
+    if found or not entry:
+        return found
     return (Gpu(sm_of(capability), capability, entry.architecture, "architecture", sources=entry.sources),)
 
 
@@ -164,7 +158,7 @@ def _architecture(name: str) -> tuple[Gpu, ...]:
 
 def _product(name: str) -> tuple[Gpu, ...]:
     name = name.strip()
-    same = next((gpu for gpu in _holding(f'name = "{name}"') if gpu.name == name), None)
+    same = next((gpu for gpu in products() if gpu.name == name), None)
     same = same or _by_name().get(name.lower())
     if same:
         return (same,)

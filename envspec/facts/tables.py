@@ -6,40 +6,16 @@ import os
 from functools import cache
 from typing import Any
 
-import tomli
-
 from envspec.facts import edition
 
 
 @cache
 def read(name: str) -> dict[str, Any]:
     """Read a table by name (`"torch"`), once. Callers must not change it."""
-    return _parse(_text(name))
+    import tomli
 
-
-@cache
-def rows(name: str, array: str, *holding: str) -> list[dict[str, Any]]:
-    """Read the rows of one array of a table (`"torch"`, `"builds"`): those whose line holds every one of these texts.
-
-    Each row is a line of its own, so that the other lines needn't be parsed, which takes longer than all that a command
-    does with them. Callers must not change what they get.
-    """
-    text = _text(name)
-    start = text.index(f"\n{array} = [\n")
-    lines = text[start : text.index("\n]", start)].splitlines()[2:]
-    asked = [line for line in lines if all(one in line for one in holding)]
-    found: list[dict[str, Any]] = _parse("\n".join(["rows = [", *asked, "]"]))["rows"]
-    return found
-
-
-@cache
-def _text(name: str) -> str:
-    with open(os.path.join(edition.folder(), f"{name}.toml"), encoding="utf-8") as file:
-        return file.read()
-
-
-def _parse(text: str) -> dict[str, Any]:
-    return tomli.loads(text)
+    with open(os.path.join(edition.folder(), f"{name}.toml"), "rb") as file:
+        return tomli.load(file)
 
 
 def words(text: str | None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from functools import cache
 
 from envspec.facts.compute_capability import covers
 from envspec.facts.drivers import reaches
-from envspec.facts.tables import rows, words
+from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
 
 
@@ -71,12 +71,6 @@ class ToolkitRelease:
 @cache
 def cuda_releases() -> tuple[Toolkit, ...]:
     """Every toolkit, oldest first."""
-    return _holding("")
-
-
-@cache
-def _holding(text: str) -> tuple[Toolkit, ...]:
-    """The toolkits whose rows hold a text."""
     return tuple(
         Toolkit(
             row["version"],
@@ -88,7 +82,7 @@ def _holding(text: str) -> tuple[Toolkit, ...]:
             tuple(row.get("forward-branches", ())),
             words(row["source"]),
         )
-        for row in rows("toolkits", "toolkits", text)
+        for row in read("toolkits")["toolkits"]
     )
 
 
@@ -97,14 +91,14 @@ def releases() -> tuple[ToolkitRelease, ...]:
     """Every update release, oldest first."""
     return tuple(
         ToolkitRelease(row["version"], row.get("linux"), row.get("windows"), words(row["source"]))
-        for row in rows("toolkits", "releases")
+        for row in read("toolkits")["releases"]
     )
 
 
 def toolkit(version: str) -> Toolkit | None:
     """Find the toolkit of a CUDA version (`"12.8"`, `"12.8.1"`), or None."""
     minor = ".".join(version.split(".")[:2])
-    return next((one for one in _holding(f'version = "{minor}"') if one.version == minor), None)
+    return next((one for one in cuda_releases() if one.version == minor), None)
 
 
 def native_or_older(toolkit: Toolkit, platform: str) -> str | None:

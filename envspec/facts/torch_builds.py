@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from envspec.facts.compute_capability import covers
-from envspec.facts.tables import rows, words
+from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
 
 
@@ -83,7 +83,7 @@ def _releases() -> dict[str, TorchRelease]:
             row["pypi"],
             words(row["source"]),
         )
-        for row in rows("torch", "releases")
+        for row in read("torch")["releases"]
     }
 
 
@@ -136,8 +136,7 @@ def builds(
 def _builds(version: str | None, variant: str | None, platform: str | None) -> tuple[TorchBuild, ...]:
     asked = {"torch": version, "variant": variant, "platform": platform}
     named = {key: value for key, value in asked.items() if value is not None}
-    found = rows("torch", "builds", *(f'{key} = "{value}"' for key, value in named.items()))
-    return tuple(_build(row) for row in found if named.items() <= row.items())
+    return tuple(_build(row) for row in read("torch")["builds"] if named.items() <= row.items())
 
 
 def companions(version: str) -> dict[str, tuple[str, ...]]:

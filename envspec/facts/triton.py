@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from envspec.facts.tables import rows, words
+from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
 
 FIRST_OF_ITS_OWN = (10, 0)
@@ -43,7 +43,7 @@ class TritonRelease:
 @cache
 def releases() -> tuple[TritonRelease, ...]:
     """Every release in the table, oldest first."""
-    return tuple(map(_release, rows("triton", "releases")))
+    return tuple(map(_release, read("triton")["releases"]))
 
 
 def _release(row: Mapping[str, Any]) -> TritonRelease:
@@ -61,8 +61,7 @@ def release(version: str) -> TritonRelease | None:
             one for one in releases() if numbers(one.version)[:2] == least[:2] and numbers(one.version) >= least
         ]
         return admitted[-1] if admitted else None
-    found = (_release(row) for row in rows("triton", "releases", f'version = "{wanted}"'))
-    return next((one for one in found if one.version == wanted), None)
+    return next((one for one in releases() if one.version == wanted), None)
 
 
 def is_newer(version: str) -> bool:

@@ -15,7 +15,6 @@ from envspec.image.manifest import CONFIG, MANIFEST, oci_layer
 LAYER = "envspec.layer"
 KEY = "envspec.layer.key"
 """The annotations of a layer: its name, and the digest of what it is made from."""
-LOCK = "envspec.lock.digest"
 WITHOUT = "envspec.without"
 BUILT = "envspec.built"
 """The wheels that were built where the image was made, of what the lock has as source: each by its digest."""

@@ -99,7 +99,7 @@ class Descriptor:
 class LayerPlan:
     """A layer before it is packed.
 
-    name     what it holds, one of `envspec.image.layers.ORDER`
+    name     what it holds, "system", one of `envspec.image.layers.PACKAGES`, "project" or "carried"
     key      the digest of what it is made from: layers with one key have one content
     entries  gives what is in it; called once
     """

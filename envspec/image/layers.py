@@ -100,9 +100,6 @@ def _with_user(accounts: _Accounts, user: str) -> _Accounts:
 
 PACKAGES = ("python", "nvidia", "torch", "rest")
 """The layers of packages."""
-ORDER = ("system", *PACKAGES, "project", "carried")
-"""The layers above the base's own, from the bottom: what moves rarely comes first. What an image takes from others has
-a layer each after `system`."""
 FORM = 2
 """Raised where the same inputs get other layers than before."""
 

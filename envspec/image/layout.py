@@ -28,7 +28,6 @@ from envspec.packages.archive_entries import TarMember
 _VERSION = {"imageLayoutVersion": "1.0.0"}
 _MARK, INDEX_FILE, BLOBS = "oci-layout", "index.json", "blobs/sha256"
 REF_NAME = "org.opencontainers.image.ref.name"
-_PIECE = 1 << 20
 
 
 class Layout:

@@ -59,9 +59,6 @@ the text can be read. A property test asks uv."""
 _URL_END = re.compile(r";(?=\s)")
 """Where uv ends an address that no space stands behind."""
 
-_NAMED = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^][]*)\]\s*)?(?:[(<>=!~][^;@]*)?(?:;(.+))?", re.DOTALL)
-"""A requirement without a URL: its name, its extras, its marker."""
-
 
 @dataclass(frozen=True)
 class RequirementHead:
@@ -126,14 +123,6 @@ def _readings(text: str) -> Iterator[str]:
             text = other
     head, semicolon, marker = text.partition(";")
     yield head.replace("'", "").replace('"', "") + semicolon + marker
-
-
-@lru_cache(maxsize=TEXTS)
-def published_marker(text: str) -> Marker | None:
-    """Parse a marker of published METADATA; None where all that it compares says nothing. Raises InvalidMarker."""
-    if reason := too_much(text):
-        raise InvalidMarker(reason)
-    return _judgeable(Marker(text))
 
 
 def _judgeable(marker: Marker) -> Marker | None:
@@ -205,20 +194,10 @@ def _says_something(term: tuple[Any, Any, Any]) -> bool:
 
 @lru_cache(maxsize=TEXTS)
 def head_of(text: str) -> RequirementHead:
-    """Read a published requirement without its version, in a tenth of the time that a whole parse takes.
-
-    Following edges needs nothing else, and thousands of requirements share a few markers. Raises ValueError as
-    `published_requirement` does.
-    """
-    named = _NAMED.fullmatch(text)
-    if named is None:
-        read = published_requirement(text)
-        return RequirementHead(canonical_name(read.name), frozenset(map(canonical_name, read.extras)), read.marker)
-    name, extras, marker = named.groups()
-    listed = (canonical_name(extra.strip()) for extra in (extras or "").split(",") if extra.strip())
-    return RequirementHead(
-        canonical_name(name), frozenset(listed), published_marker(marker.strip()) if marker else None
-    )
+    """Read a published requirement without its version: following edges needs nothing else. Raises ValueError as
+    `published_requirement` does."""
+    read = published_requirement(text)
+    return RequirementHead(canonical_name(read.name), frozenset(map(canonical_name, read.extras)), read.marker)
 
 
 @lru_cache(maxsize=TEXTS)

@@ -139,17 +139,6 @@ def takes_python(requires: str, python: str) -> bool:
         return False
 
 
-def plainly_installs(tags: str, platform: str, python: str, glibc: str | None) -> bool:
-    """Say whether one of the tags at the end of a wheel's name ("py2.py3-none-any") is among those of `wheel_tags`,
-    without `packaging`, whose import takes longer than judging a lock. Raises InputError as `wheel_tags` does.
-    """
-    ends, minor = _ends(platform, glibc), int(python.removeprefix("3."))
-    parts = [part.split(".") for part in tags.split("-")]
-    return len(parts) == 3 and any(
-        _runs(interpreter, abi, minor, end == "any") for interpreter, abi, end in product(*parts) if end in ends
-    )
-
-
 @lru_cache(maxsize=1 << 14)
 def installs_somewhere(tags: str) -> bool:
     """Say whether a target of any platform, glibc and CPython 3 may install a wheel with these tags, build tag or not
@@ -161,13 +150,13 @@ def installs_somewhere(tags: str) -> bool:
     return any(
         _runs(interpreter, abi, int(number) if (number := interpreter[3:]).isdecimal() else 0, end == "any")
         for interpreter, abi, end in product(*parts)
-        if end in _any_ends()
+        if end in _every_platform()
     )
 
 
 @lru_cache(maxsize=1)
-def _any_ends() -> frozenset[str]:
-    return frozenset().union(*(_ends(platform, _NEWEST_GLIBC) for platform in PLATFORMS))
+def _every_platform() -> frozenset[str]:
+    return frozenset({"any"}.union(*(_platforms(platform, _NEWEST_GLIBC) for platform in PLATFORMS)))
 
 
 def _runs(interpreter: str, abi: str, minor: int, anywhere: bool) -> bool:
@@ -181,23 +170,6 @@ def _runs(interpreter: str, abi: str, minor: int, anywhere: bool) -> bool:
     if interpreter == f"cp3{minor}":
         return abi in (interpreter, "abi3")
     return abi == "abi3" and interpreter.startswith("cp3") and older and int(number) > 1
-
-
-@lru_cache(maxsize=64)
-def _ends(platform: str, glibc: str | None) -> frozenset[str]:
-    return frozenset(("any", *_platforms(platform, glibc)))
-
-
-def facts_wheel_installs(file: str, platform: str, python: str, glibc: str | None) -> bool:
-    """Say whether a target installs a wheel that the facts have: of thousands of files there are some dozens of ends.
-    Raises InputError as `wheel_tags` does."""
-    return _facts_tags_install(file.removesuffix(".whl").split("-", 2)[2], platform, python, glibc)
-
-
-@lru_cache(maxsize=4096)
-def _facts_tags_install(end: str, platform: str, python: str, glibc: str | None) -> bool:
-    plain = read_name(f"of-0-{end}.whl").plain.removesuffix(".whl")
-    return plainly_installs("-".join(plain.rsplit("-", 3)[1:]), platform, python, glibc)
 
 
 def _platforms(platform: str, glibc: str | None) -> Iterator[str]:

@@ -279,7 +279,7 @@ def parse_spec(
     for a match spec that needs py-rattler where that isn't installed.
     """
     checked = Checked(parse_toml(text, path), FORMAT)
-    bound, exceptions = _newer(checked)
+    bound = bound_in_time(checked, "env", _KEY)
     parsed = targets(checked, capability, wrong_gpu)
     python, python_range = _python(checked, newest, None if span_of(bound) else bound)
     spec = Spec(
@@ -290,15 +290,15 @@ def parse_spec(
         targets=parsed,
         description=checked.value("env", "description") or "",
         exclude_newer=bound,
-        newer_for=exceptions,
+        newer_for=newer_for(checked, bound),
         asked_project=_project(checked),
         pip=_pip(checked),
         conda=_conda(checked),
         image=_image(checked),
         smoke=_smoke(checked),
-        slurm=_slurm(checked),
-        kubernetes=_kubernetes(checked),
-        audit=_audit(checked, tuple(target.name for target in parsed)),
+        slurm=slurm_of(checked),
+        kubernetes=kubernetes_of(checked),
+        audit=audit_of(checked, tuple(target.name for target in parsed)),
         places=_places(checked),
     )
     _check_dependencies(checked)
@@ -333,38 +333,6 @@ def _name(checked: Checked) -> str:
         hint = f'add for example: name = "{slug(stem) or ENV_NAME.example}"'
         checked.problem(("env",), f"[env] has no name, and the file's name {show(stem)} can't be one", hint)
     return stem
-
-
-# What a spec seldom has is read by modules that are loaded where it has it: they'd take as long as the rest.
-
-
-def _newer(checked: Checked) -> tuple[str | None, tuple[NewerFor, ...]]:
-    if not any(key.startswith("exclude-newer") for key in checked.value("env") or ()):
-        return None, ()
-
-    bound = bound_in_time(checked, "env", "exclude-newer")
-    return bound, newer_for(checked, bound)
-
-
-def _slurm(checked: Checked) -> SlurmTable:
-    if not checked.has("slurm"):
-        return SlurmTable()
-
-    return slurm_of(checked)
-
-
-def _kubernetes(checked: Checked) -> KubernetesTable:
-    if not checked.has("kubernetes"):
-        return KubernetesTable()
-
-    return kubernetes_of(checked)
-
-
-def _audit(checked: Checked, targets: Collection[str]) -> Audit:
-    if not checked.has("audit"):
-        return Audit()
-
-    return audit_of(checked, targets)
 
 
 def _project(checked: Checked) -> AskedProject | None:
@@ -417,8 +385,6 @@ def _conda(checked: Checked) -> CondaTable:
 
 
 def _image(checked: Checked) -> Image:
-    if not checked.has("image"):
-        return Image()
 
     return Image(
         base=checked.value("image", "base") or Image.base,

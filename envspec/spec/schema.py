@@ -23,7 +23,6 @@ from envspec.base.reader.nodes import (
     Boolean,
     Either,
     Integer,
-    Keys,
     Names,
     Node,
     Number,
@@ -31,6 +30,7 @@ from envspec.base.reader.nodes import (
     Text,
 )
 from envspec.spec import advice
+from envspec.spec.cluster_schema import KUBERNETES_TABLE, SLURM_TABLE
 from envspec.spec.image_schema import IMAGE_TABLE
 from envspec.spec.model import Smoke, Target
 from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
@@ -187,61 +187,6 @@ def _waiver(doc: str, example: str) -> Either:
                 ),
             },
         ),
-    )
-
-
-def _audit() -> Table:
-    return Table(
-        doc="What `envspec audit` accepts. Nothing of it is locked.",
-        keys={
-            "allow-licences": Array(
-                doc="The licences that packages may have; with this list, they may have no other.",
-                items=_LICENCE,
-                example=("MIT", "BSD-3-Clause", "Apache-2.0"),
-                min_items=1,
-                unique=True,
-            ),
-            "deny-licences": Array(
-                doc="The licences that no package may have.",
-                items=_LICENCE,
-                example=("AGPL-*",),
-                min_items=1,
-                unique=True,
-            ),
-            "licences": Names(
-                doc="The licences of packages, conda's too, whose metadata names no licence or a wrong one.",
-                # conda has names such as _libgcc_mutex
-                names=replace(_PACKAGE_NAME, pattern=f"_?{_PACKAGE_NAME.pattern}"),
-                values=_LICENCE,
-            ),
-            "ignore": Names(
-                doc="Advisories that don't concern this environment, each with the reason, and its end.",
-                names=Text(
-                    doc="The advisory's identifier, or one of its aliases.",
-                    example="CVE-2024-34064",
-                    says="an advisory's identifier",
-                    pattern="[A-Za-z0-9][A-Za-z0-9._:-]*",
-                    max_length=100,
-                ),
-                values=_waiver(
-                    "Why the advisory doesn't concern this environment.", "no template here comes from outside"
-                ),
-            ),
-            "accept": Names(
-                doc="Other findings that are taken knowingly: by package and code, each with the reason.",
-                names=replace(_PACKAGE_NAME, pattern=f"_?{_PACKAGE_NAME.pattern}"),
-                values=Names(
-                    doc="The findings of a package, by code.",
-                    names=Text(
-                        doc="The finding's code.",
-                        example="yanked",
-                        says="the code of a finding that can be accepted",
-                        choices=ACCEPTABLE,
-                    ),
-                    values=_waiver("Why the finding is taken.", "yanked for its documentation alone"),
-                ),
-            ),
-        },
     )
 
 
@@ -407,26 +352,25 @@ _PIP = Table(
 )
 
 
-def _conda() -> Table:
-    return Table(
-        doc="What comes from conda's channels.",
-        keys={
-            "channels": Array(
-                doc="The channels, the most important one first.",
-                items=Text(
-                    doc="A channel's name.",
-                    example="conda-forge",
-                    says="a channel's name, or its http, https or file URL without credentials",
-                    # "/t/TOKEN/" in a channel's URL is conda's way of giving credentials.
-                    pattern=rf"(?!.*/t/)(?:[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*|{URL})",
-                    advice=advice.channel,
-                ),
-                example=("conda-forge",),
-                unique=True,
+_CONDA = Table(
+    doc="What comes from conda's channels.",
+    keys={
+        "channels": Array(
+            doc="The channels, the most important one first.",
+            items=Text(
+                doc="A channel's name.",
+                example="conda-forge",
+                says="a channel's name, or its http, https or file URL without credentials",
+                # "/t/TOKEN/" in a channel's URL is conda's way of giving credentials.
+                pattern=rf"(?!.*/t/)(?:[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)*|{URL})",
+                advice=advice.channel,
             ),
-            "dependencies": _CONDA_DEPENDENCIES,
-        },
-    )
+            example=("conda-forge",),
+            unique=True,
+        ),
+        "dependencies": _CONDA_DEPENDENCIES,
+    },
+)
 
 
 _TARGETS = Names(
@@ -477,33 +421,30 @@ _TARGETS = Names(
 )
 
 
-def _matrix() -> Table:
-    return Table(
-        doc="Shorthand: every combination becomes a target, named like cu128-sm90.",
-        required=("platform",),
-        keys={
-            "platform": Array(doc="The platforms.", items=_PLATFORM, example=("linux-64",), min_items=1, unique=True),
-            "cuda": Array(
-                doc="The CUDA versions.", items=_CUDA_OR_CPU, example=("12.6", "12.8"), min_items=1, unique=True
+_MATRIX = Table(
+    doc="Shorthand: every combination becomes a target, named like cu128-sm90.",
+    required=("platform",),
+    keys={
+        "platform": Array(doc="The platforms.", items=_PLATFORM, example=("linux-64",), min_items=1, unique=True),
+        "cuda": Array(doc="The CUDA versions.", items=_CUDA_OR_CPU, example=("12.6", "12.8"), min_items=1, unique=True),
+        "gpus": Array(
+            doc="Lists of GPUs; each list becomes targets of its own.",
+            items=_GPUS,
+            example=(("A100",), ("H100", "H200")),
+            min_items=1,
+            unique=True,
+        ),
+        "exclude": Array(
+            doc="Combinations to leave out: what matches all keys of an entry. With gpus, only those GPUs go.",
+            items=Table(
+                doc="What to leave out.",
+                not_empty=True,
+                keys={"platform": _PLATFORM, "cuda": _CUDA_OR_CPU, "gpus": _GPUS},
             ),
-            "gpus": Array(
-                doc="Lists of GPUs; each list becomes targets of its own.",
-                items=_GPUS,
-                example=(("A100",), ("H100", "H200")),
-                min_items=1,
-                unique=True,
-            ),
-            "exclude": Array(
-                doc="Combinations to leave out: what matches all keys of an entry. With gpus, only those GPUs go.",
-                items=Table(
-                    doc="What to leave out.",
-                    not_empty=True,
-                    keys={"platform": _PLATFORM, "cuda": _CUDA_OR_CPU, "gpus": _GPUS},
-                ),
-                example=({"cuda": "12.6", "gpus": ["H200"]},),
-            ),
-        },
-    )
+            example=({"cuda": "12.6", "gpus": ["H200"]},),
+        ),
+    },
+)
 
 
 REFERENCE = Table(
@@ -541,56 +482,84 @@ REFERENCES = Names(
 )
 
 
-def _smoke() -> Table:
-    return Table(
-        doc="The training check.",
-        keys={
-            "workload": Text(
-                doc="The training workload.", example="multimodal", choices=WORKLOADS, default=Smoke.workload
+_SMOKE = Table(
+    doc="The training check.",
+    keys={
+        "workload": Text(doc="The training workload.", example="multimodal", choices=WORKLOADS, default=Smoke.workload),
+        "steps": Integer(doc="How many steps to train.", example=50, minimum=1, maximum=100_000, default=Smoke.steps),
+        "references": REFERENCES,
+    },
+)
+
+
+_AUDIT = Table(
+    doc="What `envspec audit` accepts. Nothing of it is locked.",
+    keys={
+        "allow-licences": Array(
+            doc="The licences that packages may have; with this list, they may have no other.",
+            items=_LICENCE,
+            example=("MIT", "BSD-3-Clause", "Apache-2.0"),
+            min_items=1,
+            unique=True,
+        ),
+        "deny-licences": Array(
+            doc="The licences that no package may have.",
+            items=_LICENCE,
+            example=("AGPL-*",),
+            min_items=1,
+            unique=True,
+        ),
+        "licences": Names(
+            doc="The licences of packages, conda's too, whose metadata names no licence or a wrong one.",
+            # conda has names such as _libgcc_mutex
+            names=replace(_PACKAGE_NAME, pattern=f"_?{_PACKAGE_NAME.pattern}"),
+            values=_LICENCE,
+        ),
+        "ignore": Names(
+            doc="Advisories that don't concern this environment, each with the reason, and its end.",
+            names=Text(
+                doc="The advisory's identifier, or one of its aliases.",
+                example="CVE-2024-34064",
+                says="an advisory's identifier",
+                pattern="[A-Za-z0-9][A-Za-z0-9._:-]*",
+                max_length=100,
             ),
-            "steps": Integer(
-                doc="How many steps to train.", example=50, minimum=1, maximum=100_000, default=Smoke.steps
+            values=_waiver("Why the advisory doesn't concern this environment.", "no template here comes from outside"),
+        ),
+        "accept": Names(
+            doc="Other findings that are taken knowingly: by package and code, each with the reason.",
+            names=replace(_PACKAGE_NAME, pattern=f"_?{_PACKAGE_NAME.pattern}"),
+            values=Names(
+                doc="The findings of a package, by code.",
+                names=Text(
+                    doc="The finding's code.",
+                    example="yanked",
+                    says="the code of a finding that can be accepted",
+                    choices=ACCEPTABLE,
+                ),
+                values=_waiver("Why the finding is taken.", "yanked for its documentation alone"),
             ),
-            "references": REFERENCES,
-        },
-    )
-
-
-def _image() -> Table:
-    return IMAGE_TABLE
-
-
-def _slurm() -> Table:
-    from envspec.spec.cluster_schema import SLURM_TABLE
-
-    return SLURM_TABLE
-
-
-def _kubernetes() -> Table:
-    from envspec.spec.cluster_schema import KUBERNETES_TABLE
-
-    return KUBERNETES_TABLE
-
+        ),
+    },
+)
 
 FORMAT = Table(
     doc="A training environment, for envspec to lock.",
     required=("env",),
     any_of=("targets", "matrix"),
     missing=MINIMAL_TARGET,
-    keys=Keys(
-        {
-            "env": _ENV,
-            "pip": _PIP,
-            "conda": _conda,
-            "targets": _TARGETS,
-            "matrix": _matrix,
-            "image": _image,
-            "slurm": _slurm,
-            "kubernetes": _kubernetes,
-            "smoke": _smoke,
-            "audit": _audit,
-        }
-    ),
+    keys={
+        "env": _ENV,
+        "pip": _PIP,
+        "conda": _CONDA,
+        "targets": _TARGETS,
+        "matrix": _MATRIX,
+        "image": IMAGE_TABLE,
+        "slurm": SLURM_TABLE,
+        "kubernetes": KUBERNETES_TABLE,
+        "smoke": _SMOKE,
+        "audit": _AUDIT,
+    },
 )
 """The whole format, from the document's root."""
 

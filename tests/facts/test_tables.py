@@ -41,16 +41,6 @@ def rows(name: str) -> list[dict[str, Any]]:
     return [row for value in tables.read(name).values() if isinstance(value, list) for row in value]
 
 
-@pytest.mark.parametrize("name", ["gpus", "toolkits", "torch", "triton"])
-def test_what_is_read_by_lines_is_what_the_whole_table_says(name: str) -> None:
-    arrays = {key: value for key, value in tables.read(name).items() if isinstance(value, list)}
-    assert {key: tables.rows(name, key) for key in arrays} == arrays
-    for row in (row for key, value in arrays.items() if key != "builds" for row in value[-3:]):
-        key, value = next(iter(row.items()))
-        found = [one for array in arrays for one in tables.rows(name, array, f'{key} = "{value}"')]
-        assert row in found
-
-
 def test_builds_asked_by_any_value_are_those_of_the_table() -> None:
     every = torch_builds.builds()
     one = next(build for build in every if build.cuda and build.platform == "linux-64")

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from support.applied import apply
 from support.told import pin
 
 from envspec.base.errors import LockError
@@ -10,7 +11,7 @@ from envspec.lock.judge import judge
 from envspec.lock.model import Artifact, Lock, LockedCorrection, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.read import loads
 from envspec.lock.write import dumps
-from envspec.review.diff.review import apply, diff
+from envspec.review.diff.review import diff
 from envspec.review.diff.settings import of_corrections
 from envspec.review.git.merge import merge
 from envspec.review.git.textconv import readable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -132,29 +132,6 @@ class Table:
     missing: str | None = None
     """The hint for a table that holds none of `any_of`."""
     not_empty: bool = False
-
-
-class Keys(Mapping[str, "Node"]):
-    """The keys of a table, of which some are described by a function: it's called when someone looks at that key, since
-    few documents have them all."""
-
-    def __init__(self, keys: Mapping[str, Node | Callable[[], Node]]) -> None:
-        self._keys = dict(keys)
-
-    def __getitem__(self, key: str) -> Node:
-        found = self._keys[key]
-        if callable(found):
-            found = self._keys[key] = found()
-        return found
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._keys
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
 
 
 @dataclass(frozen=True)

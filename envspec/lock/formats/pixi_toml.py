@@ -78,8 +78,6 @@ def pixi_platform(target: LockedTarget) -> PixiPlatform:
     return PixiPlatform(inputs.platform, tuple((key, text) for key, text in said.items() if text))
 
 
-FILE_NAME = "pixi.toml"
-
 REQUIRES = ">=0.71"
 """The releases that read what machines have in a platform's entry. `[system-requirements]` is deprecated since then."""
 

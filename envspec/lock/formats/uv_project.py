@@ -89,9 +89,6 @@ def _pin_requirement(pin: Pin, target: LockedTarget) -> str:
     return f"{named} @ {pin.url}" if pin.url is not None else f"{named}=={pin.version}"
 
 
-FILE_NAME = "pyproject.toml"
-
-
 @dataclass(frozen=True)
 class _Targets:
     """The targets of a project. `apart`: those of one platform are extras."""

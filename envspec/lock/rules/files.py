@@ -18,21 +18,12 @@ from envspec.lock.model import Artifact, BuildPin, Pin
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.requirements import version_of
 from envspec.packages.requirement import TEXTS, canonical_name
-from envspec.packages.tags import plainly_installs, wheel_file_tags, wheel_parts, wheel_tags
+from envspec.packages.tags import wheel_file_tags, wheel_parts, wheel_tags
 from envspec.packages.variant_name import read_name
 
 _CONDA_ENDS = (".conda", ".tar.bz2")
-_NAMED = (
-    r"([A-Za-z0-9]+(?:[._][A-Za-z0-9]+)*)"
-    r"-((?:0|[1-9][0-9]{0,9})(?:\.(?:0|[1-9][0-9]{0,9}))*(?:\+[a-z]+[0-9]{0,9})?)"
-)
-"""A name, and a final release that is written as it is normalised."""
-_PLAIN_SDIST = re.compile(rf"{_NAMED}\.tar\.gz")
-_PLAIN_WHEEL = re.compile(rf"{_NAMED}-([a-z0-9.]+-[a-z0-9]+-[a-z0-9_.]+)(?:-([0-9a-z_.]+))?\.whl")
-"""Without a build tag; a variant's label may end it."""
 _PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?")
 """A project in a wheel's name, normalised or not."""
-_ANYWHERE = "py3-none-any"
 
 
 def wrong_files(case: LockedCase) -> Iterator[Finding]:
@@ -63,8 +54,6 @@ def is_wheel_for(case: LockedCase, one: BuildPin) -> bool:
     """Say whether a wheel of a build has the name of its package and version, and fits the target."""
     inputs = case.target.inputs
     try:
-        if _is_plainly(one.name, one.version, one.file, None, inputs.platform, inputs.python, inputs.glibc):
-            return one.file.endswith(".whl")
         name, version, tags = _file_name(one.file)
         allowed = wheel_tags(inputs.platform, inputs.python, inputs.glibc)
         return (
@@ -94,8 +83,6 @@ def _flaw_of(
 ) -> tuple[str, str | None, str] | None:
     """Return what is wrong with a pip package's file: code, package and sentence. Targets share most of them."""
     try:
-        if _is_plainly(name, version, file, label, platform, python, glibc):
-            return None
         named, numbered, tags = _file_name(file, label)
         same = named == canonical_name(name) and numbered == version_of(version)
         allowed = wheel_tags(platform, python, glibc)
@@ -110,25 +97,6 @@ def _flaw_of(
         machine = f"{platform}, Python {python}{f', glibc {glibc}' if glibc else ''}"
         return "wrong-platform", name, f"{file} doesn't run on {machine}"
     return None
-
-
-def _is_plainly(
-    name: str, version: str, file: str, label: str | None, platform: str, python: str, glibc: str | None
-) -> bool:
-    """Say whether a file is an sdist of exactly this name and version, or a wheel of it that the target runs, as most
-    are: `packaging` takes longer to load than all of them to judge. False leaves it to `packaging`. Raises InputError
-    for an unknown platform."""
-    wheel = _PLAIN_WHEEL.fullmatch(file)
-    found = wheel or _PLAIN_SDIST.fullmatch(file)
-    if found is None:
-        return False
-    named, numbered = found[1], found[2]
-    tags, variant = (wheel[3], wheel[4]) if wheel else (_ANYWHERE, None)
-    return (
-        (numbered, variant) == (version, label)
-        and canonical_name(named) == canonical_name(name)
-        and plainly_installs(tags, platform, python, glibc)
-    )
 
 
 @lru_cache(maxsize=TEXTS)

@@ -21,7 +21,7 @@ from envspec.facts import released, torch_builds, wheels
 from envspec.net.index_proxy.torch_family import belongs
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
-from envspec.packages.tags import facts_wheel_installs
+from envspec.packages.tags import wheel_fits
 from envspec.resolve.pip.request import Request
 
 
@@ -191,7 +191,7 @@ def _known_builds(variant: str, project: str, platform: str, python: str, glibc:
         return ()
     accept = belongs(variant)
     files = wheels.load(variant).files(project)
-    return tuple(w.version for w in files if accept(w) and facts_wheel_installs(w.file, platform, python, glibc))
+    return tuple(w.version for w in files if accept(w) and wheel_fits(w.file, platform, python, glibc))
 
 
 def _between(versions: Sequence[str], platform: str, variant: str) -> str:

@@ -8,7 +8,6 @@ from functools import lru_cache
 from packaging.version import Version
 
 from envspec.packages import conda_order
-from envspec.packages.version_numbers import final_release
 
 KINDS = ("epoch", "major", "minor", "patch", "pre-release", "post-release", "local", "other", "none")
 """How far: the first part that differs. `other` is for texts that aren't versions, `none` for equal versions.
@@ -45,16 +44,6 @@ def jump(kind: str, old: str, new: str, *, by_year: bool = False) -> Jump:
 
 
 def _pip(old: str, new: str) -> Jump:
-    was_final, now_final = final_release(old), final_release(new)
-    if was_final and now_final:
-        part = _part(was_final[0], now_final[0])
-        # zeros at the end don't count, and never decide before a number does
-        return (
-            Jump(part, now_final[0] < was_final[0])
-            if part
-            else Jump("local" if was_final[1] != now_final[1] else "none")
-        )
-
     try:
         was, now = Version(old), Version(new)
     except ValueError:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 
 from envspec.base.codes import meanings
-from envspec.base.errors import InternalError
 from envspec.base.texts import plural
 from envspec.facts.corrections import corrections
 from envspec.facts.cuda_stack import TORCH, decides
@@ -152,51 +151,12 @@ def diff(old: Lock, new: Lock) -> Diff:
     )
 
 
-def apply(change: Diff, old: Lock) -> Lock:
-    """Return the lock that `change` makes of `old`. Raises InternalError when it isn't a change of this lock."""
-    heads = {target.name: TargetHead.of(target) for target in old}
-    pins = {target.name: _pins(target) for target in old}
-    for target in change.targets:
-        if heads.pop(target.name, None) != target.old:
-            raise InternalError(f"the change of target {target.name} is not one of this lock")
-        if target.new is not None:
-            heads[target.name] = target.new
-            pins.setdefault(target.name, {})
-    for package in change.packages:
-        key = (package.kind, package.name)
-        for one in package.changes:
-            for name in one.targets:
-                if pins[name].pop(key, None) != one.old:
-                    raise InternalError(f"the change of {package.name} in {name} is not one of this lock")
-                if one.new is not None:
-                    pins[name][key] = one.new
-    images = {image.name: image for image in old.images}
-    for image in change.images:
-        if image.old is not None and images.pop(image.old.name, None) != image.old:
-            raise InternalError(f"the change of the image {image.old.name} is not one of this lock")
-        if image.new is not None:
-            images[image.new.name] = image.new
-    return Lock(
-        name=change.names[1] if change.names else old.name,
-        inputs=change.inputs[1] if change.inputs else old.inputs,
-        targets=tuple(_target(name, heads[name], pins[name]) for name in sorted(heads)),
-        images=tuple(images[name] for name in sorted(images)),
-        corrections=change.corrections[1] if change.corrections else old.corrections,
-        pythons=change.pythons[1] if change.pythons else old.pythons,
-    )
-
-
 def _head(target: LockedTarget | None) -> TargetHead | None:
     return None if target is None else TargetHead.of(target)
 
 
 def _pins(target: LockedTarget | None) -> dict[_Key, Pin]:
     return {} if target is None else {(pin.kind, pin.name): pin for pin in target.pins}
-
-
-def _target(name: str, head: TargetHead, pins: Mapping[_Key, Pin]) -> LockedTarget:
-    in_order = tuple(pins[key] for key in sorted(pins))
-    return LockedTarget(name, head.inputs, in_order, head.architectures, head.driver_floor)
 
 
 class Circumstances:

@@ -11,7 +11,6 @@ from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import requirement_name
-from envspec.packages.version_numbers import final_release
 from envspec.review.verify.model import Claims, PinClaim
 from envspec.spec.newer import moment_of
 
@@ -107,7 +106,7 @@ def _claims(target: LockedTarget, shared: SpecInputs, schema: int) -> Iterator[P
 
 def is_pre_release(version: str) -> bool:
     """Say whether a version is a pre-release as PEP 440 has it."""
-    read = None if final_release(version) else version_of(version)
+    read = version_of(version)
     return read is not None and read.is_prerelease
 
 

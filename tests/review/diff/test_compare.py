@@ -10,20 +10,19 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from support.applied import apply
 from support.examples import examples
 
 sys.path.append(str(Path(__file__).parents[2] / "lock"))
 
-from lock_samples import sample_lock
 from lock_strategies import locks
 
-from envspec.base.errors import InternalError
 from envspec.lock.model import Lock
 from envspec.review.diff.as_json import as_json
 from envspec.review.diff.html import html
 from envspec.review.diff.markdown import LIMIT, markdown
 from envspec.review.diff.model import Diff, nothing
-from envspec.review.diff.review import apply, diff, review
+from envspec.review.diff.review import diff, review
 from envspec.review.diff.side import Side
 from envspec.review.diff.text import WIDTH, cells, text
 
@@ -104,14 +103,3 @@ def test_no_change_is_hidden(old: Lock, new: Lock) -> None:
         for pin in target.pins if other else ():
             now = other.pin(pin.name, pin.kind) if other else None
             assert now == pin or (pin.kind, pin.name) in rows
-
-
-def test_a_change_of_another_lock_is_refused() -> None:
-    lock = sample_lock()
-    change = diff(lock, dataclasses.replace(lock, targets=lock.targets[1:]))
-    with pytest.raises(InternalError):
-        apply(change, dataclasses.replace(lock, targets=lock.targets[1:]))
-    target = lock.targets[0]
-    other = dataclasses.replace(lock, targets=(dataclasses.replace(target, pins=target.pins[1:]),))
-    with pytest.raises(InternalError):
-        apply(change, other)
