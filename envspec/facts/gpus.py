@@ -84,7 +84,7 @@ def capabilities() -> dict[str, Capability]:
 
 @cache
 def _first_drivers() -> dict[str, tuple[str, ...]]:
-    return {row["name"]: words(row["first"]) for row in rows("gpus", "drivers")}
+    return {row["name"]: words(row["first"]) for row in read("gpus")["drivers"]}
 
 
 @cache
