@@ -46,12 +46,12 @@ def only_spec() -> str:
     return next(one for one in found if os.path.basename(one) == f"{chosen}.toml")
 
 
-def split_spec(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+def split_spec(words: Sequence[str], *, optional: bool = False) -> tuple[str, tuple[str, ...]]:
     """Split the words of `[SPEC] PKG...`: the first is a spec where it is a path of one, or names one and packages
-    follow. Raises SpecError and InputError as `only_spec` does."""
+    follow, which may be none where they are `optional`. Raises SpecError and InputError as `only_spec` does."""
     first = words[0] if words else ""
     is_path = first.endswith(".toml") or (os.path.exists(first) and os.sep in first)
-    if is_path or (len(words) > 1 and spec_file(first) != first) or (words and not first):
+    if is_path or ((len(words) > 1 or optional) and spec_file(first) != first) or (words and not first):
         return first, tuple(words[1:])
     return only_spec(), tuple(words)
 

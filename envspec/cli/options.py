@@ -153,20 +153,24 @@ def one_spec(metavar: str, nargs: int = 1) -> Callable[[FC], FC]:
     )
 
 
-def spec_and(name: str, metavar: str, *, required: bool = True) -> Callable[[FC], FC]:
-    """Make the arguments `[SPEC] PKG...`: `path`, the only spec where the first word means none, and packages."""
+def spec_and(name: str, metavar: str) -> Callable[[FC], FC]:
+    """Make the arguments `[SPEC] PKG...`: `path`, the only spec where the first word means none, and packages: one for
+    `PKG`, any number for `[PKG...]`."""
 
     def split(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Any:
         from envspec.app.find_specs import split_spec
 
         if ctx.resilient_parsing:
             return value
-        ctx.params["path"], words = split_spec(value)
-        if required and not words:
+        if metavar == "PKG" and value[2:]:
+            raise click.UsageError(f"Got unexpected extra argument ({value[2]})", ctx)
+        is_pair = metavar == "PKG" and len(value) == 2
+        ctx.params["path"], words = (
+            (value[0], value[1:]) if is_pair else split_spec(value, optional=metavar == "[PKG...]")
+        )
+        if metavar != "[PKG...]" and not words:
             raise click.UsageError(f"Missing argument '{metavar}'.", ctx)
-        if not metavar.strip("[]").endswith("...") and words[1:]:
-            raise click.UsageError(f"Got unexpected extra argument ({words[1]})", ctx)
-        return words if metavar.strip("[]").endswith("...") else words[0]
+        return words[0] if metavar == "PKG" else words
 
     return click.argument(
         name, nargs=-1, metavar=f"[SPEC] {metavar}", callback=split, shell_complete=complete("spec_or_package")

@@ -23,7 +23,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@options.spec_and("packages", "[PKG...]", required=False)
+@options.spec_and("packages", "[PKG...]")
 @options.target
 @lock_options
 def command(

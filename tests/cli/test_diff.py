@@ -112,7 +112,6 @@ ERRORS = [
     (["none.lock", "locks/demo/envspec.lock"], "there is no such file", 2),
     (["specs/demo.toml", "--format", "pdf"], "pdf", 2),
     (["a", "b", "--from", "HEAD"], "--from compares a spec's lock with a git revision", 2),
-    ([], "missing argument", 2),
 ]
 
 

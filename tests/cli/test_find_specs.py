@@ -108,6 +108,7 @@ def test_words_before_packages_mean_a_spec_or_none(
     (tmp_path / "specs" / "one.toml").touch()
     monkeypatch.chdir(tmp_path)
     assert split_spec(words) == split
+    assert split_spec(("one",), optional=True) == ("one", ()) and split_spec(("x",), optional=True)[1] == ("x",)
 
 
 def test_of_several_specs_the_user_chooses_or_names_one(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
