@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.index import Answer, Index, _Handler
@@ -25,7 +26,7 @@ def store(index: Index, tmp_path: Path) -> FileStore:
 
 @pytest.mark.parametrize(("change", "said"), [({"sha256": "0" * 64}, "the content has sha256 "), ({"size": 7}, "")])
 def test_a_file_of_another_hash_or_size_is_not_kept(
-    change: dict[str, object], said: str, store: FileStore, index: Index
+    change: dict[str, Any], said: str, store: FileStore, index: Index
 ) -> None:
     wanted = WANTED._replace(**change)
     with pytest.raises(IndexFailure, match=said or "larger than the 7 bytes") as error:

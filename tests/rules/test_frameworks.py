@@ -1,7 +1,5 @@
 """A framework in a CUDA target has its CUDA backend, or the spec takes it knowingly."""
 
-from pathlib import Path
-
 import pytest
 
 from envspec.base.errors import Place
@@ -9,7 +7,7 @@ from envspec.rules.case import Case
 from envspec.rules.frameworks import problems
 from envspec.spec.model import Located
 
-AT = Place(Path("s.toml"), 5, 17)
+AT = Place("s.toml", 5, 17)
 
 
 def case(cuda: str | None = "12.8") -> Case:

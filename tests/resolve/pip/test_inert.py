@@ -117,11 +117,11 @@ def test_what_beside_a_setup_py_runs(cfg: str, project: str, names: tuple[str, .
 
 def test_nothing_that_a_backend_imports_may_lie_in_a_source() -> None:
     """Asked of the backends themselves, as far as they are installed here."""
-    found = {}
+    found: dict[str, str] = {}
     for name in ("setuptools", "wheel", "hatchling", "pathspec", "pluggy", "trove-classifiers", "packaging"):
         for path in distribution(name).files or ():
             if path.suffix == ".py":
-                tree = ast.parse(path.locate().read_bytes())
+                tree = ast.parse(Path(path.locate()).read_bytes())
                 found |= {one: str(path) for node in ast.walk(tree) for one in _imported(node)}
     assert {one: where for one, where in found.items() if one.partition(".")[0] not in _SHADOWED} == {}
 

@@ -159,7 +159,9 @@ def test_a_pin_of_torch_that_still_satisfies_keeps_its_index(
         machine.spec(cpu(requirement, trainer, targets=targets(t=CUDA.format("12.8"))))
         return lock(machine, old)
 
-    pins = lambda found: [(pin.version, pin.index) for pin in (next(iter(found)).pin("torch"),) if pin]  # noqa: E731
+    def pins(found: Lock) -> list[tuple[str, str]]:
+        return [(pin.version, pin.index) for pin in (next(iter(found)).pin("torch"),) if pin]
+
     old = torch("trainer==1.0", before, None)
     assert pins(old) == pins(torch("trainer==1.0", now, old)) == [(version, home)]
     if now == "torch>=2.8":
