@@ -65,8 +65,8 @@ def starts(source: str) -> Iterator[str]:
     known = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     for node in nodes:
         match node:
-            case ast.Call(ast.Name("getattr" | "hasattr"), [ast.Name(name) as of, ast.Constant(str(attribute)), *_]):
-                known |= {id(of)} if modules.get(name) == "os" and not attribute.startswith(OS) else set()
+            case ast.Call(ast.Name("getattr" | "hasattr"), [ast.Name(name) as it, ast.Constant(str(attribute)), *_]):
+                known |= {id(it)} if modules.get(name) == "os" and not attribute.startswith(OS) else set()
             case ast.Call(ast.Name("__import__" | "import_module") | ast.Attribute(_, "import_module"), [named, *_]):
                 if isinstance(named, ast.Constant) and named.value in {"subprocess", "os", *MODULES}:
                     yield f"{node.lineno}: import of {named.value}"
