@@ -82,7 +82,7 @@ def test_fixed(pypi: Pypi, envspec: Envspec) -> None:
     pypi.know("lib", "2.5", vulnerability("PYSEC-1"), vulnerability("PYSEC-2", "CVE-2"))
     pypi.know("lib", "2.6", vulnerability("GHSA-2", "CVE-2"))
     assert told_facts(envspec)[1] == [("medium", "still-vulnerable"), ("low", "vulnerability-fixed")]
-    assert "fixes PYSEC-1\n" in envspec("diff", *FILES, "--audit").out
+    assert "fixes PYSEC-1 [vulnerability-fixed]\n" in envspec("diff", *FILES, "--audit").out
 
 
 def test_the_spec_can_ignore_one(
