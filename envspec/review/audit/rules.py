@@ -13,6 +13,7 @@ from envspec.packages.licences import is_acceptable
 from envspec.review.audit.model import Advisory, AuditedPackage, Facts, FileFacts, NotAsked, Risk, subject
 from envspec.review.audit.waivers import apply_waivers
 from envspec.spec.model import Audit
+from envspec.spec.newer import moment_of
 
 _SUBJECT = "An audit"
 
@@ -88,7 +89,7 @@ def _reasons_for_files(package: AuditedPackage, facts: Facts) -> dict[str, str]:
     shipped = any(not fact.yanks for fact in known)
     ours = "builds of the PyTorch index, about which envspec knows only its own facts"
     reasons = {"yanked": ours} if shipped else {}
-    if any(_moment(fact.uploaded) is None for fact in known):
+    if any(moment_of(fact.uploaded) is None for fact in known):
         reasons["young"] = ours if shipped else "files whose index doesn't say when they were uploaded"
     return reasons
 
@@ -240,12 +241,4 @@ def page_of(package: AuditedPackage, facts: Facts) -> str | None:
 
 
 def _newest(files: Iterable[FileFacts]) -> datetime | None:
-    return max((time for one in files if (time := _moment(one.uploaded)) is not None), default=None)
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        # Python 3.10 reads neither Z nor fractions of other than 3 or 6 digits
-        return datetime.fromisoformat(text[:19] + "+00:00") if text else None
-    except ValueError:
-        return None
+    return max((time for one in files if (time := moment_of(one.uploaded)) is not None), default=None)

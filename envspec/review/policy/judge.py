@@ -19,6 +19,7 @@ from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.prove.rungs import RUNGS
 from envspec.review.policy.model import Policy
 from envspec.spec.model import Spec
+from envspec.spec.newer import moment_of
 
 _INDEXES, _AT = "[indexes] allow", "[indexes] at"
 _BUILD, _FROM = "[sources] allow", "[sources] from"
@@ -162,7 +163,7 @@ def _of_age(
             if canonical_name(pin.name) in policy.young:
                 continue
             named = pin.artifact.file if pin.artifact else pin.name
-            moment = _moment(uploaded.get((pin.index, named)))
+            moment = moment_of(uploaded.get((pin.index, named)))
             if moment is None:
                 said = f"{named} has no publication date"
                 yield _breach("age-unknown", _AGE, said, (target.name,), pin.name)
@@ -174,11 +175,3 @@ def _of_age(
 def _days(age: timedelta) -> str:
     hours = int(age.total_seconds()) // 3600
     return f"{hours // 24} days" if hours % 24 == 0 and hours > 24 else f"{hours} hours"
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        # Python 3.10 reads neither Z nor fractions of other than 3 or 6 digits
-        return datetime.fromisoformat(f"{text[:19]}+00:00") if text else None
-    except ValueError:
-        return None

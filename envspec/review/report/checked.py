@@ -18,6 +18,7 @@ from envspec.review.audit.packages import packages
 from envspec.review.report.collect import numbers_of
 from envspec.review.report.model import AuditSummary, KnownRelease, Trouble
 from envspec.spec.model import Audit as Rules
+from envspec.spec.newer import moment_of
 
 _SCHEMA = "envspec/audit/1"
 _KNOWN = "vulnerability"
@@ -62,7 +63,7 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
     }
     facts = Facts(answers, files=None)
     # the database's own day: a page has no clock, and what the spec accepts may have an end
-    findings = rules.findings(found, facts, accepted, _day(database), timedelta(0))
+    findings = rules.findings(found, facts, accepted, (moment_of(database.modified) or _NEVER), timedelta(0))
     return AuditSummary(
         database=database.name,
         as_of=database.modified or None,
@@ -73,13 +74,6 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
         unread=(),
         left_out=(),
     )
-
-
-def _day(database: OsvDatabase) -> datetime:
-    try:
-        return datetime.fromisoformat(f"{database.modified[:19]}+00:00")
-    except ValueError:
-        return _NEVER
 
 
 def _releases(rows: Iterable[Mapping[str, Any]]) -> Iterable[KnownRelease]:
