@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import few, plural
@@ -36,7 +37,8 @@ def of_imports(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
     Wheels are known by the RECORDs that `lock` kept on this machine, others by their names. Nothing is fetched.
     Raises SpecError for a project outside the spec's folder, ToolError without uv.
     """
-    root = project_location(spec).path if spec.asked_project else project_root(spec.path)
+    folder = project_location(spec).path if spec.asked_project else project_root(spec.path)
+    root = Path(os.path.relpath(folder))
     imports = read_imports(root)
     known = declarations(read_repository(root)) if imports else {}
     recall = recall_paths(spec, os.environ)
@@ -59,7 +61,7 @@ def _lacking(
             is_torch = one.module == "torch" and target.inputs.cuda is not None
             what = "a CUDA target has none" if is_torch else _NONE
             package, places = find_declaration(one.module, known) or (None, ())
-            told = f"{few(places, 3)} declares {package}" if package else "no file declares it"
+            told = f"{package} is declared in {few(places, 3)}" if package else "no file declares it"
             by = f"{one.module} is imported by {plural(len(one.files), 'file')} ({few(one.files, 3)})"
             yield Finding(
                 "error",

@@ -189,7 +189,7 @@ def _of_imports(folder: Path, sources: Sequence[Declaration], draft: Draft) -> l
             continue
         by = f"{one.module} is imported by {plural(len(one.files), 'file')} ({one.files[0]})"
         if found := find_declaration(one.module, known):
-            notes.append(Note(f"{by} and the spec doesn't ask for it; {few(found[1], 3)} declares {found[0]}"))
+            notes.append(Note(f"{by} and the spec doesn't ask for it; {found[0]} is declared in {few(found[1], 3)}"))
         else:
             nowhere.append(f"{one.module} ({plural(len(one.files), 'file')})")
     if nowhere:

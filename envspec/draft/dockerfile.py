@@ -189,7 +189,9 @@ def _conda(words: Sequence[str], gathered: Gathered, place: Place) -> None:
         option, equals, value = word.partition("=")
         if option in ("-c", "--channel"):
             gathered.channels[value if equals else (left.pop(0) if left else "")] = None
-        elif option in ("-n", "--name", "-p", "--prefix"):
+        elif option in ("-n", "--name", "-p", "--prefix", "-f", "--file"):
+            if option in ("-f", "--file"):
+                gathered.note(f"conda's --file {value or ' '.join(left[:1])} isn't read: give it by --from", place)
             left = left if equals else left[1:]
         elif word.startswith("-"):
             if word not in _SILENT:
