@@ -51,7 +51,8 @@ class Merged:
 def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
     """Merge the changes of both sides since `base`; None is a base without a lock. A target that one side removed is
     gone, and so is a package that nothing requires any more; anything else that one side removed and the other changed
-    stays, and is a conflict. A target that one side gave another name has that name on the other side too."""
+    stays, and is a conflict; in a target that one side moved to another CUDA, Python or platform, that side's counts. A
+    target that one side gave another name has that name on the other side too."""
     if base is not None:
         names = _new_names(base, theirs) | _new_names(base, ours)
         base, ours, theirs = (_rename_targets(lock, names) for lock in (base, ours, theirs))
@@ -70,6 +71,8 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
             merged[key] = sides[1]
         elif None in sides and key[1] in _REQUIRING:
             removed[key] = next(filter(None, sides))
+        elif (solved := _solved_for(key[0], was, mine, other)) is not None and key[1] in _REQUIRING:
+            merged[key] = solved.get(key)
         else:
             merged[key] = _newer(key, *sides)
             if key[1] not in _OF_THE_LATER:
@@ -79,6 +82,19 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
     lock = _lock(ours.name, {key: merged[key] for key in sorted(merged) if merged[key] is not None})
     told = (Conflict(text, tuple(filter(None, targets))) for text, targets in conflicts.items())
     return Merged(replace(lock, schema=max(ours.schema, theirs.schema)).with_python_versions(), tuple(told))
+
+
+_Key = tuple[str, ...]
+"""Of an entry: the target ("" for all), the kind of entry, and the name where a kind has several."""
+_Entries = Mapping[_Key, Any]
+
+
+def _solved_for(target: str, was: _Entries, mine: _Entries, other: _Entries) -> _Entries | None:
+    """Find the one side that moved a target to another machine: what both changed is right there as that side has
+    it."""
+    fields = [(target, name) for name in ("platform", "cuda", "python")]
+    moved = [side for side in (mine, other) if any(side.get(key) != was.get(key) for key in fields)]
+    return moved[0] if len(moved) == 1 else None
 
 
 def _new_names(base: Lock, side: Lock) -> dict[str, str]:
@@ -101,8 +117,6 @@ def _rename_targets(lock: Lock, names: Mapping[str, str]) -> Lock:
     return replace(lock, targets=tuple(sorted(targets, key=attrgetter("name"))))
 
 
-_Key = tuple[str, ...]
-"""Of an entry: the target ("" for all), the kind of entry, and the name where a kind has several."""
 _REQUIRING: Mapping[str, Callable[[str], str]] = {"pip": requirement_name, "conda": conda_name}
 """The kinds of packages, with what names the package of a dependency."""
 _TARGET, _DIRECT = "target", "direct"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from git_project import BASE, State, conda, pin
+from git_project import BASE, CU126, State, conda, pin
 from hypothesis import given, settings, strategies as st
 from support.examples import examples
 
@@ -49,6 +49,15 @@ def test_a_merge_has_both_sides_changes_whichever_is_ours(ours: State, theirs: S
             changed = [version for version in versions if version != was.version]
             found = target.pin(name)
             assert found is not None and found.version == max(changed, default=was.version)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_target_that_one_side_moved_to_another_cuda_has_that_sides_torch(swapped: bool) -> None:
+    moved = BASE.target("cu128", CU126).bump(pin("torch", "2.9.0+cu126", "tqdm"), only="cu128")
+    upgraded = BASE.bump(pin("torch", "2.9.1", "tqdm"), only="cu128").bump(pin("numpy", "3.0"))
+    ours, theirs = (upgraded, moved) if swapped else (moved, upgraded)
+    right = moved.bump(pin("numpy", "3.0")).lock()
+    assert merge(BASE.lock(), ours.lock(), theirs.lock()) == Merged(right)
 
 
 def renamed(lock: Lock) -> Lock:
