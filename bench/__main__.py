@@ -18,6 +18,7 @@ NAMES = (
     "report_page",
     "export_speed",
     "first_hours",
+    "year",
 )
 
 for name in sys.argv[1:] or NAMES:
