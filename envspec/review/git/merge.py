@@ -71,7 +71,7 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
             merged[key] = sides[1]
         elif None in sides and key[1] in _REQUIRING:
             removed[key] = next(filter(None, sides))
-        elif (solved := _solved_for(key[0], was, mine, other)) is not None and key[1] in _REQUIRING:
+        elif (solved := _find_moved_side(key[0], was, mine, other)) is not None and key[1] in _REQUIRING:
             merged[key] = solved.get(key)
         else:
             merged[key] = _newer(key, *sides)
@@ -89,7 +89,7 @@ _Key = tuple[str, ...]
 _Entries = Mapping[_Key, Any]
 
 
-def _solved_for(target: str, was: _Entries, mine: _Entries, other: _Entries) -> _Entries | None:
+def _find_moved_side(target: str, was: _Entries, mine: _Entries, other: _Entries) -> _Entries | None:
     """Find the one side that moved a target to another machine: what both changed is right there as that side has
     it."""
     fields = [(target, name) for name in ("platform", "cuda", "python")]
