@@ -53,6 +53,8 @@ def test_the_page_lists_every_cause_with_its_details() -> None:
         *("lock-missing", "lock-damaged", "image-changed", "signature-stale"),
         *("rendered-missing", "rendered-edited", "rendered-extra"),
         *("recipe-missing", "recipe-differs", "recipe-extra"),
+        # of --imports: what the sources import
+        *("cuda-without-torch", "import-unlocked", "import-optional"),
     }
     of_all = {"targets", "package"}
     assert {code: every[code] - of_all for code in found} == {
