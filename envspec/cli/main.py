@@ -27,41 +27,56 @@ from envspec.cli.progress import Terminal
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-COMMANDS = {
-    "init": "Write a new spec: blank, or from another tool's file",
-    "lock": "Resolve specs and write their locks",
-    "add": "Add packages to a spec, and lock it again",
-    "remove": "Remove packages from a spec, and lock it again",
-    "upgrade": "Lock with the newest versions that a spec allows",
-    "check": "Check locks against their specs, and name each difference",
-    "diff": "Compare two locks: the changes, their meaning and their risk",
-    "outdated": "List newer releases, and the bounds that hold packages back",
-    "why": "Show the paths from a spec to a package",
-    "tree": "Show which package requires which, as a tree",
-    "export": "Write a lock in another tool's format",
-    "install": "Install a locked target into a folder, every hash checked",
-    "run": "Run a command in the environment of a lock, made if need be",
-    "shell": "Start a shell in the environment of a lock",
-    "bundle": "Put a target into one tar, for machines without internet",
-    "image": "Make an OCI image or a SIF straight from a lock",
-    "smoke": "Train in a locked environment, check it, and report",
-    "doctor": "Diagnose this machine, or a spec on given hardware",
-    "gpus": "List GPUs, and the CUDA and drivers that support them",
-    "builds": "List the builds of torch, and what each is compiled for",
-    "facts": "Show the facts' age, origin and reach",
-    "inspect": "Read the GPU code compiled into a wheel or an environment",
-    "verify": "Prove a lock against the indexes that publish what it pins",
-    "sign": "Sign a lock with an SSH key",
-    "link": "Check that a target's wheels can load their libraries",
-    "audit": "Look for vulnerabilities and other risks in locked packages",
-    "report": "Write a lock as one self-contained HTML page",
-    "cache": "Show envspec's cache, and make room",
-    "explain": "Explain a finding's code, with its remedy",
-    "schema": "Print the JSON Schema of specs, for editors",
-    "git-setup": "Teach git to show and to merge locks",
-    "completion": "Print the completion script of a shell",
+GROUPS = {
+    "Begin": {
+        "init": "Write a new spec: blank, or from another tool's file",
+        "doctor": "Diagnose this machine, or a spec on given hardware",
+        "gpus": "List GPUs, and the CUDA and drivers that support them",
+    },
+    "Lock": {
+        "lock": "Resolve specs and write their locks",
+        "add": "Add packages to a spec, and lock it again",
+        "remove": "Remove packages from a spec, and lock it again",
+        "upgrade": "Lock with the newest versions that a spec allows",
+        "check": "Check locks against their specs, and name each difference",
+        "outdated": "List newer releases, and the bounds that hold packages back",
+    },
+    "Review": {
+        "diff": "Compare two locks: the changes, their meaning and their risk",
+        "why": "Show the paths from a spec to a package",
+        "tree": "Show which package requires which, as a tree",
+        "audit": "Look for vulnerabilities and other risks in locked packages",
+        "report": "Write a lock as one self-contained HTML page",
+        "explain": "Explain a finding's code, with its remedy",
+    },
+    "Deliver": {
+        "run": "Run a command in the environment of a lock, made if need be",
+        "shell": "Start a shell in the environment of a lock",
+        "install": "Install a locked target into a folder, every hash checked",
+        "export": "Write a lock in another tool's format",
+        "image": "Make an OCI image or a SIF straight from a lock",
+        "bundle": "Put a target into one tar, for machines without internet",
+    },
+    "Prove": {
+        "smoke": "Train in a locked environment, check it, and report",
+        "link": "Check that a target's wheels can load their libraries",
+        "verify": "Prove a lock against the indexes that publish what it pins",
+        "sign": "Sign a lock with an SSH key",
+    },
+    "Less often": {
+        "builds": "List the builds of torch, and what each is compiled for",
+        "inspect": "Read the GPU code compiled into a wheel or an environment",
+        "facts": "Show the facts' age, origin and reach",
+        "cache": "Show envspec's cache, and make room",
+        "schema": "Print the JSON Schema of specs, for editors",
+        "git-setup": "Teach git to show and to merge locks",
+        "completion": "Print the completion script of a shell",
+    },
 }
-"""Every command and its line of help. A command `x-y` is `command` in the module `envspec.cli.x_y`."""
+"""Every command and its line of help, in the order of the work; the rare ones are last. A command `x-y` is `command` in
+the module `envspec.cli.x_y`."""
+
+COMMANDS = {name: line for commands in GROUPS.values() for name, line in commands.items()}
 
 FOLDERS = ("export",)
 """The commands made of several modules: `command` is in `envspec.cli.x.command`."""
@@ -132,8 +147,10 @@ class Commands(click.Group):
         return found or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for group, commands in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), line) for name, line in commands.items()])
 
 
 @click.group(

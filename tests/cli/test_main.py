@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -20,7 +22,7 @@ from support.terminal import at_terminal
 from envspec import __version__
 from envspec.base import errors
 from envspec.cli import main as program
-from envspec.cli.main import COMMANDS
+from envspec.cli.main import COMMANDS, GROUPS, HIDDEN
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -46,10 +48,18 @@ def test_version(envspec: Envspec) -> None:
 def test_help_lists_every_command(envspec: Envspec) -> None:
     told = envspec("--help")
     assert (told.code, told.err) == (0, "")
-    listed = [line.split()[0] for line in told.out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()]
-    assert listed == list(COMMANDS)
+    sections = told.out.partition("\nBegin:")[2].partition("\n  Examples:")[0]
+    listed = re.findall(r"^  (\S+) {2,}(.+)$", sections, re.MULTILINE)
+    assert listed == list(COMMANDS.items())
+    assert re.findall(r"^(\S.*):$", f"Begin:{sections}", re.MULTILINE) == list(GROUPS)
     assert "Exit codes: 0 done, 1 the answer is no, 2" in told.out
     assert envspec("-h").out == told.out
+
+
+def test_each_command_is_in_one_group() -> None:
+    named = [name.replace("-", "_") for name in (*chain(*GROUPS.values()), *HIDDEN)]
+    modules = [path for path in Path(program.__file__).parent.rglob("*.py") if "\ndef command(" in path.read_text()]
+    assert sorted(named) == sorted(path.parent.name if path.stem == "command" else path.stem for path in modules)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from envspec import __version__
-from envspec.cli.main import COMMANDS, cli
+from envspec.cli.main import COMMANDS, GROUPS, cli
 
 HEAD = """\
 # The commands
@@ -87,7 +87,12 @@ def _blocks(epilog: str) -> Iterator[list[str]]:
 
 def page() -> str:
     """Return the page's text."""
-    return "\n".join([HEAD, *(_section(page_of(name)) for name in COMMANDS)])
+    groups = "".join(f"- {group}: {', '.join(map(_link, commands))}\n" for group, commands in GROUPS.items())
+    return "\n".join([HEAD, groups, *(_section(page_of(name)) for name in COMMANDS)])
+
+
+def _link(name: str) -> str:
+    return f"[{name}](#envspec-{name})"
 
 
 def _section(one: CommandPage) -> str:
@@ -130,8 +135,10 @@ def _title(name: str) -> str:
 def _man_of_all() -> str:
     text = _title("envspec") + ".SH NAME\nenvspec \\- " + _troff((cli.help or "").splitlines()[0]) + "\n"
     text += ".SH SYNOPSIS\n.B envspec\n.I COMMAND\n[\\fIARGUMENT\\fR...]\n.SH COMMANDS\n"
-    for name, line in COMMANDS.items():
-        text += f".TP\n.BR envspec\\-{_troff(name)} (1)\n{_troff(line)}\n"
+    for group, commands in GROUPS.items():
+        text += f".SS {group}\n"
+        for name, line in commands.items():
+            text += f".TP\n.BR envspec\\-{_troff(name)} (1)\n{_troff(line)}\n"
     text += ".SH EXIT STATUS\n"
     for code, meaning in (
         ("0", "done"),
