@@ -69,7 +69,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="The folder for reports and logs [default: a new folder in envspec's cache]; for slurm, all nodes share it.")  # fmt: skip  # noqa: E501
 @click.option("--junit", type=_FILE, help="Write JUnit XML as well.")
 @click.option("--html", type=_FILE, help="Write one self-contained page as well.")
-@click.option("--dry-run", is_flag=True, help="Print what would run, with the whole batch scripts, and run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would run, where, and how long at most, and run nothing.")
+@click.option("--verbose", "-v", is_flag=True, help="With --dry-run, print every command, and the whole batch scripts.")
 @click.option("--offline", is_flag=True, help="Make environments without the network, from the caches.")
 @click.option("--image", help="docker: this image instead of one built from the recipe.")
 @click.option(
@@ -107,7 +108,7 @@ def command(**given: Any) -> int:
         return _compare(*given["compare"], as_json=given["as_json"])
     asked = _request(given)
     if asked.dry_run and asked.attach is None:
-        out("\n".join(dry_run(asked)))
+        out("\n".join(dry_run(asked, whole=given["verbose"])))
         return 0
     found = smoke(asked)
     if isinstance(found, HandedOver):
@@ -199,6 +200,8 @@ def _refuse(given: Mapping[str, Any]) -> None:
         raise InputError(f"--nodes is for --runner slurm, not for {runner}")
     if given["sif"] and given["inner"] == "local":
         raise InputError("--sif is for --inner apptainer")
+    if given["verbose"] and not given["dry_run"]:
+        raise InputError("--verbose is for --dry-run")
     if given["dry_run"] and given["as_json"]:
         raise InputError("--dry-run has no JSON output")
     if given["no_wait"] and given["as_json"]:

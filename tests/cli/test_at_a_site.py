@@ -109,7 +109,7 @@ def test_a_smoke_job_goes_where_the_spec_or_the_site_says(
 
 @pytest.mark.parametrize("runner", ["docker", "apptainer"])
 def test_a_smoke_image_is_built_from_the_sites_images(at_site: Project, envspec: Envspec, runner: str) -> None:
-    told = envspec("smoke", TARGET, "-t", "cu128-hopper", "--runner", runner, "--dry-run", "-o", "out")
+    told = envspec("smoke", TARGET, "-t", "cu128-hopper", "--runner", runner, "--dry-run", "-v", "-o", "out")
     assert told.code == 0 and "hunter2" not in told.out + told.err
     if runner == "docker":
         assert " --build-arg BASE_IMAGE=hub.example/hub/library/debian:trixie-slim " in told.out

@@ -187,16 +187,20 @@ def test_a_python_that_isnt_here_is_named(smoke: Smoke, machine: Machine) -> Non
     assert "this machine has no Python 3.15" in smoke(SPEC, status=1).out
 
 
-def test_a_dry_run_does_nothing(smoke: Smoke, machine: Machine) -> None:
-    ran = smoke(SPEC, "--dry-run", "-o", "out")
-    assert "envspec/__main__.py install specs/demo.toml" in ran.out and "check --config" in ran.out
+@pytest.mark.parametrize("runner", ["local", "docker", "apptainer", "slurm"])
+def test_a_dry_run_is_short_and_does_nothing(smoke: Smoke, machine: Machine, runner: str) -> None:
+    ran = smoke(SPEC, "--runner", runner, "--dry-run", "--timeout", "9", "-o", "out")
+    assert len(ran.out.splitlines()) <= 10
+    assert f"\n  runner: {'local within slurm' if runner == 'slurm' else runner}, on the CPU\n" in ran.out
+    assert "\n  training: basic, 50 steps\n" in ran.out and "at most 9 s for each check\n" in ran.out
     assert not (machine.folder / "out").exists() and not (machine.cache / "smoke").exists()
 
 
-@pytest.mark.parametrize("runner", ["docker", "apptainer", "slurm"])
-def test_a_dry_run_needs_no_program(smoke: Smoke, machine: Machine, runner: str) -> None:
-    ran = smoke(SPEC, "--runner", runner, "--dry-run", "-o", "out")
-    assert {"docker": "run --rm", "apptainer": "exec --containall", "slurm": "sbatch --parsable"}[runner] in ran.out
+@pytest.mark.parametrize("runner", ["local", "docker", "apptainer", "slurm"])
+def test_a_whole_dry_run_needs_no_program(smoke: Smoke, machine: Machine, runner: str) -> None:
+    ran = smoke(SPEC, "--runner", runner, "--dry-run", "-v", "-o", "out")
+    calls = {"docker": "run --rm", "apptainer": "exec --containall", "slurm": "sbatch --parsable"}
+    assert calls.get(runner, "envspec/__main__.py install specs/demo.toml") in ran.out and "--config" in ran.out
     assert not (machine.folder / "out").exists() and not (machine.cache / "smoke").exists()
 
 
@@ -217,6 +221,7 @@ def test_a_job_asks_for_what_was_said(smoke: Smoke) -> None:
         ((SPEC, "--sif", "specs", "--runner", "docker"), "--sif is for --runner apptainer or slurm"),
         ((SPEC, "--target", "hre"), "has no target hre"),
         ((SPEC, "--steps", "0"), "steps"),
+        ((SPEC, "--verbose"), "--verbose is for --dry-run"),
         ((SPEC, "--runner", "slurm", "--partition", "a=gpu-*"), "no partition takes demo-here"),
         ((SPEC, "--references", "nosuch.toml"), "nosuch.toml"),
         (("--attach", "123"), "job 123 wasn't submitted from this machine"),

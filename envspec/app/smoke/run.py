@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import time
@@ -28,8 +29,8 @@ from envspec.prove.smoke.report.lines import WIDTH, lines
 from envspec.prove.smoke.report.page import page
 from envspec.prove.smoke.report.read import load_report
 from envspec.prove.smoke.report.result import Results, Run, is_pretended
-from envspec.prove.smoke.run.case import Folders, SmokeCase
-from envspec.prove.smoke.run.command import dry
+from envspec.prove.smoke.run.case import CONFIG, TIMEOUT, Folders, SmokeCase
+from envspec.prove.smoke.run.command import Command, Step, dry
 from envspec.prove.smoke.run.foreground import run_cases, steps
 from envspec.prove.smoke.run.jobs import titles, wait
 from envspec.prove.smoke.run.submitted import STATE, Submitted, read_submission
@@ -85,19 +86,42 @@ def smoke(asked: SmokeRequest) -> SmokeOutcome | HandedOver:
     return _wait(asked, submitted, folders.results)
 
 
-def dry_run(asked: SmokeRequest) -> Iterator[str]:
-    """List the skipped targets, and the steps that would run, as lines for people and shells. Raises InputError."""
+def dry_run(asked: SmokeRequest, *, whole: bool) -> Iterator[str]:
+    """List the skipped targets, and for each other one the run's place, content, longest time and results. `whole`: the
+    steps instead, as lines for people and shells. Raises InputError."""
     folders, cases, skipped = _cases(asked)
+    found: list[Step]
     if asked.runner == "slurm":
         plan, skipped = plan_jobs(asked, cases, skipped, folders)
-        found = list(plan.steps())
+        cases, found = plan.cases, list(plan.steps())
     else:
         runner = make_runner(asked.runner, asked, folders)
         each = (steps(runner, case, asked.checks, folders) for case in cases)
         found = [step for before, checking in each for step in (*before, checking)]
     yield from (f"# skipped: {spec} × {target}: {printable(reason)}" for spec, target, reason in skipped)
-    if found:
-        yield dry(found)
+    if whole:
+        yield from [dry(found)] if found else ()
+        return
+    for case in cases:
+        yield from _summary(asked, case, folders)
+    yield from (step.shell for step in found if isinstance(step, Command) and step.argv[0] == "sbatch")
+
+
+def _summary(asked: SmokeRequest, case: SmokeCase, folders: Folders) -> Iterator[str]:
+    """Describe a run that would be."""
+    config, checks = json.loads(case.carried[CONFIG]), asked.checks
+    place = {"local": folders.prefix(case), "apptainer": asked.sif or folders.sif(case)}.get(asked.within)
+    environment = f"{place} ({'made already' if place.exists() else 'to be made'})" if place else "from the recipe"
+    groups = [", ".join(checks.only) or "all groups", *(word for word in ("quick", "deep") if getattr(checks, word))]
+    runner = asked.runner if asked.within == asked.runner else f"{asked.within} within {asked.runner}"
+    results = str(folders.results) if asked.output else f"a new folder in {folders.results.parent}"
+    yield case.name
+    yield f"  runner: {runner}, on {'GPUs' if case.wants_gpu else 'the CPU'}"
+    yield f"  environment: {printable(asked.image or environment)}"
+    yield f"  checks: {', '.join(groups)}"
+    yield f"  training: {checks.workload or config['workload']}, {checks.steps or config['steps']} steps"
+    yield f"  time: at most {checks.timeout or TIMEOUT} s for each check"
+    yield f"  results: {printable(results)}"
 
 
 def compare_reports(first: Path, second: Path) -> Comparison:

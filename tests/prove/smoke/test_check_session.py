@@ -13,12 +13,14 @@ import pytest
 from envspec_check.checks.collectives import collectives_ddp
 from envspec_check.checks.compile import lacking_to_compile
 from envspec_check.checks.gpu.device import device_visible
-from envspec_check.interface import CHECKS, Context, Fault, Skip
+from envspec_check.interface import CHECKS, TIMEOUT, Context, Fault, Skip
 from envspec_check.ranks import on_the_cpu
 from envspec_check.report import Progress
 from envspec_check.session import Session
 from envspec_check.trainer import native_precision
 from support.check_session import StandInRunner, context, session
+
+from envspec.prove.smoke.run import case
 
 DEVICE = (*("device.driver", "device.visible", "device.count", "device.capability", "device.memory", "device.health"),)
 
@@ -178,3 +180,7 @@ def test_a_gpu_too_old_for_triton_is_named() -> None:
     found = lacking_to_compile(text)
     assert found is not None and found.status == "skip" and found.remedy
     assert found.reason == "torch.compile can't work on a GPU as old as Tesla P100-PCIE-16GB (6.0): Triton needs 7.0"
+
+
+def test_a_dry_run_says_the_checks_own_time_limit() -> None:
+    assert case.TIMEOUT == TIMEOUT

@@ -69,6 +69,8 @@ def record_digest(wheel: Path | IO[bytes] | io.RawIOBase) -> str | None:
 
 CONFIG = SLICE
 MULTI_NODE = "multi_node.py"
+TIMEOUT = 180
+"""Seconds that the check gives each of its checks where no option says otherwise."""
 REPORT = "check.json"
 """The file that the check writes in the folder of its run."""
 
