@@ -1,4 +1,4 @@
-"""`python -m tools.reference.terminal`: docs/terminal.svg, the README's picture, from a real run.
+"""`python -m tools.reference.terminal`: docs/terminal.svg, the site's first picture, from a real run.
 
 The terminal is one of 96 columns.
 """

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from proof_readme import PAGE, rendered
+from proof_table import PAGE, rendered
 from support.documents import validator
 
 import envspec.prove.smoke
@@ -35,7 +35,7 @@ def test_every_file_is_a_record_that_proves_something() -> None:
     }
 
 
-def test_the_readme_says_how_far_each_target_is_proved() -> None:
-    """After a lock or a record has changed: PYTHONPATH=tests/prove/smoke python -m proof_readme"""
+def test_the_evidence_page_says_how_far_each_target_is_proved() -> None:
+    """After a lock or a record has changed: PYTHONPATH=tests/prove/smoke python -m proof_table"""
     page = PAGE.read_text("utf-8")
     assert rendered(page) == page
