@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from envspec.base.errors import Way
 from envspec.base.finding import Finding
-from envspec.facts import drivers, gpus, toolkits, torch_builds, triton
+from envspec.facts import drivers, gpus, libraries, toolkits, torch_builds, triton
 from envspec.facts.compute_capability import can_translate, order, sm_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import CandidateBuild, Case, pip_builds
@@ -123,8 +123,6 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Finding]:
             remedy=f'add "cudnn <{CUDNN_WITHOUT_VOLTA}" to [conda] dependencies',
         )
         return
-    from envspec.facts import libraries
-
     major = build.cuda.partition(".")[0]
     found = libraries.library(f"nvidia-cudnn-cu{major}", build.cudnn, case.platform) if build.cudnn else None
     dropped = [c for c in old if found and order(c) < min(map(order, found.sm))]

@@ -6,8 +6,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from packaging.requirements import Requirement
-
 from envspec.base.errors import Way
 from envspec.base.finding import Finding, Severity
 from envspec.facts.cuda_stack import TORCH
@@ -76,7 +74,7 @@ def _without_backend(row: Framework, version: str, case: Case, severity: Severit
 def _change_of(ask: str, line: str) -> tuple[Way | None, str | None]:
     """Write what brings the backend: with the bounds and the marker of the spec's own requirement where it is of the
     same package; else as advice, for another package has other releases."""
-    wanted, own = Requirement(ask), parse_requirement(line)
+    wanted, own = parse_requirement(ask), parse_requirement(line)
     if canonical_name(wanted.name) != canonical_name(own.name):
         return None, f'write "{ask}" in place of {own.name}'
     wanted.extras |= {one for one in own.extras if not _OF_A_VENDOR.fullmatch(one)}

@@ -63,6 +63,7 @@ def test_json(envspec: Envspec) -> None:
         "last_cuda": None,
         "first_driver": 520,
         "last_driver": None,
+        "drivers": [],
         "sources": gpu["sources"],
     }
 

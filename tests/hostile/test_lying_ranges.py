@@ -79,7 +79,7 @@ LIES: dict[str, Fault] = {
     "a file of this machine": leads_to("file:///etc/passwd"),
     "no address": leads_to("http://[::bad/"),
 }  # fmt: skip
-HARMLESS = ("a file of less than nothing", "numbers without end", "another wheel's entries")
+HARMLESS = ("a file without end", "a file of less than nothing", "numbers without end", "another wheel's entries")
 """What is read lies in the last bytes, which these leave as they are."""
 QUESTIONS: frozenset[Question] = frozenset({"paths", "numpy"})
 

@@ -8,8 +8,6 @@ from envspec.base.redact import without_credentials
 from envspec.base.settings import load_settings
 from envspec.lock.conda_files import channel_of, urls_in_channels
 from envspec.lock.model import Pin
-from envspec.resolve.artifact_urls import artifact_urls
-from envspec.resolve.conda.channels import channel_urls
 from envspec.spec.model import Spec
 
 
@@ -28,9 +26,14 @@ def file_urls(
     conda = [pin for pin in pins if pin.kind == "conda"]
     pip = [pin for pin in pins if pin.kind == "pip"]
     urls: dict[tuple[str, str], str] = {}
+    # most formats contain no URL, and load no resolver
     if conda:
+        from envspec.resolve.conda.channels import channel_urls
+
         urls |= urls_in_channels(conda, channel_urls({channel_of(pin)[0] for pin in conda}, spec, env))
     if pip:
+        from envspec.resolve.artifact_urls import artifact_urls
+
         urls |= artifact_urls(pip, spec, env, on_page)
     return urls
 

@@ -16,7 +16,7 @@ from envspec.base import atomic
 from envspec.base.errors import InputError
 from envspec.base.open_folder import Location
 from envspec.base.storage import storage_error
-from envspec.export.leftovers import split_shared_path
+from envspec.export.folder import SHARED
 from envspec.export.sums import SUMS
 from envspec.lock.exclusive import exclusive
 
@@ -86,10 +86,11 @@ def write_files(
 
 def _refuse_others(output: Path, new: Mapping[str, bytes], there: Mapping[str, bytes | None], prefix: str) -> None:
     """Raise InputError for files that these texts would replace, and that no export has written."""
+    shared = tuple(f"{normpath(prefix + one)}/" for one in SHARED)
     others = [
         path.removeprefix(prefix)
         for path, text in new.items()
-        if (old := there[path]) and _mark(old) != _mark(text) and not split_shared_path(path)
+        if (old := there[path]) and _mark(old) != _mark(text) and not path.startswith(shared)
     ]
     if others:
         raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from envspec.base.finding import Finding
+from envspec.facts.former import architecture_sets, driver_floors
 from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin, TargetInputs
@@ -100,14 +101,10 @@ def _differences(case: LockedCase, *, former_too: bool) -> Iterator[Finding]:
 
 
 def _sets(gpus: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    from envspec.facts.former import architecture_sets
-
     return architecture_sets(gpus)
 
 
 def _floors(inputs: TargetInputs) -> tuple[str | None, ...]:
-    from envspec.facts.former import driver_floors
-
     return driver_floors(inputs.cuda, inputs.platform, inputs.gpus)
 
 
