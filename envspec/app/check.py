@@ -120,8 +120,6 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
         # what the spec asks for otherwise is told below; this is what was wrong before
         flaws = judge(lock)
     if not (equal and expected == found):
-        # Loading the reasons takes longer than telling that there are none.
-
         stale, drifted = reasons(case, lock), rendered_reasons(expected, found)
     stale = (*stale, *stale_images(spec, lock))
     if flaws or stale or drifted:

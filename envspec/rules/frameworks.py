@@ -45,7 +45,7 @@ def problems(
     for row in without:
         line = direct.get(row.package)
         severity: Severity = "info" if line is None or _is_for_cpus(line.text) else "warning" if partly else "error"
-        yield _without_backend(row, pins[row.package], case, severity, line)
+        yield _without_backend(row, pins[row.package], major, severity, line)
     for name, version in sorted(pins.items()):
         vendor = next((vendor for vendor, names in _OF_ANOTHER_VENDOR.items() if names.fullmatch(name)), None)
         if vendor:
@@ -58,8 +58,7 @@ def _is_for_cpus(line: str) -> bool:
     return "cpu" in parse_requirement(line).extras
 
 
-def _without_backend(row: Framework, version: str, case: Case, severity: Severity, line: Located | None) -> Finding:
-    major = str(case.cuda).partition(".")[0]
+def _without_backend(row: Framework, version: str, major: str, severity: Severity, line: Located | None) -> Finding:
     needed = " or ".join(sorted(row.backends_for(major)))
     message = f"{row.package} {version} computes on the CPU: {needed}, which brings CUDA {major}, isn't there"
     found = Finding(severity, "no-cuda-backend", message, line.place if line else None, package=row.package)
