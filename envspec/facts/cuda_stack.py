@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 
 from envspec.facts.toolkits import cuda_releases
-from envspec.packages.names import requirement_name
+from envspec.packages.names import is_of_extra, requirement_name
 
 TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
 """The names of torch itself."""
@@ -74,7 +74,7 @@ def of_both_majors(requires: Mapping[str, Iterable[str]], major: str) -> dict[st
         always: dict[str, bool] = {}
         for line in lines:
             if of_any_cuda(name := requirement_name(line)) is not None and not _CUDAS_OWN.fullmatch(name):
-                always[name] = always.get(name, False) or "extra" not in line.partition(";")[2]
+                always[name] = always.get(name, False) or not is_of_extra(line)
         for name, other in product(always, repeat=2):
             own = cuda_major_in(name)
             if own == major or cuda_major_in(other) != major or of_any_cuda(name) != of_any_cuda(other):

@@ -65,5 +65,10 @@ def requirement_name(requirement: str) -> str:
     return canonical_name(re.split(r"[^A-Za-z0-9._-]", requirement.lstrip(), maxsplit=1)[0])
 
 
+def is_of_extra(requirement: str) -> bool:
+    """Say whether a published requirement holds for an extra alone, by its marker."""
+    return "extra" in requirement.partition(";")[2]
+
+
 PUBLIC = "pypi"
 """In a spec's `sources`: take the package from PyPI, or from the PyTorch index in its place, whatever index has it."""

@@ -15,7 +15,7 @@ from envspec.facts.cuda_stack import is_for_gpus, is_toolkit, of_both_majors, st
 from envspec.facts.torch_builds import is_own_build
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
 from envspec.lock.model import GitSource, LockedCorrection, Pin
-from envspec.packages.names import requirement_name
+from envspec.packages.names import is_of_extra, requirement_name
 from envspec.packages.variant_name import read_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.pip.pins import file_to_install
@@ -247,7 +247,7 @@ def _may_hold_code(pin: Pin) -> bool:
 
 def _requires_cuda(pin: Pin) -> bool:
     """Say whether a compiled wheel's own METADATA requires torch or CUDA's libraries: then it may hold kernels."""
-    names = {requirement_name(line) for line in pin.dependencies if "extra ==" not in line}
+    names = {requirement_name(line) for line in pin.dependencies if not is_of_extra(line)}
     return any(name == "torch" or is_toolkit(name) for name in names)
 
 
