@@ -36,7 +36,6 @@ NOT_RUN = {
     "registry.example": "needs a registry: tests/e2e/test_image_registry.py has one on loopback",
     "-o mm.tar": "needs its base image: tests/e2e/test_image_from_lock.py builds",
     "-o ./mm": "needs its base image: tests/e2e/test_image_from_lock.py builds",
-    "--sif mm.sif": "needs Apptainer: tests/e2e/test_apptainer_image.py",
     "torchrun": "torch's program, on GPUs",
     "import torch": "needs torch: docs/tutorial.md's consoles run in test_tutorial.py",
     "--compile": "needs CUDA's compilers: tests/prove/compiles",
