@@ -12,7 +12,7 @@ from envspec.packages.version_numbers import numbers
 
 @cache
 def reach() -> Mapping[str, str]:
-    """Say for each table of `data/` how far it reaches, in the order of docs/gpu.md."""
+    """Say for each table of `data/` how far it reaches."""
     return {
         "gpus": f"NVIDIA's lists as of {read('gpus')['as-of']}, compute capability 12.1",
         "peaks": f"data sheets as of {read('peaks')['as-of']}",

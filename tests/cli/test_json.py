@@ -11,6 +11,7 @@ import pytest
 from cli_project import SPEC, Envspec, Project
 from support import documents
 
+from envspec.base.codes import meanings
 from envspec.base.finding import Finding
 from envspec.cli.main import COMMANDS
 from envspec.lock.rules.requirements import REFUSED_PYTHON
@@ -157,7 +158,7 @@ def test_every_json_command_has_its_schema_and_its_place_on_the_page(envspec: En
     reporting.remove("upgrade")  # prints what `lock` prints
     assert sorted([*reporting, *OPTIONS, "error"]) == NAMES
     for name in reporting:
-        assert f"| `envspec {' '.join((name, *asked[name]))} --json` |" in PAGE
+        assert f"`envspec {name} " in PAGE
     for name in NAMES:
         assert f"\n## `envspec/{name}/1`\n" in PAGE and f"(../envspec/cli/schemas/{name}.json)" in PAGE
 
@@ -177,10 +178,7 @@ def test_a_finding_has_the_same_keys_in_each(name: str) -> None:
     assert found and all(of_all <= set(one["required"]) for one in found)
 
 
-FLAWS = PAGE.partition("| code | what can't be right |")[2].partition("\n## ")[0]
-
-
-def test_the_page_lists_every_code_of_a_flaw(root: Path) -> None:
+def test_every_code_of_a_flaw_is_explained(root: Path) -> None:
     rules = [*(root / "envspec" / "lock" / "rules").glob("*.py"), root / "envspec" / "lock" / "judge.py"]
     given = {
         code
@@ -188,8 +186,7 @@ def test_the_page_lists_every_code_of_a_flaw(root: Path) -> None:
         for code in re.findall(r'(?:case\.flaw\(|Finding\(\s*"error",)\s*"([a-z-]+)"', path.read_text("utf-8"))
     }
     given |= {WRONG_PYTHON, REFUSED_PYTHON}
-    rows = re.findall(r"^\| (`[^|]*) \|", FLAWS, re.MULTILINE)
-    assert {code for row in rows for code in re.findall(r"`([^`]*)`", row)} == given
+    assert given and sorted(given - meanings().keys()) == []
 
 
 @pytest.mark.parametrize("document", re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))

@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.reference import architecture, codes, commands, decisions, examples, forged, spec
+from tools.reference import architecture, codes, commands, decisions, documents, examples, forged, spec
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = {
@@ -21,7 +21,7 @@ PAGES = {
     "examples.md": examples.page,
 }
 """The pages that are generated, by name in docs/."""
-PARTS = {"security.md": forged.table}
+PARTS = {"json.md": documents.sections, "security.md": forged.table}
 """The pages of which a part is generated: what stands between two comments."""
 _BEGIN, _END = "<!-- made by `python -m tools.reference` -->\n", "<!-- end -->\n"
 

@@ -1,8 +1,5 @@
 """Findings that a spec takes knowingly, through every command that a finding would stop."""
 
-import re
-from pathlib import Path
-
 import pytest
 from support.index import Index
 from support.machine import Machine, cpu
@@ -148,15 +145,6 @@ def test_a_row_decides_whether_a_finding_can_be_accepted() -> None:
     with pytest.raises(SpecError) as caught:
         refuse_unacceptable("cuda-mayor-mixed", None)
     assert caught.value.hint == 'did you mean "cuda-major-mixed"?'
-
-
-def test_the_docs_list_what_can_be_accepted() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "constraints.md").read_text(encoding="utf-8")
-    table = text.partition("| code | accepting it means |")[2].partition("\n\n")[0]
-    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    assert sorted(code for row in rows for code in re.findall(r"`([a-z-]+)`", row)) == sorted(
-        one.code for one in meanings().values() if not one.refused and one.said_by != "`diff`"
-    )
 
 
 @pytest.mark.e2e
