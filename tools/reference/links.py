@@ -1,4 +1,4 @@
-"""mkdocs' hooks: what a page links to in the repository, and outside docs/, is named and not linked, and the colour
+"""mkdocs' hooks: what a page links to in the repository, and outside the site, is named and not linked, and the colour
 switch works.
 
 A link to what isn't there is a warning, and so an error of `make docs`. With `repo_url` in mkdocs.yml these links lead
@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 LOG = logging.getLogger("mkdocs.hooks.links")
-LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./|ci/|evidence/)[^)#]*)(#[^)]*)?\)")
+LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./|ci/|decisions/|evidence/)[^)#]*)(#[^)]*)?\)")
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
-    """Return a page's text with links that lead out of docs/ changed."""
+    """Return a page's text with links that lead out of the site changed."""
     folder = Path(page.file.abs_src_path).parent
     docs = ROOT / "docs"
 
     def rewrite(found: re.Match[str]) -> str:
         words, link, _ = found.groups()
         there = (folder / link).resolve()
-        if there.is_relative_to(docs) and there.parts[len(docs.parts)] not in ("ci", "evidence"):
+        if there.is_relative_to(docs) and there.parts[len(docs.parts)] not in ("ci", "decisions", "evidence"):
             return found[0]
         if not there.exists():
             LOG.warning("%s links to %s, which isn't there", page.file.src_uri, link)
