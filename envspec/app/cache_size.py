@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from envspec.app.observer import say, warn
-from envspec.base.cache.model import GRACE, Bound, CacheContents, Entry, to_prune
-from envspec.base.cache.remove import remove
-from envspec.base.cache.survey import survey
+from envspec.base.cache import GRACE, Bound, CacheContents, Entry, remove, survey, to_prune
 from envspec.base.errors import EnvspecError, InputError
 from envspec.base.open_folder import OpenFolder, open_folder
 from envspec.base.places import ENVIRONMENTS

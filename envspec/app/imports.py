@@ -12,7 +12,7 @@ from envspec.base.texts import few, plural
 from envspec.draft.imports import Import, declarations, find_declaration, is_brought, read_imports
 from envspec.draft.repository import read_repository
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.packages.conda_names import pypi_names
+from envspec.packages.conda import pypi_names
 from envspec.resolve.pip.setup import recall_paths
 from envspec.spec.document import project_root
 from envspec.spec.model import Spec

@@ -15,7 +15,7 @@ from envspec.app import inputs
 from envspec.app.gpu_names import known_gpus
 from envspec.app.observer import observer, say, warn
 from envspec.base.errors import InputError, Place, SpecError, together
-from envspec.base.reader.messages import key_path
+from envspec.base.reader.document import key_path
 from envspec.base.reader.structure import violations
 from envspec.base.texts import few, plural, printable
 from envspec.draft.join import Contradiction, Declaration, contradictions, join

@@ -25,8 +25,7 @@ from envspec.net.variant_reader import VariantReader, about_variants
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import wheel_fits
 from envspec.packages.variant_choice import CUDA_LOWER, CUDA_UPPER, SM_ARCH, TargetMachine, of_namespace
-from envspec.packages.variant_name import read_name, variants_file
-from envspec.packages.variants import NVIDIA, InvalidVariants, Variants, read_property
+from envspec.packages.variants import NVIDIA, InvalidVariants, Variants, read_name, read_property, variants_file
 from envspec.packages.version_numbers import numbers
 from envspec.resolve.artifact_urls import index_address
 

@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from envspec.base.documents import Unreadable, read_toml
+from envspec.base.documents import Unreadable, read_toml, read_yaml
 from envspec.base.errors import InputError, Place
-from envspec.base.ownership import stranger, this_user
-from envspec.base.places import cache_dir, config_home, environments_dir, home_of
+from envspec.base.places import cache_dir, config_home, environments_dir, home_of, stranger, this_user
 from envspec.base.redact import register, register_all, register_url
-from envspec.base.site import Site
-from envspec.base.user_config import load_user_config, refuse_no_address
+from envspec.base.user_config import Site, load_user_config, refuse_no_address
 
 
 @dataclass(frozen=True)
@@ -276,3 +274,35 @@ def _asks_keyring(env: Mapping[str, str], files: Iterable[Mapping[str, Any]]) ->
     """Whether the user has uv ask the program `keyring`: by the variable, else by the first file that says."""
     said = (table["keyring-provider"] for table in files if "keyring-provider" in table)
     return (env.get("UV_KEYRING_PROVIDER") or next(said, None)) == "subprocess"
+
+
+# conda's own configuration: the `.condarc` files of this machine and their settings.
+
+
+def condarc_files(env: Mapping[str, str]) -> list[Path]:
+    """List the files that exist, in the order of conda's documentation ("Searching for .condarc"): later ones win."""
+    home = Path(env.get("HOME", "~")).expanduser()
+    folders = [Path("/etc/conda")]
+    if env.get("CONDA_ROOT"):
+        folders.append(Path(env["CONDA_ROOT"]))
+    folders += [Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "conda", home / ".conda"]
+    paths = [folder / name for folder in folders for name in (".condarc", "condarc")]
+    paths.append(home / ".condarc")
+    if env.get("CONDA_PREFIX"):
+        paths.append(Path(env["CONDA_PREFIX"]) / ".condarc")
+    if env.get("CONDARC"):
+        paths.append(Path(env["CONDARC"]).expanduser())
+    return [path for path in paths if os.path.isfile(path)]
+
+
+def read_condarc(path: Path) -> dict[str, Any]:
+    """Read the settings of one file, none where it has no table.
+
+    Raises InputError for a file that isn't YAML.
+    """
+    try:
+        table = read_yaml(os.path.expandvars(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, Unreadable) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"conda's configuration can't be read: {reason}", place=Place(str(path))) from None
+    return table if isinstance(table, dict) else {}

@@ -1,4 +1,4 @@
-"""The system's errors about files in envspec's words: what is wrong, and what to do."""
+"""The system's errors in envspec's words: those about files, and those of a program without memory or threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from envspec.base.errors import Place, StorageError
+from envspec.base.errors import Place, StorageError, ToolError
 
 _IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 CACHE = "ENVSPEC_CACHE_DIR"
@@ -76,3 +76,27 @@ def _has_no_inodes(path: Path) -> bool:
         # a file system that makes inodes as it goes says 0 of 0
         return found.f_files > 0 and found.f_favail == 0
     return False
+
+
+# A system without more memory or threads for a program: one error, whichever call met it.
+
+_SAID_OF_SHORTAGE = re.compile(
+    r"memory allocation of \d+ bytes failed|[Cc]annot allocate memory|[Oo]ut of memory|os error 12\b|MemoryError\b"
+    r"|failed to map segment|failed to spawn thread|ThreadPoolBuild|can't spawn worker thread|can't start new thread"
+    r"|BlockingIOError: \[Errno 11\]|SystemError: error return without exception set"
+)
+"""What the C library's loader, Rust's allocator, uv and Python say, and Python that has no memory for a MemoryError.
+Under a limit on memory a thread gets no stack, so what is said of threads may be a matter of memory."""
+
+
+def shortage(program: str, said: str) -> ToolError | None:
+    """Make the error for a program that says that the system gave it too little; None where it says something else."""
+    return too_little(program) if _SAID_OF_SHORTAGE.search(said) else None
+
+
+def too_little(program: str) -> ToolError:
+    """Make the error for a program that the system gave too little."""
+    return ToolError(
+        f"{program} ran out of memory or threads, or reached the system's limit on them",
+        hint="give it more (ulimit -v, ulimit -u, the job's memory), or let uv take less: UV_CONCURRENT_INSTALLS=1",
+    )

@@ -7,7 +7,7 @@ import re
 import click
 
 from envspec.app.cache_size import CacheView, clean_cache, look_at_cache, prune_cache
-from envspec.base.cache.model import KINDS
+from envspec.base.cache import KINDS
 from envspec.base.errors import InputError
 from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, bytes_of, nearest, printable

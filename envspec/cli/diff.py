@@ -42,7 +42,7 @@ def choices(function: Callable[..., int]) -> Callable[..., int]:
     def with_wish(
         *arguments: Any, no_default_groups: bool, platforms: tuple[str, ...], python: str | None, **others: Any
     ) -> int:
-        from envspec.packages.marker_environment import PLATFORMS
+        from envspec.packages.tags import PLATFORMS
         from envspec.review.diff.foreign.selection import Wish
 
         for platform in platforms:

@@ -18,7 +18,7 @@ from envspec import __version__
 from envspec.app.observer import Observer, observe
 from envspec.base import redact
 from envspec.base.errors import EnvspecError, InputError
-from envspec.base.shortage import shortage
+from envspec.base.storage import shortage
 from envspec.cli.become import close_umask
 from envspec.cli.console import begin_output, has_printed_json, out_json, say, say_traceback, silence_stdout
 from envspec.cli.failure import Failure, print_failure

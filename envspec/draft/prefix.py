@@ -19,7 +19,7 @@ from envspec.base.errors import InputError, Place
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft
-from envspec.packages.match_spec import version_and_build
+from envspec.packages.conda import version_and_build
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement
 from envspec.review.diff.foreign.names import channel_name

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from envspec.base.errors import Place
 from envspec.base.redact import without_credentials
 from envspec.draft.gather import Gathered, has_project, is_folder
-from envspec.packages.requirements_file import (
+from envspec.packages.other_formats import (
     EDITABLE,
     EGG,
     OTHER_FILE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from envspec.base.site import PROXY_VARIABLES
+from envspec.base.user_config import PROXY_VARIABLES
 from envspec.export import apt_mirrors
 
 SECRETS = {apt_mirrors.FILE: "APT_MIRRORS", "uv": "UV_SETTINGS"}

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from envspec.base.errors import InputError
 from envspec.base.redact import without_credentials
 from envspec.base.settings import Settings
-from envspec.base.site import PROXY_VARIABLES, SlurmSite, apt_mirrors as mirrors_of_apt
+from envspec.base.user_config import PROXY_VARIABLES, SlurmSite, apt_mirrors as mirrors_of_apt
 from envspec.export import apt_mirrors
 from envspec.facts import compute_capability as cc
 from envspec.facts.gpus import find, nearest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.cache import keep_value, read_value
 from envspec.image.base_files import BaseFiles, read_layers
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import ImageManifest, Read, read_image

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.base.cache.entry import touch
+from envspec.base.cache import touch
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, ToolError
 from envspec.base.progress import Progress

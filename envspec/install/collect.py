@@ -22,7 +22,7 @@ from envspec.base.storage import CACHE, ELSEWHERE, storage_error
 from envspec.lock.conda_files import FileUrls, artifact_of, url_of
 from envspec.lock.model import Artifact, Pin
 from envspec.net.file_store import FileStore, OnBytes, WantedFile, refuse_other, refuse_unfit, sha256_of
-from envspec.packages.variant_name import read_name
+from envspec.packages.variants import read_name
 
 _WORKERS = 16
 _LOOKED_AT = "looked-at"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rattler import InstallerReporter
 
-from envspec.base.cache.entry import touch
+from envspec.base.cache import touch
 from envspec.base.documents import read_json
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError
 from envspec.base.extras import how_to_get

@@ -11,9 +11,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from envspec.lock.model import LockedTarget, Pin
-from envspec.packages.edges import effective, markers_of, reach
+from envspec.packages.edges import Overrides, effective, markers_of, reach
 from envspec.packages.names import conda_name
-from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import canonical_name, head_of
 
 

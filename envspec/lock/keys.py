@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envspec.lock.listed import LISTS
-from envspec.packages.variant_name import LABEL
+from envspec.packages.variants import LABEL
 
 FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 """Both become folders; no such name leads out of the parent folder."""

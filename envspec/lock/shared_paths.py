@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from envspec.lock.model import LockedTarget, Pin
-from envspec.packages.edges import effective, markers_of
-from envspec.packages.overrides import Overrides
+from envspec.packages.edges import Overrides, effective, markers_of
 from envspec.packages.requirement import head_of
 
 _Node = tuple[str, frozenset[str]]

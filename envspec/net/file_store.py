@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from envspec.base.cache.entry import touch
+from envspec.base.cache import touch
 from envspec.base.errors import IndexFailure
 from envspec.base.flock import has_flock, hold, hold_by_file
 from envspec.base.settings import split_credentials

@@ -15,7 +15,7 @@ from envspec.net.fetch import Fetcher, local_path, refuse_link_out
 from envspec.net.simple_page import ACCEPT, NO_DATE, Page, read_page
 from envspec.packages.archive_entries import SOURCES
 from envspec.packages.requirement import canonical_name
-from envspec.packages.variant_name import VARIANTS_END
+from envspec.packages.variants import VARIANTS_END
 
 
 def project_of(file: str) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.cache import keep_value, read_value
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact

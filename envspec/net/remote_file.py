@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials

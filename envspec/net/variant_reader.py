@@ -18,8 +18,17 @@ from typing import IO, Any, cast
 from envspec.base.errors import EnvspecError
 from envspec.net.fetch import Fetcher
 from envspec.net.remote_file import open_remote
-from envspec.packages.variant_name import VARIANTS_END, read_name, variants_file
-from envspec.packages.variants import MAX_BYTES, InvalidVariants, Variants, combine, of_wheel, read_variants
+from envspec.packages.variants import (
+    MAX_BYTES,
+    VARIANTS_END,
+    InvalidVariants,
+    Variants,
+    combine,
+    of_wheel,
+    read_name,
+    read_variants,
+    variants_file,
+)
 
 Row = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from packaging.pylock import PackageArchive, PackageSdist, PackageWheel, Pylock, PylockValidationError
 
 from envspec.packages.requirement import too_much
-from envspec.packages.variant_name import read_name
+from envspec.packages.variants import read_name
 
 File = PackageArchive | PackageSdist | PackageWheel
 

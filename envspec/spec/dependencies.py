@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from envspec.base.errors import ToolError
-from envspec.base.reader.checked import Checked
-from envspec.base.reader.messages import key_path, show
+from envspec.base.reader.document import key_path, show
 from envspec.base.reader.positions import Path
+from envspec.base.reader.structure import Checked
 from envspec.packages.requirement import parse_requirement
 from envspec.spec.model import Located
 from envspec.spec.values import BadValue, Dependency, match_spec, requirement

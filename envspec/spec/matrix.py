@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from envspec.base.reader.checked import Checked
-from envspec.base.reader.messages import show
+from envspec.base.reader.document import show
 from envspec.base.reader.positions import Path
+from envspec.base.reader.structure import Checked
 from envspec.spec.advice import slug
 from envspec.spec.gpu_lookups import Capability
 from envspec.spec.model import Target

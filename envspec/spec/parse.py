@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from envspec.base.errors import Place, SpecError
-from envspec.base.reader.checked import Checked
-from envspec.base.reader.document import decode, parse_toml
-from envspec.base.reader.messages import key_path, show
+from envspec.base.reader.document import decode, key_path, parse_toml, show
 from envspec.base.reader.positions import Path
+from envspec.base.reader.structure import Checked
 from envspec.base.texts import nearest
 from envspec.packages.python_range import parse_python
 from envspec.packages.requirement import canonical_name

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from types import MappingProxyType
 
 from envspec.base.errors import Place
-from envspec.base.reader.checked import Checked
-from envspec.base.reader.messages import key_path, show
+from envspec.base.reader.document import key_path, show
 from envspec.base.reader.positions import Path
+from envspec.base.reader.structure import Checked
 from envspec.packages.requirement import canonical_name
 from envspec.spec.dependencies import pip_dependencies
 from envspec.spec.model import Located, PipTerms, of_one

@@ -10,8 +10,7 @@ from typing import Any
 
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import Place, SpecError, SpecErrors
-from envspec.base.reader.document import Document
-from envspec.base.reader.messages import key_path, show
+from envspec.base.reader.document import Document, key_path, show
 from envspec.base.reader.nodes import PACKAGE
 from envspec.base.reader.positions import Path, TooDeep, toml_positions
 from envspec.base.texts import nearest

@@ -569,7 +569,7 @@ def json_schema() -> dict[str, Any]:
 
     TOML's dates count as the strings they're written as.
     """
-    from envspec.base.reader.json_schema import schema_of
+    from envspec.base.reader.nodes import schema_of
 
     head = {
         "$schema": "http://json-schema.org/draft-07/schema#",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envspec.base.reader.checked import Checked
-from envspec.base.reader.messages import key_path, show
+from envspec.base.reader.document import key_path, show
 from envspec.base.reader.positions import Path
+from envspec.base.reader.structure import Checked
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from envspec.base.errors import InputError
-from envspec.base.reader.checked import Checked
-from envspec.base.reader.messages import key_path
+from envspec.base.reader.document import key_path
 from envspec.base.reader.positions import Path
+from envspec.base.reader.structure import Checked
 from envspec.base.texts import nearest, printable
 from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.gpu_lookups import Capability, WrongGpu

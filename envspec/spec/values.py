@@ -11,7 +11,7 @@ from packaging.requirements import InvalidRequirement
 from packaging.specifiers import SpecifierSet
 
 from envspec.base.extras import require_extra
-from envspec.base.reader.messages import show
+from envspec.base.reader.document import show
 from envspec.base.redact import has_credentials, redact
 from envspec.packages.requirement import canonical_name, parse_requirement, too_much
 
@@ -126,7 +126,7 @@ def match_spec(text: str) -> Dependency:
     Plain match specs are read without rattler, so that reading a lock doesn't need it. Raises ToolError for other match
     specs where py-rattler isn't installed.
     """
-    from envspec.packages.match_spec import MAX_MATCH_SPEC
+    from envspec.packages.conda import MAX_MATCH_SPEC
 
     if len(text) > MAX_MATCH_SPEC:
         raise BadValue(f"is longer than {MAX_MATCH_SPEC} characters", "make it shorter")

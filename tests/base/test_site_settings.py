@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from envspec.base.errors import InputError
-from envspec.base.site import Site, apt_mirrors
-from envspec.base.user_config import UserConfig, load_user_config
+from envspec.base.user_config import Site, UserConfig, apt_mirrors, load_user_config
 
 WHOLE = """
 [mirrors]

@@ -21,7 +21,7 @@ from support.recorded import RecordedIndex
 from envspec.draft.read import read_draft
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 from envspec.lock.read import load
-from envspec.packages.marker_environment import marker_environment
+from envspec.packages.tags import marker_environment
 from envspec.resolve.uv.program import find_uv
 from envspec.spec.parse import load_spec
 

@@ -15,7 +15,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "export"))
 from recipe_plans import of_target
 
-from envspec.base.site import SlurmSite
+from envspec.base.user_config import SlurmSite
 from envspec.export.site_build import variables
 from envspec.export.slurm import APPTAINER_JOB, render
 from envspec.spec.cluster import SlurmTable

@@ -14,7 +14,7 @@ from check_jsonschema import main as check_jsonschema  # type: ignore[import-unt
 from click.testing import CliRunner
 from recipe_plans import ROOT, shipped, shipped_spec, text_in
 
-from envspec.base.site import PROXY_VARIABLES
+from envspec.base.user_config import PROXY_VARIABLES
 from envspec.export import dockerfile
 from envspec.export.compose import FILE, PROFILE, render
 from envspec.export.plan import SpecPlan

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from recipe_plans import shipped, shipped_spec, text_in
 
-from envspec.base.site import PROXY_VARIABLES
+from envspec.base.user_config import PROXY_VARIABLES
 from envspec.export import dockerfile
 from envspec.export.devcontainer import FILE, render
 from envspec.export.plan import Plan

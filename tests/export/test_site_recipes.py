@@ -8,7 +8,7 @@ from recipe_plans import compiled, shipped, text_in
 
 from envspec.base.errors import InputError, Place
 from envspec.base.settings import Settings
-from envspec.base.site import SlurmSite
+from envspec.base.user_config import SlurmSite
 from envspec.export import apptainer, dockerfile
 from envspec.export.apt_mirrors import COPY, use_mirrors
 from envspec.export.site_build import (

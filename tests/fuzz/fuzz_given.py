@@ -24,11 +24,10 @@ from envspec.lock.read import loads, text_of
 from envspec.lock.slice import slice_digest, slice_of
 from envspec.lock.write import dumps
 from envspec.net.image_address import image_address
-from envspec.packages import conda_order, licences, names
-from envspec.packages.conda_build import BuildRecord
-from envspec.packages.marker_environment import marker_environment
-from envspec.packages.match_spec import admits
+from envspec.packages import licences, names
+from envspec.packages.conda import BuildRecord, admits, compare, starts_with
 from envspec.packages.requirement import canonical_name, parse_marker, parse_requirement
+from envspec.packages.tags import marker_environment
 from envspec.prove.smoke.report.as_json import report_json
 from envspec.prove.smoke.report.read import read_report
 from envspec.prove.smoke.report.references import load_references
@@ -142,10 +141,10 @@ def marker(line: str) -> object:
 
 def versions(data: bytes, folder: Path) -> object:
     one, other, match = parts(data, 3)
-    conda_order.starts_with(one, other)
+    starts_with(one, other)
     names.normalise_match_spec(match)
     BuildRecord("a", one, other, 0, "linux-64", tuple(match.split("\n"))).admits("12.8")
-    return conda_order.compare(one, other), admits(match, one, other)
+    return compare(one, other), admits(match, one, other)
 
 
 def foreign(name: str) -> Callable[[bytes, Path], object]:

@@ -35,8 +35,7 @@ from envspec.packages.archive_entries import Bounds, source_fault, wheel_fault
 from envspec.packages.build_label import label_of
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_markers import for_variant
-from envspec.packages.variant_name import read_name
-from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_variants
+from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_name, read_variants
 from envspec.prove.link.model import WheelFacts
 from envspec.prove.link.store import LinkStore
 from envspec.resolve.conda.errors import is_panic, unsatisfiable

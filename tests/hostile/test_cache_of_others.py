@@ -11,7 +11,7 @@ from support.machine import Machine, cpu
 from support.packages import wheel
 
 from envspec.base.errors import InputError
-from envspec.base.ownership import stranger
+from envspec.base.places import stranger
 from envspec.base.settings import load_settings
 
 ALPHA = wheel("alpha", "1.0")

@@ -20,11 +20,10 @@ from envspec.lock.rules.requirements import names_source
 from envspec.net.registry import _CHALLENGE
 from envspec.net.simple_page import parse_page
 from envspec.packages import licences, names
-from envspec.packages.conda_build import _LOWEST
-from envspec.packages.marker_environment import marker_environment
-from envspec.packages.match_spec import admits
+from envspec.packages.conda import _LOWEST, admits
 from envspec.packages.other_formats import format_of
 from envspec.packages.requirement import canonical_name, head_of, parse_marker, parse_requirement, published_requirement
+from envspec.packages.tags import marker_environment
 from envspec.resolve.pip.metadata import parse_metadata
 from envspec.resolve.uv.errors import failure
 from envspec.review.diff.foreign import (

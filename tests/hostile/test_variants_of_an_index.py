@@ -15,8 +15,7 @@ from envspec.base.errors import LockError
 from envspec.lock.read import loads
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_markers import for_variant
-from envspec.packages.variant_name import read_name
-from envspec.packages.variants import InvalidVariants, read_variants
+from envspec.packages.variants import InvalidVariants, read_name, read_variants
 
 
 def _read(text: str) -> object:

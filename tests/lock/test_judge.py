@@ -24,8 +24,7 @@ from envspec.lock.rules.derived import wrong_marks
 from envspec.lock.rules.files import wrong_files
 from envspec.lock.rules.requirements import broken_constraints, stray_pins, unmet
 from envspec.lock.rules.whole import two_hashes
-from envspec.packages.marker_environment import marker_environment
-from envspec.packages.tags import wheel_tags
+from envspec.packages.tags import marker_environment, wheel_tags
 
 
 def judged(*pins: Pin, roots: tuple[str, ...] = ("a",), platform: str = "linux-64", glibc: str = "2.28") -> list[str]:

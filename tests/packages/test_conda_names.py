@@ -2,7 +2,7 @@
 
 import pytest
 
-from envspec.packages.conda_names import pypi_names
+from envspec.packages.conda import pypi_names
 
 
 @pytest.mark.parametrize(

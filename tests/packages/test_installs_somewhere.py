@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from envspec.packages.marker_environment import PLATFORMS
-from envspec.packages.tags import installs_somewhere, wheel_fits
+from envspec.packages.tags import PLATFORMS, installs_somewhere, wheel_fits
 
 ABIS = ("none", "abi3", "cp39", "cp310", "cp312", "cp312t", "cp32", "any")
 

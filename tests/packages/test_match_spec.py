@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from envspec.lock.read import load
-from envspec.packages.match_spec import admits, place_of
+from envspec.packages.conda import admits, place_of
 from envspec.packages.names import conda_name
 
 

@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from envspec.packages.edges import Markers, effective
-from envspec.packages.overrides import Overrides
+from envspec.packages.edges import Markers, Overrides, effective
 
 MARKERS = Markers("linux-64", "3.12")
 WIN = "sys_platform == 'win32'"

@@ -11,8 +11,16 @@ from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import wheel_file_tags
 from envspec.packages.variant_choice import Chosen, TargetMachine, choose
 from envspec.packages.variant_markers import for_variant
-from envspec.packages.variant_name import read_name, variants_file, with_build
-from envspec.packages.variants import InvalidVariants, Property, WheelOfVariant, read_property, read_variants
+from envspec.packages.variants import (
+    InvalidVariants,
+    Property,
+    WheelOfVariant,
+    read_name,
+    read_property,
+    read_variants,
+    variants_file,
+    with_build,
+)
 
 TORCH = {
     "null": {},

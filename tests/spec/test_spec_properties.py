@@ -9,8 +9,7 @@ import tomlkit
 from hypothesis import example, given, strategies as st
 
 from envspec.base.errors import SpecError, SpecErrors
-from envspec.base.reader.document import decode
-from envspec.base.reader.messages import show
+from envspec.base.reader.document import decode, show
 from envspec.spec import values
 from envspec.spec.advice import slug
 from envspec.spec.image_schema import SERVICES

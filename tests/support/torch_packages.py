@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from packaging.requirements import Requirement
 
 from envspec.facts import wheels
-from envspec.packages.marker_environment import marker_environment
+from envspec.packages.tags import marker_environment
 from support.packages import Dist, wheel
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from envspec.base.reader.messages import toml
+from envspec.base.reader.document import toml
 from envspec.base.reader.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
 from envspec.spec.schema import FORMAT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envspec.packages.conda_names import SAME
+from envspec.packages.conda import SAME
 from envspec.packages.requirement import canonical_name
 
 MAPPING = "files/compressed_mapping.json"

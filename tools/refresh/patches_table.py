@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envspec.facts.corrections import corrections
-from envspec.packages.conda_names import pypi_names
+from envspec.packages.conda import pypi_names
 from envspec.packages.requirement import Clause
 from tools.refresh.conda_bounds import specifier_text as specifier
 from tools.refresh.conda_patches import Patch, patches_of

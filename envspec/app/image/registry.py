@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from envspec.base.cache.entry import keep_entry, read_entry
+from envspec.base.cache import keep_entry, read_entry
 from envspec.base.errors import IndexFailure
 from envspec.base.settings import load_settings
 from envspec.net.connections import index_fetcher

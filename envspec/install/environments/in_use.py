@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from envspec.base.cache.entry import touch
+from envspec.base.cache import touch
 from envspec.base.flock import has_flock, hold_now
 from envspec.install.environments.ready import RECORDS, STATE
 

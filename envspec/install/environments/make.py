@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from envspec.base.errors import InputError, Place
-from envspec.base.ownership import stranger, this_user
+from envspec.base.places import stranger, this_user
 from envspec.base.storage import storage_error
 from envspec.export.environment import environment
 from envspec.export.project import project_of

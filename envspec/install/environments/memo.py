@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 
 from envspec import __version__
 from envspec.base.documents import read_json
-from envspec.base.ownership import stranger, this_user
+from envspec.base.places import stranger, this_user
 from envspec.install.environments.ready import ACTIVATE, Ready
 
 FOLDER = "runs-v1"

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from envspec.base.cache.model import Entry
-from envspec.base.cache.remove import remove
-from envspec.base.cache.survey import size_and_use
+from envspec.base.cache import Entry, remove, size_and_use
 from envspec.base.errors import NotPlain
 from envspec.base.open_folder import OpenFolder
 from envspec.install.environments.in_use import keep_free

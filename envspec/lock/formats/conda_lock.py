@@ -23,9 +23,8 @@ from envspec.lock.formats.requirements import MARK
 from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.packages.edges import Markers, effective
+from envspec.packages.edges import Markers, Overrides, effective
 from envspec.packages.names import conda_name
-from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import canonical_name, published_requirement
 
 FILE_NAME = "conda-lock.yml"

@@ -15,10 +15,10 @@ from envspec.lock.formats.intent import Addresses, ProjectFile, array, comment, 
 from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import inline_strings, key, string, value
-from envspec.packages.marker_environment import marker_environment
-from envspec.packages.match_spec import version_and_build
+from envspec.packages.conda import version_and_build
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.tags import marker_environment
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, standing
 

@@ -22,10 +22,9 @@ from envspec.base.errors import InternalError
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import key, value
 from envspec.lock.variant_build import properties_of
-from envspec.packages.marker_environment import platform_marker
 from envspec.packages.requirement import parse_marker
-from envspec.packages.variant_name import read_name
-from envspec.packages.variants import SCHEMA
+from envspec.packages.tags import platform_marker
+from envspec.packages.variants import SCHEMA, read_name
 
 PylockUrls = Mapping[tuple[str, str], str]
 """(index name, file name) -> URL."""

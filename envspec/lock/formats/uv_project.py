@@ -17,9 +17,9 @@ from envspec.lock.formats import intent
 from envspec.lock.formats.intent import Addresses, ProjectFile, array, comment, pip_pins, strings
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.toml_text import key, string, value
-from envspec.packages.marker_environment import platform_marker
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.tags import platform_marker
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, standing
 

@@ -16,7 +16,7 @@ from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.variant_build import cuda_of
-from envspec.packages.conda_build import BuildRecord, foreign_builds
+from envspec.packages.conda import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
 
 # torch's +cu126

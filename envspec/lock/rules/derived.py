@@ -54,7 +54,7 @@ def _provides(pin: Pin) -> tuple[str, ...]:
         return ()
     if channel_of(pin)[0] != _TABLED:
         return pin.provides
-    from envspec.packages.conda_names import pypi_names
+    from envspec.packages.conda import pypi_names
 
     return pypi_names(pin.name, pin.dependencies)
 
@@ -64,7 +64,7 @@ def _former_provides(pin: Pin) -> tuple[tuple[str, ...], ...]:
     if pin.kind == "pip":
         return ()
     from envspec.facts import former
-    from envspec.packages.conda_names import untabled_names
+    from envspec.packages.conda import untabled_names
 
     return (untabled_names(pin.name, pin.dependencies), *former.provides(pin.name))
 

@@ -19,7 +19,7 @@ from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.requirements import version_of
 from envspec.packages.requirement import TEXTS, canonical_name
 from envspec.packages.tags import wheel_file_tags, wheel_parts, wheel_tags
-from envspec.packages.variant_name import read_name
+from envspec.packages.variants import read_name
 
 _CONDA_ENDS = (".conda", ".tar.bz2")
 _PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._]*[A-Za-z0-9])?")

@@ -15,8 +15,8 @@ from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import LockedCase, asker
 from envspec.packages.address import Address, parse_address
+from envspec.packages.conda import admits, place_of
 from envspec.packages.edges import Markers
-from envspec.packages.match_spec import admits, place_of
 from envspec.packages.names import channel_name, conda_name, requirement_name
 from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import TEXTS, published_requirement

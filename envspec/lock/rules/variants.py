@@ -12,8 +12,7 @@ from envspec.lock.rules.case import LockedCase
 from envspec.lock.variant_build import built_version, is_for_cpu, properties_of
 from envspec.packages.build_label import label_of
 from envspec.packages.variant_choice import of_namespace
-from envspec.packages.variant_name import NULL
-from envspec.packages.variants import AARCH64, ABI, NVIDIA, X86_64, Property
+from envspec.packages.variants import AARCH64, ABI, NULL, NVIDIA, X86_64, Property
 
 
 def wrong_variants(case: LockedCase) -> Iterator[Finding]:

@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.redact import hide_token, show_token
-from envspec.packages.variant_name import read_name
-from envspec.packages.variants import Property, WheelOfVariant
+from envspec.packages.variants import Property, WheelOfVariant, read_name
 
 WHEEL, REFUSED, ALLOWED, VARIANT = "f", "n", "a", "v"
 """The kinds of files: a wheel, the stand-in for a source that may not be built, and for one that may; the wheel of a

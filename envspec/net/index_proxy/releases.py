@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, overload
 
 from packaging.version import Version
 
-from envspec.base.cache.entry import keep_entry, read_entry
+from envspec.base.cache import keep_entry, read_entry
 from envspec.packages.archive_entries import SOURCES
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ReleaseFile, choose_file

@@ -26,7 +26,7 @@ from envspec.net.index_proxy.releases import Row, VersionFiles, source_version, 
 from envspec.net.index_proxy.variant_rows import ShownVariant, Wheels
 from envspec.packages.archive_entries import SOURCES
 from envspec.packages.tags import installs_somewhere, takes_python, wheel_parts
-from envspec.packages.variant_name import with_build
+from envspec.packages.variants import with_build
 
 _TAG = "py30-none-any"
 """The tag of a stand-in: every Python 3 takes it, and every other tag that fits ranks higher."""

@@ -20,8 +20,7 @@ from envspec.base.texts import printable
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.tags import wheel_fits
 from envspec.packages.variant_choice import TargetMachine, choose
-from envspec.packages.variant_name import read_name, variants_file
-from envspec.packages.variants import InvalidVariants, Variants, WheelOfVariant
+from envspec.packages.variants import InvalidVariants, Variants, WheelOfVariant, read_name, variants_file
 
 Row = Mapping[str, Any]
 

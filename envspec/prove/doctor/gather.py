@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.base import programs
-from envspec.base.condarc import condarc_files, read_condarc
 from envspec.base.errors import InputError, ToolError
 from envspec.base.programs import find_program
+from envspec.base.settings import condarc_files, read_condarc
 from envspec.prove.doctor.machine import (
     Conda,
     ForeignLibrary,

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from envspec.base.cache.entry import keep_entry, read_entry
+from envspec.base.cache import keep_entry, read_entry
 from envspec.base.documents import decode, encode
 from envspec.binaries.elf import AARCH64, MAGIC, X86_64, MalformedElf, read_dynamic
 from envspec.binaries.import_time import imports_at_start

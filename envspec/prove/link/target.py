@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envspec.lock.model import LockedTarget, Pin
-from envspec.packages.variant_name import read_name
+from envspec.packages.variants import read_name
 from envspec.prove.link.model import WheelFacts
 from envspec.prove.link.symbols import family
 from envspec.prove.link.system import System, is_known_base, numbers, runtime_of_gcc, runtime_of_glibc

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envspec.base.condarc import condarc_files, read_condarc
 from envspec.base.errors import InputError, OutsideError, SpecError
 from envspec.base.redact import register_all, without_credentials
-from envspec.base.settings import Settings, load_settings, split_credentials
+from envspec.base.settings import Settings, condarc_files, load_settings, read_condarc, split_credentials
 from envspec.packages.names import channel_name
 from envspec.spec.model import Spec
 

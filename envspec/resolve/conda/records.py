@@ -10,8 +10,7 @@ from envspec.base.errors import IndexFailure
 from envspec.base.redact import without_credentials
 from envspec.base.texts import UNSEEN, printable, without_unseen
 from envspec.lock.model import Artifact, Pin
-from envspec.packages.conda_build import BuildRecord
-from envspec.packages.conda_names import pypi_names
+from envspec.packages.conda import BuildRecord, pypi_names
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord

@@ -18,7 +18,7 @@ from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Pin
-from envspec.packages.conda_build import BuildRecord, foreign_builds
+from envspec.packages.conda import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.conda.channels import ChannelAddress

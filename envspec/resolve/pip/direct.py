@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure, SpecError, about
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials

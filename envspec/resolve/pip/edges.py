@@ -13,9 +13,8 @@ from envspec.base.errors import IndexFailure
 from envspec.base.redact import without_credentials
 from envspec.base.texts import UNSEEN, printable
 from envspec.facts.cuda_stack import cuda_major_in, of_any_cuda
-from envspec.packages.edges import Markers, effective, reach
+from envspec.packages.edges import Markers, Overrides, effective, reach
 from envspec.packages.names import requirement_name
-from envspec.packages.overrides import Overrides
 from envspec.packages.requirement import TEXTS, canonical_name, head_of, published_requirement
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from packaging.version import Version
 
-from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.cache import keep_value, read_value
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact

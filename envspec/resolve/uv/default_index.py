@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from envspec.base.cache.entry import keep_entry
+from envspec.base.cache import keep_entry
 from envspec.base.scratch import scratch_folder
 from envspec.resolve.uv.program import Uv
 

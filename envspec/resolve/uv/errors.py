@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable, Way
 from envspec.base.redact import redact
-from envspec.base.shortage import shortage, too_little
-from envspec.base.storage import says_storage
+from envspec.base.storage import says_storage, shortage, too_little
 from envspec.packages.requirement import canonical_name
 
 UNREACHABLE = "unreachable"

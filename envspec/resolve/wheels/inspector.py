@@ -16,7 +16,7 @@ from envspec.facts.torch_builds import is_own_build
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
 from envspec.lock.model import GitSource, LockedCorrection, Pin
 from envspec.packages.names import is_of_extra, requirement_name
-from envspec.packages.variant_name import read_name
+from envspec.packages.variants import read_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.reading import Counting

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from envspec.base.cache.entry import keep_value, read_value
+from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import EnvspecError
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.device_code import device_code

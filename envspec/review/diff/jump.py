@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from envspec.packages import conda_order
+from envspec.packages import conda
 
 KINDS = ("epoch", "major", "minor", "patch", "pre-release", "post-release", "local", "other", "none")
 """How far: the first part that differs. `other` is for texts that aren't versions, `none` for equal versions.
@@ -63,13 +63,13 @@ def _pip(old: str, new: str) -> Jump:
 
 
 def _conda(old: str, new: str) -> Jump:
-    order = conda_order.compare(old, new)
+    order = conda.compare(old, new)
     if order == 0:
         return Jump("none")
     down = order > 0
-    if conda_order.epoch_of(old) != conda_order.epoch_of(new):
+    if conda.epoch_of(old) != conda.epoch_of(new):
         return Jump("epoch", down)
-    (was, was_local), (now, now_local) = conda_order.components(old), conda_order.components(new)
+    (was, was_local), (now, now_local) = conda.components(old), conda.components(new)
     if was == now:
         return Jump("local") if was_local != now_local else Jump("none", down)
     numbers = [tuple(c[0][1] if isinstance(c[0][1], int) else 0 for c in parts) for parts in (was, now)]

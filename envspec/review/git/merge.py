@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from envspec.lock.model import Lock, LockedPython, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.net.index_proxy.releases import is_older
-from envspec.packages import conda_order
+from envspec.packages import conda
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.review.git.program import git_output
@@ -226,7 +226,7 @@ def _newer(key: _Key, ours: Any, theirs: Any) -> Any:
 
 def _is_older(one: Pin, than: Pin) -> bool:
     if one.kind == "conda":
-        return conda_order.compare(one.version, than.version) < 0
+        return conda.compare(one.version, than.version) < 0
     return is_older(one.version, than.version)
 
 

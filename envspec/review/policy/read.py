@@ -12,9 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from envspec.base.errors import InputError, Place, SpecError
-from envspec.base.ownership import stranger
-from envspec.base.reader.document import Document, parse_toml
-from envspec.base.reader.messages import table_name
+from envspec.base.places import stranger
+from envspec.base.reader.document import Document, parse_toml, table_name
 from envspec.base.reader.structure import Violation, violations
 from envspec.packages.requirement import canonical_name
 from envspec.review.policy.model import Policy

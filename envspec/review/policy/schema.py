@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from envspec.base.reader.json_schema import schema_of
-from envspec.base.reader.nodes import CONTROL, LINE, Array, Boolean, Names, Table, Text
+from envspec.base.reader.nodes import CONTROL, LINE, Array, Boolean, Names, Table, Text, schema_of
 from envspec.lock.signing.model import PUBLIC_KEY
 from envspec.prove.rungs import RUNGS
 

@@ -9,14 +9,12 @@ from envspec.base.texts import without_unseen
 from envspec.facts.corrections import corrections
 from envspec.lock.model import Artifact, Pin, Publisher, WheelVariant
 from envspec.net.index_proxy.releases import Release, Row, by_version, releases_of, version_of
-from envspec.packages.edges import Markers
-from envspec.packages.overrides import Overrides
+from envspec.packages.edges import Markers, Overrides
 from envspec.packages.python_range import binding_range
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import ReleaseFile, choose_file, takes_python
 from envspec.packages.variant_choice import compatible
-from envspec.packages.variant_name import read_name
-from envspec.packages.variants import Variants, WheelOfVariant
+from envspec.packages.variants import Variants, WheelOfVariant, read_name
 from envspec.resolve.pip.edges import edges_of, for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
 from envspec.review.verify.model import IndexedFile, PinClaim, difference

@@ -23,8 +23,7 @@ from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import ACCEPT, is_dated, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader
 from envspec.packages.stated import find_metadata
-from envspec.packages.variant_name import variants_file
-from envspec.packages.variants import InvalidVariants, Variants
+from envspec.packages.variants import InvalidVariants, Variants, variants_file
 from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.conda.look_up import as_pin, records_of, upload_time
 from envspec.resolve.conda.setup import conda_resolver

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from support.examples import examples
 
-from envspec.base.cache.model import KEPT, KINDS, Bound, CacheContents, Entry, to_prune
+from envspec.base.cache import KEPT, KINDS, Bound, CacheContents, Entry, to_prune
 
 NOW = 1_800_000_000.0
 DAY = 86400.0

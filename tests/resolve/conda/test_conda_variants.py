@@ -2,7 +2,7 @@
 
 import pytest
 
-from envspec.packages.conda_build import BuildRecord, foreign_builds
+from envspec.packages.conda import BuildRecord, foreign_builds
 from envspec.resolve.conda.solve import (
     base_constraints,
     constraint,

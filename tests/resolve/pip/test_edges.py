@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from packaging.requirements import Requirement
 
 from envspec.base.errors import IndexFailure
-from envspec.packages.marker_environment import marker_environment
+from envspec.packages.tags import marker_environment
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from support.uv_locks import Shape, uv_lock, write_project
 
 from envspec.base.errors import InputError
-from envspec.packages.marker_environment import marker_environment
+from envspec.packages.tags import marker_environment
 from envspec.review.diff.foreign.read import sides
 from envspec.review.diff.foreign.selection import NO_WISH, Choice, Offers, Wish, forks
 from envspec.review.diff.review import review

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from envspec.facts.calendar import counts_years
-from envspec.packages import conda_order
+from envspec.packages import conda
 from envspec.review.diff.jump import jump
 
 
@@ -87,7 +87,7 @@ def test_order_is_condas(old: str, new: str) -> None:
     rattler = pytest.importorskip("rattler")
     was, now = rattler.Version(old), rattler.Version(new)
     expected = -1 if was < now else 1 if was > now else 0
-    assert conda_order.compare(old, new) == expected
+    assert conda.compare(old, new) == expected
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_order_is_condas(old: str, new: str) -> None:
 def test_ascending(old: str, new: str) -> None:
     rattler = pytest.importorskip("rattler")
     if rattler.Version(old) < rattler.Version(new):
-        assert conda_order.compare(old, new) == -1
-        assert conda_order.compare(new, old) == 1
+        assert conda.compare(old, new) == -1
+        assert conda.compare(new, old) == 1
     else:
-        assert rattler.Version(old) == rattler.Version(new) and conda_order.compare(old, new) == 0
+        assert rattler.Version(old) == rattler.Version(new) and conda.compare(old, new) == 0

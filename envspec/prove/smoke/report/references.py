@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from envspec.base.errors import InputError
-from envspec.base.reader.checked import Checked
 from envspec.base.reader.document import decode, parse_toml
 from envspec.base.reader.nodes import Names, Table
+from envspec.base.reader.structure import Checked
 from envspec.spec.model import Reference
 from envspec.spec.parse import references_of
 from envspec.spec.schema import REFERENCE, REFERENCES, TARGET_NAME

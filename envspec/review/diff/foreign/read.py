@@ -10,8 +10,8 @@ from pathlib import Path
 
 from envspec.base.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
-from envspec.packages.marker_environment import PLATFORMS
 from envspec.packages.other_formats import INTENTS, format_of
+from envspec.packages.tags import PLATFORMS
 from envspec.review.diff.foreign.files import malformed, text_of, toml_of, yaml_of
 from envspec.review.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, describe, forks, select
 from envspec.review.diff.foreign.shape import check_pin

@@ -11,9 +11,8 @@ from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
 
 from envspec.base.errors import InputError
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import TEXTS, canonical_name, parse_marker
-from envspec.packages.tags import ReleaseFile, choose_file
+from envspec.packages.tags import ReleaseFile, choose_file, marker_environment
 from envspec.review.diff.foreign.selection import PLAIN, Offers, Selection
 from envspec.review.diff.foreign.shape import Malformed
 

@@ -15,8 +15,8 @@ from typing import Any
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.edges import reach
-from envspec.packages.marker_environment import marker_environment
 from envspec.packages.requirement import canonical_name
+from envspec.packages.tags import marker_environment
 from envspec.review.diff.foreign.names import index_name
 from envspec.review.diff.foreign.selection import Choice, Offers, Selection
 from envspec.review.diff.foreign.shape import (

@@ -1,1 +1,0 @@
-"""The cache: its survey, the choice of entries to prune, and their removal."""
