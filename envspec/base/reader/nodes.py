@@ -1,4 +1,4 @@
-"""The kinds of value that describe a format, and its JSON Schema. `envspec.spec.schema` has the description of a spec."""
+"""The kinds of value that describe a format, and their JSON Schema. The description of specs: `envspec.spec.schema`."""
 
 from __future__ import annotations
 
