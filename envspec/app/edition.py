@@ -39,13 +39,13 @@ class FactsTable:
 
 def current_facts() -> tuple[Edition, int, tuple[FactsTable, ...]]:
     """Give the edition, its age in days and its tables; warn of an `envspec-facts` that isn't used."""
-    from envspec.facts import edition, proof
-    from envspec.facts.reach import reach
+    from envspec.facts import edition
+    from envspec.facts.reach import counts, reach
 
     found = edition.current()
     if found.note:
         warn(found.note)
-    counted = [(name, until, *proof.counts(name)) for name, until in reach().items()]
+    counted = [(name, until, *counts(name)) for name, until in reach().items()]
     tables = tuple(FactsTable(name, rows, until, dict(kinds)) for name, until, rows, kinds in counted)
     age = datetime.now(timezone.utc).date() - date.fromisoformat(found.day)
     return found, age.days, tables

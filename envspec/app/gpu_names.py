@@ -8,8 +8,7 @@ from typing import TypeAlias
 from envspec.base.errors import InputError
 from envspec.base.texts import nearest, printable
 from envspec.facts import gpus
-from envspec.facts.gpu_names import other_maker
-from envspec.facts.gpus import Capability, Gpu
+from envspec.facts.gpus import Capability, Gpu, other_maker
 
 KnownGpu: TypeAlias = "tuple[Gpu, Capability]"
 

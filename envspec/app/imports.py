@@ -16,7 +16,7 @@ from envspec.packages.conda import pypi_names
 from envspec.resolve.pip.setup import recall_paths
 from envspec.spec.document import project_root
 from envspec.spec.model import Spec
-from envspec.spec.project_file import project_location
+from envspec.spec.project import project_location
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from envspec.app.observer import observer, warn
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import printable
 from envspec.binaries.inspect import inspect
-from envspec.binaries.library import Inspection
-from envspec.binaries.report import QueriedGpu, report, without_code_for
+from envspec.binaries.library import Inspection, QueriedGpu, report, without_code_for
 from envspec.facts.compute_capability import Architecture, parse, read_capability
 from envspec.facts.gpus import find
 from envspec.spec.targets import refuse_unknown_targets

@@ -151,7 +151,7 @@ def _sources(asked: RunRequest, path: str) -> memo.Sources:
     """Take the digests of all that the answer comes from, before it is read."""
     from envspec.app import inputs, site_policy
     from envspec.lock.signing.model import SUFFIX
-    from envspec.spec.project_file import FILE, project_location
+    from envspec.spec.project import FILE, project_location
 
     own = [os.path.abspath(path), site_policy.PLACE, str(config_file(os.environ, home_of(os.environ)).absolute())]
     first = memo.Sources.of(own)

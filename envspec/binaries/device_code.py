@@ -17,7 +17,7 @@ from zipfile import ZipInfo
 
 import msgspec
 
-from envspec.binaries.architecture import Kind
+from envspec.binaries.fatbin import Kind
 from envspec.binaries.library import Library, is_library_of_nvidias, scan
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 from envspec.binaries.window import Window

@@ -14,12 +14,55 @@ Entries follow each other without gaps: header, payload, header, payload. A comp
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 import struct
+import zipfile
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path, PurePosixPath
+from typing import IO
 
-from envspec.binaries.architecture import Code, Kind
 from envspec.binaries.window import Window
-from envspec.facts.compute_capability import Architecture
+from envspec.facts.compute_capability import Architecture, ptx_runs, sass_runs
+
+# Pieces of device code in binaries, and the GPUs that can load them.
+
+
+class Kind(Enum):
+    """A kind of device code. `LTO` is NVVM IR for link-time optimisation, which drivers can't run as it is."""
+
+    SASS = "sass"
+    PTX = "ptx"
+    LTO = "lto"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Code:
+    """One piece of device code inside a module: its kind and the architecture it was compiled for."""
+
+    kind: Kind
+    architecture: Architecture
+
+    @property
+    def name(self) -> str:
+        """`sm_90a` for SASS, `compute_90` for PTX, `lto_90` for LTO IR: the names that nvcc's `-gencode` takes."""
+        prefix = {Kind.SASS: "sm", Kind.PTX: "compute", Kind.LTO: "lto", Kind.OTHER: "other"}[self.kind]
+        return f"{prefix}_{self.architecture}"
+
+    def runs_on(self, gpu: Architecture, cuda: str | None = None) -> bool:
+        """Say whether a GPU of this compute capability can load the code. The driver compiles PTX on loading.
+
+        `cuda` is the version that compiled the code, None if unknown.
+        """
+        if self.kind is Kind.SASS:
+            return sass_runs(self.architecture, gpu, cuda)
+        return self.kind is Kind.PTX and ptx_runs(self.architecture, gpu)
+
 
 MAGIC = struct.pack("<IHH", 0xBA55ED50, 1, 16)
 """The first bytes of every fat binary: magic, version and header size."""
@@ -80,3 +123,122 @@ def _feature(flags: int) -> str:
     if flags & ARCHITECTURE_SPECIFIC:
         return "a"
     return "f" if flags & FAMILY_SPECIFIC else ""
+
+
+# The cubin: an ELF file of SASS for one architecture, as it stands by itself outside fat binaries.
+#
+# Where the architecture stands (LLVM's `llvm/BinaryFormat/ELF.h` names these flags; checked on nvcc 13.0's output and
+# on the 3,460 cubins of flashinfer-cubin 0.4.1):
+#
+#     e_machine             190, EM_CUDA
+#     e_ident[8] <= 7       e_flags bits 0-7: the number; 0x800: architecture-specific       (up to CUDA 12.7)
+#     e_ident[8] >= 8       e_flags bits 8-15: the number; 0x8: architecture-specific        (from CUDA 12.8)
+#     .note.nv.tkinfo       ptxas' own command line, `-arch sm_100f`: the only place that tells a family-specific cubin,
+#                           and, from CUDA 12.8, an `sm_90a` one whose e_flags don't say it
+
+CUBIN_MAGIC = b"\x7fELF\x02\x01"
+"""The first bytes of every 64-bit little-endian ELF file, cubins included."""
+
+EM_CUDA = 190
+_CUBIN_HEADER = struct.Struct("<8xB9xH20xQI6xHH2x")
+_COMMAND_LINE = re.compile(rb"NVIDIA Corp\0.{0,512}?-arch[ =]sm_(\d{2,3})([af]?)\b", re.DOTALL)
+_LOOK_AHEAD = 1 << 16
+"""Bytes to search for the note, which stands near the front: the furthest one seen is at 12 KB."""
+
+
+def read_cubin(window: Window) -> Module | None:
+    """Read the cubin at the window's position and move past the ELF header. None if this ELF file isn't a cubin."""
+    header = window.peek(_CUBIN_HEADER.size)
+    if len(header) < _CUBIN_HEADER.size:
+        window.skip(len(CUBIN_MAGIC))
+        return None
+    abi, machine, table, flags, entry_size, entries = _CUBIN_HEADER.unpack(header)
+    if machine != EM_CUDA:
+        window.skip(len(CUBIN_MAGIC))
+        return None
+    head = window.peek(min(_LOOK_AHEAD, table + entry_size * entries))
+    window.skip(_CUBIN_HEADER.size)
+    number, specific = (flags >> 8 & 0xFF, flags & 0x8) if abi >= 8 else (flags & 0xFF, flags & 0x800)
+    feature = "a" if specific else ""
+    note = _COMMAND_LINE.search(head)
+    if note and int(note[1]) == number:
+        feature = note[2].decode() or feature
+    return Module(frozenset({Code(Kind.SASS, Architecture(number, feature))}))
+
+
+# The files of a wheel or of a folder that could hold device code.
+
+MAGICS = (b"\x7fELF", b"MZ", b"!<arch>\n", MAGIC)
+"""The first bytes of such files: ELF (libraries and cubins), Windows DLLs, static archives, fat binaries."""
+
+TEXT = frozenset((".py", ".pyc", ".pyi", ".h", ".hpp", ".cuh", ".txt", ".json", ".md", ".html", ".js", ".css", ".rst"))
+"""Suffixes of files to skip: an environment has tens of thousands, and each open is a round trip on a cluster."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file to scan: path with slashes, size in bytes, how to open it, and whether it lies on disk unpacked."""
+
+    path: str
+    size: int
+    open: Callable[[], IO[bytes]]
+    on_disk: bool
+
+
+def in_wheel(archive: zipfile.ZipFile) -> Iterator[Member]:
+    """List the members of an open wheel. Their names are only shown, never written to."""
+    for info in archive.infolist():
+        if PurePosixPath(info.filename).suffix in TEXT:
+            continue
+
+        def open_member(info: zipfile.ZipInfo = info) -> IO[bytes]:
+            return archive.open(info)
+
+        with open_member() as stream:
+            if _may_hold_code(stream):
+                yield Member(info.filename, info.file_size, open_member, on_disk=False)
+
+
+def on_disk(path: Path, shown: str) -> Member | None:
+    """Make a member of a file on disk. None if it can't hold device code. Raises OSError."""
+
+    def open_file() -> IO[bytes]:
+        return path.open("rb")
+
+    with open_file() as stream:
+        if not _may_hold_code(stream):
+            return None
+        return Member(shown, os.fstat(stream.fileno()).st_size, open_file, on_disk=True)
+
+
+def below(root: Path, unread: Callable[[str, OSError], None]) -> Iterator[Member]:
+    """List the members below a folder. Calls `unread` for each that can't be read.
+
+    Follows links (Nix and uv's symlink mode build environments of links). Every file and folder counts once, under its
+    own name rather than a link's where it has one below `root`.
+    """
+    seen: set[tuple[int, int]] = set()
+    entries, links = deque([root]), deque[Path]()
+    while entries or links:
+        path = entries.popleft() if entries else links.popleft()
+        shown = path.relative_to(root).as_posix()
+        try:
+            status = path.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            if stat.S_ISDIR(status.st_mode):
+                for entry in sorted(path.iterdir()):
+                    (links if entry.is_symlink() else entries).append(entry)
+            elif stat.S_ISREG(status.st_mode) and path.suffix not in TEXT:
+                member = on_disk(path, shown)
+                if member is not None:
+                    yield member
+        except FileNotFoundError:
+            continue  # a dangling link, or removed meanwhile
+        except OSError as error:
+            unread(shown, error)
+
+
+def _may_hold_code(stream: IO[bytes]) -> bool:
+    return stream.read(max(map(len, MAGICS))).startswith(MAGICS)

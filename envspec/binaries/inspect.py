@@ -16,10 +16,10 @@ from typing import IO
 
 from envspec.base.errors import InputError, Place, StorageError
 from envspec.base.progress import Progress
-from envspec.binaries import members
+from envspec.binaries import fatbin
 from envspec.binaries.build_notes import build_notes
+from envspec.binaries.fatbin import Member
 from envspec.binaries.library import Inspection, Library, compiler_major, merge, scan
-from envspec.binaries.members import Member
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel
 from envspec.binaries.window import Window
 from envspec.packages.variants import InvalidVariants, of_wheel
@@ -47,7 +47,7 @@ def inspect(path: Path, progress: Progress | None = None) -> Inspection:
             return _prefix(path, progress)
         if not stat.S_ISREG(mode):
             raise _wrong(path, "neither a file nor a folder")
-        alone = members.on_disk(path, path.name)
+        alone = fatbin.on_disk(path, path.name)
         if alone is not None:
             return _gather(path, "file", [alone], progress)
         with path.open("rb") as file:
@@ -64,7 +64,7 @@ def _prefix(path: Path, progress: Progress) -> Inspection:
     def note(shown: str, error: OSError) -> None:
         unread.append(f"{shown}: {error.strerror or error}")
 
-    found = list(members.below(path, note))
+    found = list(fatbin.below(path, note))
     return _gather(path, "prefix", found, progress, unread, note)
 
 
@@ -73,7 +73,7 @@ def _wheel(path: Path, file: IO[bytes], progress: Progress) -> Inspection:
     try:
         with zipfile.ZipFile(file) as archive:
             _check(path, archive)
-            found = _gather(path, "wheel", list(members.in_wheel(archive)), progress)
+            found = _gather(path, "wheel", list(fatbin.in_wheel(archive)), progress)
             cuda = compiler_major(path.name, build_notes(OpenWheel(archive)).cuda)
             libraries = tuple(replace(one, cuda=one.cuda or cuda) for one in found.libraries)
             variant, unread = _variant(archive)

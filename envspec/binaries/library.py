@@ -1,17 +1,15 @@
-"""The device code of one file, and of a whole wheel or environment."""
+"""The device code of one file, and of a whole wheel or environment; an inspection as JSON."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from envspec.binaries.architecture import Code, Kind
-from envspec.binaries.cubin import MAGIC as ELF_MAGIC, read_cubin
-from envspec.binaries.fatbin import MAGIC as FATBIN_MAGIC, read_fatbin
+from envspec.binaries.fatbin import CUBIN_MAGIC, MAGIC, Code, Kind, read_cubin, read_fatbin
 from envspec.binaries.wheel import BudgetSpent
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture
@@ -148,7 +146,7 @@ def scan(window: Window, path: str, size: int) -> Library:
     cudnn: set[str] = set()
     complete = True
     try:
-        while magic := window.search((FATBIN_MAGIC, ELF_MAGIC, *_NAMED)):
+        while magic := window.search((MAGIC, CUBIN_MAGIC, *_NAMED)):
             if magic in _NAMED:
                 name = _NAME.match(window.peek(64))
                 if name and name["cudnn"] and not name["hash"]:
@@ -157,7 +155,7 @@ def scan(window: Window, path: str, size: int) -> Library:
                     named.add(CudaNamed(name["major"].decode(), name["hash"] is not None))
                 window.skip(len(magic))
                 continue
-            module = read_fatbin(window) if magic == FATBIN_MAGIC else read_cubin(window)
+            module = read_fatbin(window) if magic == MAGIC else read_cubin(window)
             if module is not None:
                 modules[module.codes] += 1
                 complete = complete and module.complete
@@ -187,3 +185,47 @@ def merge(path: str, parts: list[Library]) -> Library:
         modules.update(part.modules)
     size = sum(part.size for part in parts)
     return Library(path, size, dict(modules), all(part.complete for part in parts), sum(part.files for part in parts))
+
+
+# An inspection as JSON.
+
+
+@dataclass(frozen=True)
+class QueriedGpu:
+    """A GPU that the user asks about: its name as given, and its compute capability as an architecture."""
+
+    name: str
+    architecture: Architecture
+
+    def __str__(self) -> str:
+        capability = self.architecture.capability
+        return f"compute capability {capability}" if self.name == capability else f"{self.name} ({capability})"
+
+
+def without_code_for(inspection: Inspection, gpu: QueriedGpu) -> tuple[str, ...]:
+    """List the paths of the libraries without any module that the GPU can use, but for those that only profile."""
+    judged = (lib for lib in inspection.libraries if not lib.profiles)
+    return tuple(lib.path for lib in judged if lib.coverage(gpu.architecture).verdict == "no")
+
+
+def report(inspection: Inspection, gpus: Sequence[QueriedGpu] = ()) -> dict[str, Any]:
+    """Turn the inspection and its coverage of each GPU into plain values."""
+    return {**vars(inspection), "libraries": [_library(library, gpus) for library in inspection.libraries]}
+
+
+def _library(library: Library, gpus: Sequence[QueriedGpu]) -> dict[str, Any]:
+    return {
+        "path": library.path,
+        "size": library.size,
+        "files": library.files,
+        "modules": library.module_count,
+        "complete": library.complete,
+        **library.counts(),
+        "gpus": [] if library.profiles else [_gpu(library, gpu) for gpu in gpus],
+    }
+
+
+def _gpu(library: Library, gpu: QueriedGpu) -> dict[str, Any]:
+    coverage = library.coverage(gpu.architecture)
+    named = {"gpu": gpu.name, "capability": gpu.architecture.capability}
+    return {**named, "verdict": coverage.verdict, **asdict(coverage)}

@@ -14,8 +14,7 @@ from envspec.cli import options
 from envspec.cli.console import out
 
 if TYPE_CHECKING:
-    from envspec.binaries.library import Inspection, Library
-    from envspec.binaries.report import QueriedGpu
+    from envspec.binaries.library import Inspection, Library, QueriedGpu
 
 RARE = 0.1
 """The share of a library's most common architecture below which another is shown apart, with its count."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.export.plan import Borrowed, ImageReference
-from envspec.facts import drivers
+from envspec.facts import toolkits
 from envspec.facts.toolkits import toolkit
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
@@ -53,7 +53,7 @@ def branches(spec: Spec, target: LockedTarget) -> tuple[int, ...] | None:
     found = toolkit(cuda)
     if found is None or not found.forward_branches:
         return None
-    return tuple(one for one in found.forward_branches if not floor or one < drivers.branch(floor))
+    return tuple(one for one in found.forward_branches if not floor or one < toolkits.branch(floor))
 
 
 def choice(floor: str | None) -> Iterator[str]:
@@ -62,7 +62,7 @@ def choice(floor: str | None) -> Iterator[str]:
         return
     yield "# the machine's libcuda, which --nv binds, is of its driver: an older one than this gets the image's"
     yield "_driver=$(sed -n 's/.*Kernel Module[^0-9]*\\([0-9]*\\)\\..*/\\1/p' /proc/driver/nvidia/version 2>/dev/null)"
-    yield f'if [ "${{_driver:-{drivers.branch(floor)}}}" -lt {drivers.branch(floor)} ]; then'
+    yield f'if [ "${{_driver:-{toolkits.branch(floor)}}}" -lt {toolkits.branch(floor)} ]; then'
     yield f'    export LD_LIBRARY_PATH="{FOLDER}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"'
     yield "fi"
     yield "unset _driver"

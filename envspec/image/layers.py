@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.base.errors import InputError
-from envspec.binaries.installed_paths import paths_of_wheel
+from envspec.binaries.wheel import paths_of_wheel
 from envspec.export.plan import CARRIED, ENVIRONMENT, GROUP, UID, WORKSPACE, Borrowed, Plan
 from envspec.facts.cuda_stack import TORCH, stack_of
 from envspec.image.base_files import BaseFiles

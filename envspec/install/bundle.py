@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import BinaryIO
 
 from envspec.base.errors import InputError, InternalError, Place
-from envspec.binaries.installed_paths import paths_of_wheel
+from envspec.binaries.wheel import paths_of_wheel
 from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.export.quote import shell
 from envspec.install.build import BuildRules

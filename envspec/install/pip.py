@@ -23,8 +23,7 @@ from envspec.base import programs
 from envspec.base.errors import ToolError
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
-from envspec.binaries.installed_paths import paths_of_wheel, untrue_rows
-from envspec.binaries.wheel import InstalledWheel
+from envspec.binaries.wheel import InstalledWheel, paths_of_wheel, untrue_rows
 from envspec.install.build import WheelBuilder, refuse_other_build
 from envspec.install.collect import Collector, Paths, with_plain_names
 from envspec.install.direct_url import files_of, leave_unsaid, record_direct_url

@@ -28,7 +28,7 @@ from envspec.net.file_store import sha256_of
 from envspec.resolve.uv.errors import build_failure, machine_error
 from envspec.resolve.uv.program import Uv
 from envspec.spec.model import Project, Spec
-from envspec.spec.project_file import project_location
+from envspec.spec.project import project_location
 
 _MARK = "project:"
 """What the identity of a project's wheel begins with."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envspec.facts import drivers, minimum, toolkits
+from envspec.facts import minimum, toolkits
 from envspec.lock.model import Pin, TargetInputs
 from envspec.packages.variant_choice import TargetMachine
 
@@ -32,8 +32,10 @@ def versions_of(pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
 
 def _cuda_of(driver: str, platform: str) -> str | None:
     """Find the newest CUDA that a driver was made for."""
-    own = drivers.platform_of(driver, platform)
-    fitting = (one for one in toolkits.cuda_releases() if (floor := one.native(own)) and drivers.reaches(driver, floor))
+    own = toolkits.platform_of(driver, platform)
+    fitting = (
+        one for one in toolkits.cuda_releases() if (floor := one.native(own)) and toolkits.reaches(driver, floor)
+    )
     return max((one.version for one in fitting), key=_order, default=None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from envspec.base.errors import Way
 from envspec.base.finding import Finding
-from envspec.facts import drivers, gpus, libraries, toolkits, torch_builds, triton
+from envspec.facts import gpus, libraries, toolkits, torch_builds, triton
 from envspec.facts.compute_capability import can_translate, order, sm_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import CandidateBuild, Case, pip_builds
@@ -66,9 +66,9 @@ def architecture(build: CandidateBuild, case: Case) -> Iterator[Finding]:
 def _is_compiled_by(case: Case, build: CandidateBuild) -> bool:
     """Say whether the target's driver compiles the build's PTX: it must be as new as its CUDA. Unknown is yes."""
     toolkit = toolkits.toolkit(build.cuda) if build.cuda else None
-    platform = drivers.platform_of(case.driver, case.platform)
+    platform = toolkits.platform_of(case.driver, case.platform)
     native = toolkits.native_or_older(toolkit, platform) if toolkit else None
-    return case.driver is None or native is None or drivers.reaches(case.driver, native, integrated=case.integrated)
+    return case.driver is None or native is None or toolkits.reaches(case.driver, native, integrated=case.integrated)
 
 
 def compiler(build: CandidateBuild, case: Case) -> Iterator[Finding]:

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from envspec.base.finding import Finding
-from envspec.facts import conda_builds, drivers, gpus, torch_builds
+from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.facts.gpus import Gpu
 from envspec.packages.version_numbers import numbers
-from envspec.rules import driver, jetson, toolkit
+from envspec.rules import machine as machine_rules
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, conda_builds_of, pip_builds
 from envspec.rules.wanted import known_releases
@@ -66,7 +65,7 @@ def horizon(case: Case, channel: Channel) -> Horizon:
     """Look as far as the tables reach, for wheels ("pip") or for conda-forge's builds ("conda")."""
     known = known_releases(channel)
     builds = _builds(channel, known, case.cuda, case.platform)
-    machine = [p.message for p in _of_machine(case) if p.severity == "error"]
+    machine = [p.message for p in machine_rules.problems(case) if p.severity == "error"]
     working = [] if machine else [build for build in builds if works(build, case)]
     seen = [build for build in working if build.trust != "planned"] or working
     last = seen[-1].version if seen else None
@@ -79,10 +78,6 @@ def horizon(case: Case, channel: Channel) -> Horizon:
 
 def _builds(channel: Channel, versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
     return (conda_builds_of if channel == "conda" else pip_builds)(versions, cuda, platform)
-
-
-def _of_machine(case: Case) -> list[Finding]:
-    return [*jetson.problems(case), *toolkit.problems(case), *driver.problems(case)]
 
 
 def _reasons(version: str, builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> list[str]:
@@ -160,7 +155,7 @@ def _move(build: CandidateBuild, case: Case) -> Advance | None:
     if case.gpus and not kept:
         return None
     left = replace(eased, gpus=kept)
-    if update and cuda and left.integrated and (jetpack := driver.first_jetpack(left, cuda)):
+    if update and cuda and left.integrated and (jetpack := machine_rules.first_jetpack(left, cuda)):
         update = f"JetPack {jetpack}"
     return Advance(
         build.version,
@@ -179,7 +174,7 @@ def _same(cuda: str, case: Case) -> bool:
 
 def _runs(build: CandidateBuild, case: Case) -> bool:
     """Say whether a build runs on the one GPU of a case, whatever the driver."""
-    of_chip = [problem for problem in jetson.problems(case) if problem.severity == "error"]
+    of_chip = [problem for problem in machine_rules.jetson_problems(case) if problem.severity == "error"]
     return not of_chip and works(build, case)
 
 
@@ -187,11 +182,13 @@ def _update(eased: Case, case: Case) -> str | None:
     """Find the driver that a CUDA asks for where the target's, or the floor of its own CUDA, is too old."""
     if eased.cuda is None:
         return None
-    floor = driver.floor(eased, eased.cuda)
+    floor = machine_rules.floor(eased, eased.cuda)
     if case.driver is not None:
-        too_old = [p for p in driver.problems(eased) if p.severity == "error" and p.code != "driver-dropped-gpu"]
+        too_old = [
+            p for p in machine_rules.driver_problems(eased) if p.severity == "error" and p.code != "driver-dropped-gpu"
+        ]
         return floor if too_old else None
-    before = driver.floor(case, case.cuda) if case.cuda else None
+    before = machine_rules.floor(case, case.cuda) if case.cuda else None
     if floor is None or before is None:
         return floor
     return floor if numbers(floor.lstrip("R")) > numbers(before.lstrip("R")) else None
@@ -200,7 +197,7 @@ def _update(eased: Case, case: Case) -> str | None:
 def _admits(gpu: Gpu, floor: str) -> bool:
     """Say whether some driver from this floor on still supports a GPU."""
     last = gpus.capabilities()[gpu.capability].last_driver
-    return last is None or drivers.branch(floor.lstrip("R")) <= last
+    return last is None or toolkits.branch(floor.lstrip("R")) <= last
 
 
 def _nearest(python: str, pythons: Sequence[str]) -> str:

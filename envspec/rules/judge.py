@@ -11,12 +11,19 @@ from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of, published_requirement
 from envspec.packages.version_numbers import numbers
-from envspec.rules import companions, driver, fallback, jetson, toolkit
-from envspec.rules.accepted import apply_acceptances
+from envspec.rules import companions, fallback, machine as machine_rules
 from envspec.rules.build import problems, works
-from envspec.rules.case import CandidateBuild, Case, of_target
-from envspec.rules.specifier import Specifier, parse
-from envspec.rules.wanted import Wanted, builds_of, companions_of, known_releases, other_channel, torch_of
+from envspec.rules.case import CandidateBuild, Case, apply_acceptances, of_target
+from envspec.rules.wanted import (
+    Specifier,
+    Wanted,
+    builds_of,
+    companions_of,
+    known_releases,
+    other_channel,
+    parse,
+    torch_of,
+)
 from envspec.spec.model import Spec, Target
 
 
@@ -96,7 +103,7 @@ def judge(spec: Spec, target: Target, *, told: bool = True) -> Verdict:
         advice = "prove the environment with `envspec smoke`, or take conda-forge's or pip's"
         found.append(Finding("warning", "torch-channel-unknown", said, asked_torch.place, advice))
     contradictions = list(fallback.problems(case, target.gpus, wanted))
-    machine = [*jetson.problems(case), *toolkit.problems(case), *driver.problems(case)]
+    machine = machine_rules.problems(case)
     if case.cuda and choice.working:  # a GPU that this CUDA doesn't know runs what one of these has for older ones
         machine = [problem for problem in machine if problem.code != "cuda-too-old-for-gpu"]
     against = [*contradictions, *machine]
@@ -281,7 +288,7 @@ class _Asked:
         """The codes of all that the facts refuse."""
         wanted, versions = _torch(self.torch, self.family)
         choice = _choice(wanted, versions, self.case)
-        found = [*jetson.problems(self.case), *toolkit.problems(self.case), *driver.problems(self.case)]
+        found = machine_rules.problems(self.case)
         if self.case.cuda and choice.working:
             found = [one for one in found if one.code != "cuda-too-old-for-gpu"]
         if wanted and not any(one.code == "no-such-cuda" for one in found):
@@ -354,5 +361,5 @@ def _last_resort(problem: Finding, wanted: Wanted | None, versions: Sequence[str
         if told := told_ways(found, lambda way: ""):
             return f"{told}, from conda-forge"
     if any(gpu.integrated for gpu in case.gpus):
-        return jetson.INSTEAD
+        return machine_rules.INSTEAD
     return "no build fits this target as a whole: split its GPUs into several targets" if case.gpus else None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from envspec.base.errors import Way
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.packages.version_numbers import numbers
-from envspec.rules import driver, jetson, toolkit
+from envspec.rules import machine as machine_rules
 from envspec.rules.build import works
 from envspec.rules.case import Case
 from envspec.rules.companions import torches
@@ -90,9 +90,9 @@ def _both(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[
 def _working(wanted: Wanted, versions: Iterable[str], case: Case) -> list[str]:
     """List the releases with a build that works on a machine which runs this CUDA. A driver whose floor isn't known is
     no machine for it."""
-    if case.driver and case.cuda and driver.floor(case, case.cuda) is None:
+    if case.driver and case.cuda and machine_rules.floor(case, case.cuda) is None:
         return []
-    machine = (*jetson.problems(case), *toolkit.problems(case), *driver.problems(case))
+    machine = machine_rules.problems(case)
     if any(p.severity == "error" for p in machine):
         return []
     return [b.version for b in builds_of(wanted, versions, case.cuda, case.platform) if works(b, case)]
@@ -124,9 +124,9 @@ def _cuda_distance(asked: str, cuda: str) -> tuple[int, int]:
 
 
 def _driver_note(case: Case, cuda: str) -> str:
-    if case.integrated and (jetpack := driver.first_jetpack(case, cuda)):
+    if case.integrated and (jetpack := machine_rules.first_jetpack(case, cuda)):
         return f" (JetPack {jetpack} or newer)"
-    floor = driver.floor(case, cuda)
+    floor = machine_rules.floor(case, cuda)
     if floor is None:
         return ""
     return f" (driver {floor} or newer)" if floor.startswith("R") else f" (driver >= {floor})"

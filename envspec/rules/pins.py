@@ -1,9 +1,9 @@
-"""The rules on exact versions, for what a resolver picked."""
+"""The rules on exact versions, for the pins of a resolver: on CPU targets, and on frameworks beside torch, too."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Literal
@@ -12,23 +12,71 @@ from packaging.version import Version
 
 from envspec.base.errors import Place, Way
 from envspec.base.finding import Finding, Severity
-from envspec.facts import libraries, torch_builds
+from envspec.facts import gpu_only, libraries, torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
-from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
+from envspec.facts.cuda_stack import TORCH, cuda_major_in, of_both_majors
+from envspec.facts.frameworks import Framework, frameworks
 from envspec.facts.libraries import LibraryWheel
 from envspec.facts.reach import library_is_newer
+from envspec.facts.wheels import FAMILY
 from envspec.packages.names import requirement_name
+from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.version_numbers import numbers
-from envspec.rules import cpu_target, frameworks, jetson, nearest, neighbours, overlaps, wheel_code
-from envspec.rules.accepted import apply_acceptances
+from envspec.rules import nearest, neighbours, wheel_code
 from envspec.rules.build import problems
-from envspec.rules.case import CandidateBuild, Case, conda_builds_of, pip_builds
+from envspec.rules.case import CandidateBuild, Case, apply_acceptances, conda_builds_of, pip_builds
 from envspec.rules.fallback import foreign_build
 from envspec.rules.judge import case_of, locate
-from envspec.rules.specifier import parse
-from envspec.rules.wanted import COMPANIONS, Wanted, torch_of
+from envspec.rules.machine import for_servers
+from envspec.rules.wanted import COMPANIONS, Wanted, parse, torch_of
 from envspec.rules.wheel_code import WheelBuild
-from envspec.spec.model import Spec, Target
+from envspec.spec.model import Located, Spec, Target
+
+# Rules for CPU targets: packages made for CUDA, which install there and do nothing or fail at import.
+
+_NAMED = re.compile(r"[\w-]+-gpu|[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
+"""onnxruntime-gpu, nvidia-dali-cuda120, jax-cuda12-plugin."""
+
+_LOCAL = re.compile(r"\+(?:pt\d+)?cu\d")
+"""torch-scatter 2.1.2+pt24cu118, flash-attn 2.8.3+cu12torch2.8."""
+
+
+def _without_gpu(
+    case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]], is_cuda: Callable[[str], bool]
+) -> Iterator[Finding]:
+    """Find the pins of a CPU target that are made for CUDA, torch aside.
+
+    `needs` has the names that each pin requires; `is_cuda` says whether a name is one of CUDA's own packages.
+    """
+    if case.cuda is not None:
+        return
+    for name, version in sorted(pins.items()):
+        if name in FAMILY or is_cuda(name):
+            continue
+        known = gpu_only.needs_gpu(name, version, case.platform)
+        if known:
+            yield _problem(f"{name} {version}", f": {known.what}", known.instead)
+        elif _NAMED.fullmatch(name) or _LOCAL.search(version):
+            yield _problem(f"{name} {version}", "", _INSTEAD)
+        elif brought := sorted({other for other in needs.get(name, ()) if other in pins and is_cuda(other)}):
+            listed = ", ".join(brought[:3]) + (f" and {len(brought) - 3} more" if len(brought) > 3 else "")
+            message = f"{name} {version} requires {listed}, which has no use in a CPU target"
+            hint = "drop the extra that adds this, if there is one, or list the package in the CUDA targets only"
+            yield Finding("warning", "cuda-major-mixed", message, key="cuda", remedy=hint)
+
+
+_INSTEAD = "list the package in the CUDA targets only, or take its CPU build if there is one"
+
+
+def _problem(label: str, what: str, instead: str) -> Finding:
+    return Finding(
+        "warning",
+        "gpu-only",
+        f"{label} is made for CUDA, and this is a CPU target{what}",
+        key="platform",
+        remedy=instead,
+    )
+
 
 _VERSIONED_BY_CUDA = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "cuda-version")
 """Packages without a `-cu12` suffix that have the toolkit's version."""
@@ -69,15 +117,15 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *_pytorch(case, pins, builds),
         *_companions(case, pins, builds),
         *_cuda_majors(case, pins, pinned.needs, read),
-        *cpu_target.problems(case, pins, _names(pinned.needs), _is_dead_weight),
+        *_without_gpu(case, pins, _names(pinned.needs), _is_dead_weight),
         *_libraries(case, pins),
-        *overlaps.problems(pinned.order, read, builds),
+        *wheel_code.overlap_problems(pinned.order, read, builds),
         *neighbours.problems(case, pins, builds, origins, read),
         *wheel_code.problems(case, pins, read, own),
         *_for_servers(case, pins, builds, origins, read),
     ]
     findings = [locate(spec, target, wanted, problem) for problem in found]
-    findings += frameworks.problems(case, pins, spec.pip_dependencies(target), own)
+    findings += framework_problems(case, pins, spec.pip_dependencies(target), own)
     return apply_acceptances(findings, spec.pip_terms(target).accept)
 
 
@@ -355,7 +403,7 @@ def _for_servers(
         if _cuda_major(name, version) or (name in read and read[name].built_for.cuda)
         if not (name in read and read[name].runs_on(case.capabilities))
     ]
-    yield from jetson.for_servers(case, servers)
+    yield from for_servers(case, servers)
 
 
 def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
@@ -396,3 +444,71 @@ def _first_without(found: LibraryWheel, capability: str, case: Case) -> tuple[st
     )
     without = [one.version for one in lacking]
     return without[-1], len(without) < len(older)
+
+
+# Rules for frameworks beside torch: in a CUDA target, one without its CUDA backend computes on the CPU, in silence.
+
+_OF_ANOTHER_VENDOR = {
+    "AMD": re.compile(r"(?:[\w-]+-)?rocm\d*(?:-[\w-]+)?"),
+    "Intel": re.compile(r"[\w-]+-xpu"),
+}
+"""jax-rocm7-plugin, tensorflow-rocm, pytorch-triton-xpu."""
+
+_OF_A_VENDOR = re.compile(r"(?:cuda|rocm)\d*(?:[-_]\w+)*")
+"""Extras that bring a backend, in place of which the target's stands: cuda13, cuda12-local, rocm7_local."""
+
+
+def framework_problems(
+    case: Case, pins: Mapping[str, str], asked: Iterable[Located], own: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Find the frameworks of a CUDA target that would compute on the CPU, and the pins made for another vendor's GPUs.
+
+    One that the spec asks for (`asked` are the requirements) is an error where nothing else of the target has CUDA
+    either, and a warning beside torch or another framework, where it often serves another purpose: kohya-ss has
+    tensorflow for tensorboard alone. One that another package brings is a note, and so is one that the spec asks for
+    as a CPU build (`jax[cpu]`). `own` names the builds that aren't PyPI's: their wheels say what they are.
+    """
+    if case.cuda is None:
+        return
+    major = case.cuda.partition(".")[0]
+    direct = {requirement_name(one.text): one for one in asked}
+    here = [row for row in frameworks() if row.package in pins and row.package not in own]
+    without = [row for row in here if not row.backends_for(major) & pins.keys()]
+    partly = len(without) < len(here) or not pins.keys().isdisjoint(TORCH)
+    for row in without:
+        line = direct.get(row.package)
+        severity: Severity = "info" if line is None or _is_for_cpus(line.text) else "warning" if partly else "error"
+        yield _without_backend(row, pins[row.package], major, severity, line)
+    for name, version in sorted(pins.items()):
+        vendor = next((vendor for vendor, names in _OF_ANOTHER_VENDOR.items() if names.fullmatch(name)), None)
+        if vendor:
+            message = f"{name} {version} is made for {vendor}'s GPUs, and the target is for CUDA {case.cuda}"
+            remedy = f"leave out what asks for it; `envspec why {name}` shows that"
+            yield Finding("error", "other-vendor", message, remedy=remedy, package=name)
+
+
+def _is_for_cpus(line: str) -> bool:
+    return "cpu" in parse_requirement(line).extras
+
+
+def _without_backend(row: Framework, version: str, major: str, severity: Severity, line: Located | None) -> Finding:
+    needed = " or ".join(sorted(row.backends_for(major)))
+    message = f"{row.package} {version} computes on the CPU: {needed}, which brings CUDA {major}, isn't there"
+    found = Finding(severity, "no-cuda-backend", message, line.place if line else None, package=row.package)
+    if line is None or severity == "info":
+        return found
+    if row.ask is None:
+        return replace(found, remedy=row.otherwise)
+    way, remedy = _change_of(row.ask.replace("##", major), line.text)
+    return replace(found, remedy=remedy, ways=(way,) if way else ())
+
+
+def _change_of(ask: str, line: str) -> tuple[Way | None, str | None]:
+    """Write what brings the backend: with the bounds and the marker of the spec's own requirement where it is of the
+    same package; else as advice, for another package has other releases."""
+    wanted, own = parse_requirement(ask), parse_requirement(line)
+    if canonical_name(wanted.name) != canonical_name(own.name):
+        return None, f'write "{ask}" in place of {own.name}'
+    wanted.extras |= {one for one in own.extras if not _OF_A_VENDOR.fullmatch(one)}
+    wanted.specifier, wanted.marker = own.specifier, own.marker
+    return Way(f'write "{wanted}"', line=str(wanted)), None

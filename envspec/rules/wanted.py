@@ -1,4 +1,4 @@
-"""The torch that a target asks for, read from its requirements and match specs."""
+"""The torch that a target asks for, read from its requirements and match specs, and version specifiers (PEP 440)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,56 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from packaging.version import Version
+
 from envspec.base.errors import Place
 from envspec.facts import conda_builds, torch_builds
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import parse_requirement
+from envspec.packages.requirement import Clause, parse_requirement, parse_specifier
+from envspec.packages.version_numbers import numbers
 from envspec.rules.case import CandidateBuild, conda_builds_of, pip_builds
-from envspec.rules.specifier import Specifier, parse
 from envspec.spec.model import Located, Spec, Target
+
+# Version specifiers (PEP 440) for the rules: the known releases that they admit, and the versions that they name.
+
+
+@dataclass(frozen=True)
+class Specifier:
+    """Clauses that must all hold. Without clauses, it admits every version."""
+
+    clauses: tuple[Clause, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(sorted((operator + version for operator, version in self.clauses), reverse=True))
+
+    def __and__(self, other: Specifier) -> Specifier:
+        return Specifier(tuple(dict.fromkeys((*self.clauses, *other.clauses))))
+
+    def admits(self, version: str) -> bool:
+        """Say whether a version, possibly with a local part, satisfies the specifier."""
+        return parse_specifier(str(self)).contains(version, prereleases=True)
+
+    def bounds(self) -> tuple[tuple[int, ...], ...]:
+        """The releases that the specifier names, as numbers."""
+        return tuple(_release(version.removesuffix(".*")) for _, version in self.clauses)
+
+    def local(self) -> str | None:
+        """The local part that the specifier pins (`cu126` of `==2.9.1+cu126`), None without one."""
+        return next((version.partition("+")[2].lower() for _, version in self.clauses if "+" in version), None)
+
+
+def parse(text: str) -> Specifier:
+    """Read a specifier. Raises ValueError for a text that isn't one."""
+    return Specifier(tuple((clause.operator, clause.version) for clause in parse_specifier(text)))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    try:
+        return numbers(version)
+    except ValueError:
+        return Version(version).release
+
 
 COMPANIONS = ("torchvision", "torchaudio")
 _WITH_TORCH = ("pytorch", "pytorch-nightly", "main", "anaconda")

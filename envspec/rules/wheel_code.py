@@ -1,7 +1,8 @@
-"""Rules for what was read in wheels: the GPUs and the CUDA that they are compiled for."""
+"""Rules for the content of wheels: the GPUs and the CUDA that they are compiled for, and paths that they overwrite."""
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -182,3 +183,53 @@ def _problem(name: str, libraries: Sequence[CompiledLibrary], code: DeviceCode, 
 def _order(text: str) -> tuple[int, int, str]:
     major, _, minor = text.rstrip("af").partition(".")
     return int(major), int(minor), text
+
+
+# Rules for packages that have one path with different content: the content of the one that is installed last stays.
+
+_ASIDE = ("test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts")
+"""Folders that wheels carry by mistake, and are imported by none."""
+_LISTED = 3
+"""The packages that a message names before it counts the rest."""
+
+
+def overlap_problems(
+    order: Sequence[str], read: Mapping[str, WheelBuild], conda: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Find what wheels overwrite of each other, as far as they were read, and of conda's packages of their own name.
+    `order` is that of installation; `conda` names conda's packages, which come before."""
+    for name in sorted({*order} & {*conda}):
+        message = f"{name} is from conda and from pip: of a path that both have, as of a program {name}, pip's stays"
+        yield Finding("info", "shared-path", message, key="platform")
+    unread = {name: read[name].unread for name in sorted(order) if name in read and read[name].unread}
+    if unread:
+        shown = (
+            f"{', '.join([*unread][:_LISTED])}{f' and {len(unread) - _LISTED} more' if len(unread) > _LISTED else ''}"
+        )
+        message = f"the paths of {shown} aren't compared with other packages': {next(iter(unread.values()))}"
+        yield Finding("info", "not-inspected", message, key="platform")
+    together: dict[tuple[str, ...], list[str]] = {}
+    owners: dict[str, list[tuple[str, str]]] = {}
+    for name in order:
+        for path, content in ((read[name].paths if name in read else None) or {}).items():
+            owners.setdefault(path, []).append((name, content))
+    for path, several in sorted(owners.items()):
+        if len({content for _, content in several}) > 1:
+            together.setdefault(tuple(name for name, _ in several), []).append(path)
+    for names, paths in sorted(together.items()):
+        modules = [path for path in paths if _is_module(path)]
+        shown = without_unseen(posixpath.normpath(f"lib/python/site-packages/{(modules or paths)[0]}")[-80:])
+        shown = shown.removeprefix("lib/python/site-packages/")
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        are = "is" if len(paths) == 1 else "are"
+        message = f"{shown}{more} {are} in {' and '.join(sorted(names))}, with different content: {names[-1]}'s stays"
+        if modules:
+            keep = "keep one of them: an override leaves the other out where a package requires it"
+            yield Finding("warning", "same-modules", message, key="platform", remedy=keep)
+        else:
+            yield Finding("info", "shared-path", message, key="platform")
+
+
+def _is_module(path: str) -> bool:
+    """Say whether a path from site-packages is a module that programs import."""
+    return path.endswith((".py", ".so")) and not path.startswith("..") and path.partition("/")[0] not in _ASIDE

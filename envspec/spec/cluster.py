@@ -1,10 +1,12 @@
-"""The clusters of a spec's jobs: `[slurm]` and `[kubernetes]`, as frozen values."""
+"""The clusters of a spec's jobs: the tables `[slurm]` and `[kubernetes]`, and their frozen values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from envspec.base.reader.nodes import Array, Boolean, Integer, Names, Table, Text
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -68,3 +70,205 @@ class KubernetesTable:
     rdma: str | None = None
     node_selector: Mapping[str, str] = field(default_factory=lambda: _NONE)
     serve: Serving | None = None
+
+
+# The spec's `[slurm]` and `[kubernetes]` tables, as `envspec.spec.schema` describes the others.
+#
+# Their values stand in jobs as they are: each has a pattern that leaves no room for a line's end, a blank or a quote.
+
+_SIGNALS = "USR1|USR2|TERM|INT|HUP"
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_OF_ENVSPEC = "account|constraint|cpus-per-gpu|cpus-per-task|export|job-name|mem|ntasks-per-node|open-mode|partition|"
+_OF_ENVSPEC += "requeue|no-requeue|signal|time"
+"""Options of sbatch that have a key, or that the job needs as they are."""
+
+SLURM_TABLE = Table(
+    doc="What the Slurm jobs of the recipes ask for. Options of sbatch's command line win over it.",
+    keys={
+        "account": Text(
+            doc="The account that is charged.",
+            example="proj-vision",
+            says="an account's name: letters, digits, '_', '.', '@' and '-'",
+            pattern="[A-Za-z0-9_][A-Za-z0-9_.@-]*",
+            max_length=100,
+        ),
+        "partition": Text(
+            doc="The partition, or several with commas.",
+            example="a100,h100",
+            says="a list of partitions with commas",
+            pattern="[A-Za-z0-9_][A-Za-z0-9_.-]*(?:,[A-Za-z0-9_][A-Za-z0-9_.-]*)*",
+            max_length=200,
+        ),
+        "constraint": Text(
+            doc="The features that nodes must have, in sbatch's form: a site's own names, such as those of its GPUs.",
+            example="h100&ib",
+            says="a constraint in sbatch's form: features with '&', '|', '*', brackets and parentheses",
+            pattern=r"[A-Za-z0-9_\[(][A-Za-z0-9_.:=&|*()\[\],-]*",
+            max_length=200,
+        ),
+        "cpus-per-gpu": Integer(
+            doc="The CPUs for each GPU: workers that load data, and the memory that sites allot by CPU.",
+            example=16,
+            minimum=1,
+            maximum=1024,
+            default=SlurmTable.cpus_per_gpu,
+        ),
+        "mem": Text(
+            doc="The memory of a node; 0 for all of it.",
+            example="500G",
+            says="an amount of memory like 500G, or 0",
+            pattern="0|[1-9][0-9]{0,9}[KMGT]?",
+        ),
+        "time": Text(
+            doc="The job's time limit.",
+            example="2-00:00:00",
+            says="a time in sbatch's form: MINUTES, MM:SS, HH:MM:SS, DAYS-HH, DAYS-HH:MM or DAYS-HH:MM:SS",
+            pattern="[0-9]{1,6}(?::[0-9]{1,2}){0,2}|[0-9]{1,4}-[0-9]{1,2}(?::[0-9]{1,2}){0,2}",
+            default=SlurmTable.time,
+        ),
+        "requeue": Boolean(
+            doc="Whether a job goes back into the queue when its node fails, when it is preempted, and after the"
+            " warning of `signal`.",
+            example=True,
+            default=SlurmTable.requeue,
+        ),
+        "signal": Text(
+            doc="A warning before the job's time ends: the program's processes get this signal so many seconds before,"
+            " and the file that ENVSPEC_CHECKPOINT names appears. With `requeue` the job is queued again afterwards.",
+            example="USR1@300",
+            says="a signal and seconds like USR1@300, of USR1, USR2, TERM, INT and HUP",
+            pattern=f"(?:{_SIGNALS})@(?:[1-9][0-9]{{0,3}}|[1-5][0-9]{{4}})",
+        ),
+        "environment": Array(
+            doc="The caller's variables that get into the container, beside Slurm's and NCCL's; none other does.",
+            items=Text(
+                doc="A variable's name; with `*` at its end, all that begin so.",
+                example="WANDB_*",
+                says="a variable's name: letters, digits and '_', with '*' at most at its end",
+                pattern=rf"{_VARIABLE}\*?",
+                max_length=100,
+            ),
+            example=("HF_TOKEN", "WANDB_*"),
+            unique=True,
+        ),
+        "max-restarts": Integer(
+            doc="Makes torchrun elastic: how often it starts all processes again when one fails, or a node comes or"
+            " goes. Without it, torchrun has fixed nodes and ends with the first failure.",
+            example=3,
+            minimum=0,
+            maximum=1000,
+        ),
+        "min-nodes": Integer(
+            doc="The fewest nodes with which an elastic torchrun goes on; all of the job's, if left out.",
+            example=2,
+            minimum=1,
+            maximum=100_000,
+        ),
+        "options": Array(
+            doc="Further options of sbatch, one each.",
+            items=Text(
+                doc="An option, with its value behind '='.",
+                example="--qos=long",
+                says="an option of sbatch like --qos=long, without blanks and quotes, and none that [slurm] has a key"
+                " for or that the job sets itself",
+                pattern=rf"--(?!(?:{_OF_ENVSPEC})(?:=|$))[a-z][a-z0-9-]*(?:=[A-Za-z0-9_@%+:,./=&|*()\[\]~^!-]+)?",
+                max_length=500,
+            ),
+            example=("--qos=long", "--exclusive"),
+            unique=True,
+        ),
+    },
+)
+
+_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
+_NAME = "[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_OBJECT_SAYS = "a name of lower-case letters, digits, '-' and '.'"
+
+
+def _object(doc: str, example: str) -> Text:
+    return Text(doc=doc, example=example, says=_OBJECT_SAYS, pattern=_SUBDOMAIN, max_length=253)
+
+
+def _program(doc: str, example: tuple[str, ...]) -> Array:
+    return Array(doc=doc, items=Text(doc="A word of it.", example=example[0]), example=example, min_items=1)
+
+
+KUBERNETES_TABLE = Table(
+    doc="What the Kubernetes manifests of the recipes ask for.",
+    keys={
+        "namespace": Text(
+            doc="The namespace.",
+            example="vision",
+            says="a namespace's name: lower-case letters, digits and '-', up to 63 long",
+            pattern=_LABEL,
+        ),
+        "program": _program(
+            "The training program and its arguments, which torchrun starts; the smoke check without it.",
+            ("train.py", "--epochs", "3"),
+        ),
+        "nodes": Integer(
+            doc="The pods that train together, each on a node's GPUs: with two or more, an Indexed Job and a headless"
+            " Service by which they meet.",
+            example=4,
+            minimum=1,
+            maximum=10_000,
+            default=KubernetesTable.nodes,
+        ),
+        "gpus": Integer(
+            doc="The GPUs of each pod, where the target has CUDA.",
+            example=8,
+            minimum=1,
+            maximum=64,
+            default=KubernetesTable.gpus,
+        ),
+        "volume": _object("The PersistentVolumeClaim that is seen as /workspace; else what is there goes.", "datasets"),
+        "pull-secret": _object("The Secret with the login of the image's registry.", "registry-login"),
+        "secret": _object("A Secret whose keys are environment variables of the program.", "tokens"),
+        "rdma": Text(
+            doc="The resource by which the cluster's device plugin gives an RDMA device; each pod asks for one.",
+            example="rdma/hca_shared_devices_a",
+            says="a resource's name like rdma/hca_shared_devices_a",
+            pattern=rf"{_SUBDOMAIN}/{_NAME}",
+            max_length=317,
+        ),
+        "node-selector": Names(
+            doc="Labels that nodes must have.",
+            names=Text(
+                doc="The label's name.",
+                example="node.kubernetes.io/instance-type",
+                says="a label's name other than kubernetes.io/arch, which follows from the target",
+                pattern=rf"(?!kubernetes\.io/arch$)(?:{_SUBDOMAIN}/)?{_NAME}",
+                max_length=317,
+            ),
+            values=Text(
+                doc="Its value.",
+                example="p5.48xlarge",
+                says="a label's value: up to 63 letters, digits, '-', '_' and '.'",
+                pattern=f"(?:{_NAME})?",
+            ),
+        ),
+        "serve": Table(
+            doc="A program that answers requests: the recipes get a Deployment and a Service of it, `serve.yaml`.",
+            required=("program",),
+            keys={
+                "program": _program(
+                    "The program and its arguments.", ("vllm", "serve", "/workspace/model", "--port", "8000")
+                ),
+                "port": Integer(
+                    doc="The port at which it answers.", example=8000, minimum=1, maximum=65535, default=Serving.port
+                ),
+                "replicas": Integer(
+                    doc="How many of it run.", example=2, minimum=0, maximum=10_000, default=Serving.replicas
+                ),
+                "health": Text(
+                    doc="The path that answers with 200 when it is ready; else an open port is enough.",
+                    example="/health",
+                    says="a path from '/' on, without blanks, quotes and backslashes",
+                    pattern=r"/[A-Za-z0-9_.~!$&'()*+,;=:@%/?-]*",
+                    max_length=500,
+                ),
+            },
+        ),
+    },
+)

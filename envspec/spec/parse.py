@@ -16,10 +16,9 @@ from envspec.packages.python_range import parse_python
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
 from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
-from envspec.spec.dependencies import conda_dependencies, pip_dependencies
 from envspec.spec.document import read_bytes
-from envspec.spec.gpu_lookups import Capability, NewestPython, WrongGpu, accept_any_gpu, no_builds, no_facts
 from envspec.spec.image_schema import SERVICE_ALIASES
+from envspec.spec.matrix import Capability, NewestPython, WrongGpu, accept_any_gpu, no_builds, no_facts
 from envspec.spec.model import (
     AskedProject,
     Audit,
@@ -33,11 +32,10 @@ from envspec.spec.model import (
     Waiver,
 )
 from envspec.spec.newer import span_of
-from envspec.spec.pip_terms import check_names, flat_names, pip_terms
+from envspec.spec.pip_terms import check_names, check_stated_metadata, flat_names, pip_terms, project_parts
 from envspec.spec.schema import ENV_NAME, FORMAT, PYTHONS
-from envspec.spec.sources import check_stated_metadata, project_parts
 from envspec.spec.targets import targets
-from envspec.spec.values import BadValue, utc_time
+from envspec.spec.values import BadValue, conda_dependencies, pip_dependencies, utc_time
 
 _KEY = "exclude-newer"
 
@@ -256,7 +254,7 @@ def load_text(
     spec = parse_spec(text, path, capability=capability, wrong_gpu=wrong_gpu, newest=newest)
     if spec.asked_project is None:
         return spec
-    from envspec.spec.project_file import with_project
+    from envspec.spec.project import with_project
 
     return with_project(spec)
 

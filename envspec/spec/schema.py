@@ -30,10 +30,10 @@ from envspec.base.reader.nodes import (
     Text,
 )
 from envspec.spec import advice
-from envspec.spec.cluster_schema import KUBERNETES_TABLE, SLURM_TABLE
+from envspec.spec.cluster import KUBERNETES_TABLE, SLURM_TABLE
 from envspec.spec.image_schema import IMAGE_TABLE
 from envspec.spec.model import Smoke, Target
-from envspec.spec.pip_terms_schema import INDEX_NAME, pip_terms_keys
+from envspec.spec.pip_terms import INDEX_NAME, pip_terms_keys
 
 UNTIL = Text(
     doc="The last day on which it counts, in UTC.",

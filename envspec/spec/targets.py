@@ -9,11 +9,10 @@ from envspec.base.reader.document import key_path
 from envspec.base.reader.positions import Path
 from envspec.base.reader.structure import Checked
 from envspec.base.texts import nearest, printable
-from envspec.spec.dependencies import conda_dependencies, pip_dependencies
-from envspec.spec.gpu_lookups import Capability, WrongGpu
+from envspec.spec.matrix import Capability, WrongGpu
 from envspec.spec.model import Target
-from envspec.spec.pip_terms import pip_terms
-from envspec.spec.sources import project_parts
+from envspec.spec.pip_terms import pip_terms, project_parts
+from envspec.spec.values import conda_dependencies, pip_dependencies
 
 _KEYS = ("platform", "cuda", "gpus", "driver", "cpu", "cuda-compat", "glibc")
 

@@ -1,8 +1,9 @@
-"""Single values that no pattern can judge: requirements, match specs and points in time. Each raises BadValue."""
+"""Values that no pattern can judge: requirements, match specs, points in time, arrays of them. Raises BadValue."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
@@ -10,10 +11,14 @@ from typing import TYPE_CHECKING
 from packaging.requirements import InvalidRequirement
 from packaging.specifiers import SpecifierSet
 
+from envspec.base.errors import ToolError
 from envspec.base.extras import require_extra
-from envspec.base.reader.document import show
+from envspec.base.reader.document import key_path, show
+from envspec.base.reader.positions import Path
+from envspec.base.reader.structure import Checked
 from envspec.base.redact import has_credentials, redact
 from envspec.packages.requirement import canonical_name, parse_requirement, too_much
+from envspec.spec.model import Located
 
 if TYPE_CHECKING:
     from rattler import MatchSpec
@@ -194,3 +199,55 @@ def _aware(value: date) -> datetime:
     if not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
     return value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+
+
+# The arrays of requirements and match specs in a checked document.
+
+
+def pip_dependencies(
+    checked: Checked, *path: str | int, parse: Callable[[str], Dependency] = requirement
+) -> tuple[Located, ...]:
+    """Return the requirements of the array at `path`; problems go to `checked`. A package that is written twice is one
+    requirement with both bounds and all extras, at the first one's place, as it is to pip and uv."""
+    return _dependencies(checked, parse, path)
+
+
+def conda_dependencies(checked: Checked, *path: str | int) -> tuple[Located, ...]:
+    """Return the match specs of the array at `path`; problems go to `checked`."""
+    return _dependencies(checked, match_spec, path)
+
+
+def _dependencies(checked: Checked, parse: Callable[[str], Dependency], path: Path) -> tuple[Located, ...]:
+    found: dict[tuple[str, ...], Located] = {}
+    for item, text in checked.children(*path):
+        try:
+            dependency = parse(text)
+        except BadValue as error:
+            checked.problem(item, f"{key_path(path)}: {show(text)} {error.reason}", error.hint)
+            continue
+        except ToolError as error:
+            error.place = checked.place(*item)
+            raise
+        place = checked.place(*item)
+        first = found.setdefault(dependency.identity, Located(dependency.text, place))
+        if first.place == place:
+            continue
+        joined = None if parse is match_spec else _join(first.text, dependency.text)
+        if joined is None:
+            hint = f"line {first.place.line} already has it: join the two"
+            checked.problem(item, f"{key_path(path)}: {show(text)} asks for {dependency.name} a second time", hint)
+        else:
+            found[dependency.identity] = Located(joined, first.place)
+    return tuple(found.values())
+
+
+def _join(one: str, other: str) -> str | None:
+    """Write two requirements of one package and marker as one; None where an address is among them."""
+    if one == other:
+        return one
+    joined, more = parse_requirement(one), parse_requirement(other)
+    if joined.url or more.url:
+        return None
+    joined.extras |= more.extras
+    joined.specifier &= more.specifier
+    return requirement(str(joined)).text

@@ -13,7 +13,7 @@ from envspec.binaries import device_code as module
 from envspec.binaries.build_notes import BuildNotes, build_notes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode, device_code
 from envspec.binaries.inspect import inspect
-from envspec.binaries.report import QueriedGpu, without_code_for
+from envspec.binaries.library import QueriedGpu, without_code_for
 from envspec.binaries.wheel import open_wheel
 from envspec.facts.compute_capability import Architecture
 

@@ -10,7 +10,7 @@ from support.cubins import KIND_NUMBERS, OTHER_FLAGS, Entry, cubin, entry, fatbi
 from support.examples import examples
 
 from envspec.binaries import window as window_module
-from envspec.binaries.architecture import Code, Kind
+from envspec.binaries.fatbin import Code, Kind
 from envspec.binaries.library import Library, scan
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture

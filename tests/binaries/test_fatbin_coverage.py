@@ -2,7 +2,7 @@
 
 import pytest
 
-from envspec.binaries.architecture import Code, Kind
+from envspec.binaries.fatbin import Code, Kind
 from envspec.binaries.library import Library, ModuleCoverage, merge
 from envspec.facts.compute_capability import Architecture, read_capability
 

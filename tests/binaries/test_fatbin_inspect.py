@@ -16,7 +16,7 @@ from support.examples import examples
 
 from envspec.base.errors import InputError, StorageError
 from envspec.base.progress import Progress
-from envspec.binaries.architecture import Kind
+from envspec.binaries.fatbin import Kind
 from envspec.binaries.inspect import inspect
 from envspec.binaries.library import Inspection
 

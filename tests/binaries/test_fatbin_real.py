@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.binaries.architecture import Code, Kind
+from envspec.binaries.fatbin import Code, Kind
 from envspec.binaries.inspect import inspect
 from envspec.binaries.library import Library
 

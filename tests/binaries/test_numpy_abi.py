@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 
-from envspec.binaries import numpy_abi as module
-from envspec.binaries.numpy_abi import NumpyAbi, numpy_abi
+from envspec.binaries import build_notes as module
+from envspec.binaries.build_notes import NumpyAbi, numpy_abi
 from envspec.binaries.wheel import UnreadableWheel, open_wheel
 
 # What import_array of NumPy's headers leaves in a module (1.26.4 and 2.1.0), and what pybind11 and Cython leave.

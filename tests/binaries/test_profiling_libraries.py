@@ -2,9 +2,8 @@
 
 import pytest
 
-from envspec.binaries.architecture import Code, Kind
-from envspec.binaries.library import Inspection, Library
-from envspec.binaries.report import QueriedGpu, report, without_code_for
+from envspec.binaries.fatbin import Code, Kind
+from envspec.binaries.library import Inspection, Library, QueriedGpu, report, without_code_for
 from envspec.facts.compute_capability import Architecture
 
 OLD = {frozenset({Code(Kind.SASS, Architecture(70))}): 20}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from envspec.base.errors import InputError
-from envspec.facts import edition, proof, tables
+from envspec.facts import edition, reach, tables
 from envspec.facts.edition import MANIFEST, Edition, choose, shipped_edition
 from tools.refresh import edition as writer
 
@@ -197,7 +197,7 @@ def test_each_writing_of_the_tables_is_a_version(before: str, after: str) -> Non
 def test_every_source_has_a_kind_of_proof() -> None:
     for path in OWN.folder.glob("*.toml"):
         table = tables.read(path.stem)
-        assert proof.of_sources(table).keys() == table["sources"].keys(), path.name
-        assert set(table["proof"]) <= set(proof.KINDS)
+        assert reach.of_sources(table).keys() == table["sources"].keys(), path.name
+        assert set(table["proof"]) <= set(reach.KINDS)
         named = [key for keys in table["proof"].values() for key in keys.split() if key != "*"]
         assert set(named) <= set(table["sources"]) and len(named) == len(set(named)), path.name

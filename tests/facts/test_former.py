@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envspec.cli.main import run
-from envspec.facts import former, gpus, minimum, toolkits
+from envspec.facts import gpus, minimum, toolkits
 from envspec.facts.tables import read
 from envspec.lock.judge import judge, outdated_facts
 from envspec.lock.model import Lock
@@ -53,7 +53,7 @@ def test_each_row_has_a_source() -> None:
 
 def with_rows(monkeypatch: pytest.MonkeyPatch, **rows: list[dict[str, Any]]) -> None:
     table = {"floors": [], "architectures": [], "provides": [], **rows}
-    monkeypatch.setattr(former, "read", lambda name: table)
+    monkeypatch.setattr(minimum, "read", lambda name: table)
 
 
 @pytest.fixture

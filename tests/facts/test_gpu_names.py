@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import tomli
 
-from envspec.facts import gpu_names, gpus
+from envspec.facts import gpus
 
 TABLE = tomli.loads(Path(__file__).with_name("gpu_names.toml").read_text(encoding="utf-8"))
 
@@ -44,8 +44,8 @@ def test_the_nearest_names_are_of_the_same_class(name: str, expected: tuple[str,
 @pytest.mark.parametrize("name", ["A200", "L45", "V1000", "Xavierr", "Jetson Foo", "B2000", "GH2000"])
 def test_a_class_is_never_taken_for_another(name: str) -> None:
     for near in gpus.nearest(name):
-        assert gpu_names.names_jetson(near) is gpu_names.names_jetson(name)
-        assert gpu_names.names_jetson(name) or near[:1] == name[:1]
+        assert gpus.names_jetson(near) is gpus.names_jetson(name)
+        assert gpus.names_jetson(name) or near[:1] == name[:1]
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_a_class_is_never_taken_for_another(name: str) -> None:
     ],
 )
 def test_other_makers(name: str, maker: str | None) -> None:
-    assert gpu_names.other_maker(name) == maker
+    assert gpus.other_maker(name) == maker
 
 
 def test_no_product_of_nvidia_is_another_makers() -> None:
-    assert [gpu.name for gpu in gpus.products() if gpu_names.other_maker(gpu.name)] == []
+    assert [gpu.name for gpu in gpus.products() if gpus.other_maker(gpu.name)] == []

@@ -4,12 +4,12 @@ import pytest
 
 from envspec.base.finding import Finding
 from envspec.facts import toolkits
-from envspec.rules import driver, nearest
+from envspec.rules import machine, nearest
 from envspec.rules.case import Case, of_target
 
 
 def problems(cuda: str, own: str, *gpus: str, compat: bool = False, platform: str = "linux-64") -> list[Finding]:
-    return list(driver.problems(of_target(platform, "3.12", cuda, gpus, own, "2.28", cuda_compat=compat)))
+    return list(machine.driver_problems(of_target(platform, "3.12", cuda, gpus, own, "2.28", cuda_compat=compat)))
 
 
 @pytest.mark.parametrize("cuda", ["13.4", "13.5"])

@@ -4,7 +4,7 @@ import pytest
 
 from envspec.base.errors import Place
 from envspec.rules.case import Case
-from envspec.rules.frameworks import problems
+from envspec.rules.pins import framework_problems
 from envspec.spec.model import Located
 
 AT = Place("s.toml", 5, 17)
@@ -16,7 +16,7 @@ def case(cuda: str | None = "12.8") -> Case:
 
 def told(asked: str, *pins: str, cuda: str | None = "12.8") -> list[tuple[str, str, str | None]]:
     versions = dict(one.split("==") for one in pins)
-    found = problems(case(cuda), versions, [Located(asked, AT)])
+    found = framework_problems(case(cuda), versions, [Located(asked, AT)])
     return [(one.severity, one.code, one.ways[0].line if one.ways else one.remedy) for one in found]
 
 

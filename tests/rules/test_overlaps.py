@@ -3,7 +3,7 @@
 import pytest
 from test_pin_verdicts import codes, spec_of
 
-from envspec.rules import overlaps
+from envspec.rules import wheel_code
 from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
@@ -90,7 +90,7 @@ def test_a_neighbour_beyond_the_table_is_told() -> None:
 
 def test_conda_and_pip_have_a_program_of_one_name() -> None:
     """conda's ninja holds no distribution, so pip's comes beside it."""
-    (told,) = overlaps.problems(["a", "ninja"], {}, {"ninja": "h1", "python": "h2"})
+    (told,) = wheel_code.overlap_problems(["a", "ninja"], {}, {"ninja": "h1", "python": "h2"})
     assert told.code == "shared-path" and told.message.startswith("ninja is from conda and from pip: ")
 
 

@@ -19,8 +19,7 @@ from envspec.facts import torch_builds
 from envspec.facts.gpus import find
 from envspec.packages.version_numbers import numbers
 from envspec.rules.judge import Verdict, admits_newer, judge
-from envspec.rules.specifier import parse
-from envspec.rules.wanted import Wanted
+from envspec.rules.wanted import Wanted, parse
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
 pytestmark = pytest.mark.xdist_group("verdicts")  # one worker judges the cases, and once

@@ -3,7 +3,7 @@
 import struct
 from dataclasses import dataclass
 
-from envspec.binaries.architecture import Code, Kind
+from envspec.binaries.fatbin import Code, Kind
 from envspec.facts.compute_capability import Architecture
 
 

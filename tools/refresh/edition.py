@@ -9,9 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from envspec.base.errors import InputError
-from envspec.facts import proof
 from envspec.facts.edition import FORMAT, MANIFEST, Unfit, names, read, shipped_edition
-from envspec.facts.reach import reach
+from envspec.facts.reach import counts, reach
 
 
 def next_version(version: str, today: date) -> str:
@@ -36,7 +35,7 @@ def write(folder: Path) -> str:
     """
     own = shipped_edition()
     for name in reach():
-        proof.counts(name)
+        counts(name)
     if folder.exists():
         if any(folder.iterdir()) and not (folder / MANIFEST).is_file():
             raise InputError(f"{folder} holds something else than an edition", hint="name a new folder")

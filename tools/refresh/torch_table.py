@@ -10,7 +10,7 @@ from envspec.binaries.device_code import CompiledLibrary, device_code
 from envspec.facts.corrections import corrections
 from envspec.facts.torch_builds import variant_of
 from envspec.packages.version_numbers import numbers
-from envspec.rules.specifier import Specifier, parse
+from envspec.rules.wanted import Specifier, parse
 from tools.refresh.published import (
     Contents,
     ReadableIndex,

@@ -18,7 +18,7 @@ from envspec.install.prefix import digest_of
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
-from envspec.spec.project_file import project_location
+from envspec.spec.project import project_location
 
 
 def prefix_of(folder: Path, spec: Spec, lock: SoundLock, target: LockedTarget, host: InstallHost) -> Path:

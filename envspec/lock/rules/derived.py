@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from envspec.base.finding import Finding
-from envspec.facts.former import architecture_sets, driver_floors
-from envspec.facts.minimum import architectures, driver_floor
+from envspec.facts.minimum import architecture_sets, architectures, driver_floor, driver_floors
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin, TargetInputs
 from envspec.lock.rules.case import LockedCase
@@ -63,10 +62,10 @@ def _former_provides(pin: Pin) -> tuple[tuple[str, ...], ...]:
     """Return what the table may have said when the package was locked: it grows, and is corrected."""
     if pin.kind == "pip":
         return ()
-    from envspec.facts import former
+    from envspec.facts import minimum
     from envspec.packages.conda import untabled_names
 
-    return (untabled_names(pin.name, pin.dependencies), *former.provides(pin.name))
+    return (untabled_names(pin.name, pin.dependencies), *minimum.provides(pin.name))
 
 
 def wrong_target_facts(case: LockedCase) -> Iterator[Finding]:

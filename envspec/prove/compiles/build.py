@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from envspec.base import programs
-from envspec.binaries.cubin import MAGIC, read_cubin
+from envspec.binaries.fatbin import CUBIN_MAGIC, read_cubin
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.binaries.window import Window
 from envspec.lock.model import LockedTarget
@@ -114,7 +114,7 @@ def architecture_of(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             window = Window(file, can_seek=True)
-            module = read_cubin(window) if window.peek(len(MAGIC)) == MAGIC else None
+            module = read_cubin(window) if window.peek(len(CUBIN_MAGIC)) == CUBIN_MAGIC else None
     except OSError:
         return None
     return next((code.architecture.sm for code in module.codes), None) if module else None

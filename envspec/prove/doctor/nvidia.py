@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from envspec.base.finding import Finding
 from envspec.base.texts import byte_size
-from envspec.facts import drivers, gpus, toolkits
+from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import sm_of
 from envspec.packages.version_numbers import numbers
 from envspec.prove.doctor.machine import Device, Machine, Nvidia, Result
@@ -43,7 +43,7 @@ def runs(version: str, platform: str) -> str:
         wanted = numbers(version)
     except ValueError:
         return "a version that envspec can't read"
-    platform = drivers.platform_of(version, platform)  # Windows's, under WSL
+    platform = toolkits.platform_of(version, platform)  # Windows's, under WSL
     native = [t for t in toolkits.cuda_releases() if (own := t.native(platform)) and numbers(own) <= wanted]
     compatible = [t for t in toolkits.cuda_releases() if (floor := t.compatible(platform)) and numbers(floor) <= wanted]
     if not compatible:

@@ -11,10 +11,9 @@ from pathlib import Path, PurePosixPath
 from envspec.base.cache import keep_entry, read_entry
 from envspec.base.documents import decode, encode
 from envspec.binaries.elf import AARCH64, MAGIC, X86_64, MalformedElf, read_dynamic
+from envspec.binaries.fatbin import TEXT
 from envspec.binaries.import_time import imports_at_start
-from envspec.binaries.installed_paths import installed_path
-from envspec.binaries.members import TEXT
-from envspec.binaries.wheel import open_wheel
+from envspec.binaries.wheel import installed_path, open_wheel
 from envspec.prove.link.model import FORGOTTEN, ElfFile, WheelFacts
 from envspec.prove.link.symbols import concerns
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.build_notes import BuildNotes, NumpyAbi
 from envspec.binaries.device_code import DeviceCode
 from envspec.binaries.import_time import ImportTime
-from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.lock.model import Pin
 
 Question = Literal["numpy", "pkg_resources", "notes", "code", "paths"]

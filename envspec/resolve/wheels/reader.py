@@ -10,12 +10,10 @@ from typing import IO
 
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import EnvspecError
-from envspec.binaries.build_notes import build_notes
+from envspec.binaries.build_notes import build_notes, numpy_abi
 from envspec.binaries.device_code import device_code
 from envspec.binaries.import_time import modules_importing_at_start
-from envspec.binaries.installed_paths import installed_paths
-from envspec.binaries.numpy_abi import numpy_abi
-from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
+from envspec.binaries.wheel import OpenWheel, UnreadableWheel, installed_paths, open_wheel
 from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote

@@ -30,7 +30,7 @@ from envspec.resolve.workflow.notices import (
 )
 from envspec.resolve.workflow.solve import Solved
 from envspec.resolve.workflow.terms import tell_unused_terms
-from envspec.rules.accepted import apply_acceptances
+from envspec.rules.case import apply_acceptances
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild

@@ -13,7 +13,7 @@ from envspec.net.index_proxy.releases import version_of
 from envspec.packages.requirement import head_of, published_requirement
 from envspec.resolve.pip.floors import moved_beside
 from envspec.resolve.pip.unbounded import names_torch
-from envspec.rules.accepted import hint_to_keep
+from envspec.rules.case import hint_to_keep
 
 
 @dataclass(frozen=True)

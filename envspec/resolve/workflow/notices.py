@@ -12,7 +12,7 @@ from envspec.facts.corrections import Correction, sources_of
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.workflow.corrected import Effect
-from envspec.rules.accepted import hint_to_accept
+from envspec.rules.case import hint_to_accept
 from envspec.spec.model import Spec
 
 Notice = Callable[[Finding], None]

@@ -15,7 +15,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import wheel_file_tags, wheel_fits
 from envspec.resolve.workflow.notices import Notice
-from envspec.rules.accepted import refuse_unacceptable
+from envspec.rules.case import refuse_unacceptable
 from envspec.spec.model import Located, Spec, Target
 
 

@@ -36,7 +36,7 @@ from envspec.review.diff.settings import (
     python_moves,
 )
 from envspec.review.diff.side import Side, selection_sentences
-from envspec.rules.accepted import reason_for
+from envspec.rules.case import reason_for
 
 
 class Relations:

@@ -123,10 +123,10 @@ def test_every_peak_is_of_a_known_product_and_rises_with_shorter_types() -> None
 
 
 def test_no_peak_is_from_memory() -> None:
-    from envspec.facts import proof
+    from envspec.facts import reach
     from envspec.facts.tables import read
 
-    assert "memory" not in proof.of_sources(read("peaks")).values()
+    assert "memory" not in reach.of_sources(read("peaks")).values()
 
 
 def test_no_check_needs_numpy_unless_it_is_locked() -> None:

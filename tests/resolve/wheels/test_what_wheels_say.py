@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.build_notes import BuildNotes, NumpyAbi
 from envspec.binaries.import_time import ImportTime
-from envspec.binaries.numpy_abi import NumpyAbi
 from envspec.lock.model import Artifact, LockedCorrection, Pin
 from envspec.resolve.wheels.inspector import About, what_wheels_say
 from envspec.resolve.wheels.model import Question, Unread, WheelSays

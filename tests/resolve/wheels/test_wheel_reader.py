@@ -10,12 +10,10 @@ from test_what_wheels_say import LINUX, pin
 
 from envspec.base.errors import IndexFailure
 from envspec.base.progress import Progress
-from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.build_notes import BuildNotes, NumpyAbi
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.binaries.import_time import ImportTime
-from envspec.binaries.installed_paths import installed_paths
-from envspec.binaries.numpy_abi import NumpyAbi
-from envspec.binaries.wheel import open_wheel
+from envspec.binaries.wheel import installed_paths, open_wheel
 from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
@@ -25,8 +23,7 @@ from envspec.resolve.wheels import reader as reader_module
 from envspec.resolve.wheels.inspector import WheelInspector, WheelPlaces, build_questions
 from envspec.resolve.wheels.model import Question, Unread, WheelSays
 from envspec.resolve.wheels.reader import WheelReader, WheelStore
-from envspec.rules.overlaps import problems
-from envspec.rules.wheel_code import WheelBuild
+from envspec.rules.wheel_code import WheelBuild, overlap_problems
 
 MODULE = b"\x7fELF module compiled against API version 0x%x but this version of numpy is 0x%x\0"
 EXTENSION = "acme/_m.cpython-312-x86_64-linux-gnu.so"
@@ -228,7 +225,7 @@ def test_a_large_wheel_of_a_server_without_ranges_says_nothing(
     asked = pinned(XFORMERS)
     builds = inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64")
     assert (builds["xformers"].notes, builds["xformers"].paths) == (None, None)
-    (told,) = problems(["xformers"], builds)
+    (told,) = overlap_problems(["xformers"], builds)
     assert told.code == "not-inspected" and "xformers aren't compared with other packages'" in told.message
 
 
@@ -245,7 +242,7 @@ def test_all_wheels_are_compared_and_each_is_read_once(index: Index, tmp_path: P
         "left": ["tests/__init__.py"],
         "right": ["tests/__init__.py"],
     }
-    (told,) = problems(["left", "right"], builds)
+    (told,) = overlap_problems(["left", "right"], builds)
     assert told.code == "shared-path" and "tests/__init__.py is in left and right" in told.message
     asks = len(index.asked)
     assert asking.builds(pins, None, "linux-64") == builds and len(index.asked) == asks

@@ -7,7 +7,7 @@ from support.packages import wheel
 
 from envspec.base.codes import meanings
 from envspec.base.errors import SpecError
-from envspec.rules.accepted import refuse_unacceptable
+from envspec.rules.case import refuse_unacceptable
 
 KERNELS = wheel("acme-kernels", "4.2.0", "acme-kernels-cu12")
 ACCEPT = 'accept = { cuda-major-mixed = "acme-kernels loads the libraries of its own CUDA" }'

@@ -1,4 +1,4 @@
-"""Rules for drivers against CUDA and GPUs, by NVIDIA's three kinds of compatibility.
+"""Rules for a machine, torch aside: chip, CUDA, GPUs and driver, by NVIDIA's three kinds of compatibility.
 
 native                       the toolkit's own driver or a newer one
 minor-version compatibility  any driver from the major's floor on; features that need a newer driver are missing, and
@@ -9,20 +9,27 @@ forward compatibility        older branches, for data-centre and workstation GPU
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from envspec.base.errors import Way
 from envspec.base.finding import Finding
-from envspec.facts import drivers, gpus, toolkits
-from envspec.facts.compute_capability import sm_of
+from envspec.facts import gpus, toolkits
+from envspec.facts.compute_capability import order, sm_of
 from envspec.facts.gpus import Gpu
 from envspec.facts.toolkits import Toolkit
+from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Case
 
 SERVERS_TOO = 13
 """The first CUDA major whose wheels for Arm servers run on Jetsons too. Sources: as of `first_jetpack`."""
 
 
-def problems(case: Case) -> Iterator[Finding]:
+def problems(case: Case) -> list[Finding]:
+    """Find what is wrong between a target's chip, CUDA, driver and GPUs, torch aside."""
+    return [*jetson_problems(case), *toolkit_problems(case), *driver_problems(case)]
+
+
+def driver_problems(case: Case) -> Iterator[Finding]:
     """Find what is wrong with a target's driver; without one, only what is wrong with its `cuda-compat`."""
     if case.cuda_compat:
         yield from _against_compat(case)
@@ -35,10 +42,10 @@ def problems(case: Case) -> Iterator[Finding]:
 
 def floor(case: Case, cuda: str) -> str | None:
     """Find the oldest driver that runs this CUDA on the target's platform and all its GPUs: a version, or "R570"."""
-    lowest = toolkits.driver_floor(cuda, drivers.platform_of(case.driver, case.platform))
+    lowest = toolkits.driver_floor(cuda, toolkits.platform_of(case.driver, case.platform))
     known = gpus.capabilities()
     branch = max((known[c].first_driver or 0 for c in case.capabilities), default=0)
-    if lowest is None or branch > drivers.branch(lowest):
+    if lowest is None or branch > toolkits.branch(lowest):
         return f"R{branch}" if branch else lowest
     return lowest
 
@@ -65,7 +72,7 @@ def _against_compat(case: Case) -> Iterator[Finding]:
 
 
 def _against_gpus(case: Case, driver: str) -> Iterator[Finding]:
-    branch = drivers.branch(driver)
+    branch = toolkits.branch(driver)
     for capability in case.capabilities:
         known = gpus.capabilities()[capability]
         name = f"{case.names(capability)} ({sm_of(capability)})"
@@ -107,11 +114,11 @@ def _against_products(case: Case, driver: str) -> Iterator[Finding]:
 def _first_for(gpu: Gpu, driver: str) -> str | None:
     """Give the first driver that knows a product, of the driver's own branch or else of the next one that does; None
     where it knows it."""
-    branch = drivers.branch(driver)
-    later = [one for one in gpu.drivers if drivers.branch(one) >= branch]
-    if not later or (drivers.is_windows(driver) and drivers.branch(later[0]) == branch):
+    branch = toolkits.branch(driver)
+    later = [one for one in gpu.drivers if toolkits.branch(one) >= branch]
+    if not later or (toolkits.is_windows(driver) and toolkits.branch(later[0]) == branch):
         return None
-    known = drivers.branch(later[0]) == branch and drivers.reaches(driver, later[0])
+    known = toolkits.branch(later[0]) == branch and toolkits.reaches(driver, later[0])
     return None if known else later[0]
 
 
@@ -122,14 +129,14 @@ def _update(case: Case, cuda: str | None, floor: str) -> str:
 
 
 def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Finding]:
-    platform = drivers.platform_of(driver, case.platform)
+    platform = toolkits.platform_of(driver, case.platform)
     toolkit = toolkits.toolkit(cuda)
     compatible = toolkit.compatible(platform) if toolkit else None
     if toolkit is None or compatible is None:
         return
-    if drivers.reaches(driver, compatible, integrated=case.integrated):
+    if toolkits.reaches(driver, compatible, integrated=case.integrated):
         native = toolkits.native_or_older(toolkit, platform)
-        if native and not case.integrated and not drivers.reaches(driver, native):
+        if native and not case.integrated and not toolkits.reaches(driver, native):
             own = native if native == toolkit.native(platform) else f"{native} or newer"
             yield Finding(
                 "info",
@@ -143,7 +150,7 @@ def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Finding]:
         yield _old_jetpack(case, driver, toolkit)
         return
     forward = platform == case.platform and case.gpus and all(gpu.forward_compatible for gpu in case.gpus)
-    if forward and drivers.branch(driver) in toolkit.forward_branches:
+    if forward and toolkits.branch(driver) in toolkit.forward_branches:
         yield _forward(case, driver, toolkit, compatible)
     elif forward and platform.startswith("linux") and not toolkit.forward_branches:
         yield _unknown_forward(case, driver, toolkit, compatible)
@@ -217,3 +224,104 @@ def first_jetpack(case: Case, cuda: str) -> str | None:
     found = {"8.7": "7.2", "11.0": "7.0"}
     asked = {gpu.capability for gpu in case.gpus if gpu.integrated}
     return max((found[one] for one in asked), default=None) if asked <= found.keys() else None
+
+
+# Rules for GPUs on one chip with the CPU: Jetson and DRIVE run what is made for Arm, from their JetPack's CUDA on.
+
+INSTEAD = "name NVIDIA's index with PyTorch's wheels for its JetPack in [pip] indexes, and torch in [pip] sources"
+"""What a Jetson without a build of PyTorch's own can do."""
+
+
+_NAMED = 2
+"""The number of wheels that a message names before it counts the rest."""
+
+
+def jetson_problems(case: Case) -> Iterator[Finding]:
+    """Find what is wrong between a target's platform or CUDA and its Jetsons, torch aside."""
+    names = list(dict.fromkeys(gpu.name for gpu in case.gpus if gpu.integrated))
+    if not names or case.cuda is None:
+        return
+    if case.platform != "linux-aarch64":
+        yield Finding(
+            "error",
+            "jetson",
+            f"{', '.join(names)} shares a chip with an Arm CPU, and the target is for {case.platform}",
+            key="gpus",
+            remedy='set platform = "linux-aarch64"',
+        )
+    elif jetpack := first_jetpack(case, case.cuda):
+        yield Finding(
+            "info", "jetpack", f"{', '.join(names)} runs CUDA {case.cuda} with JetPack {jetpack} or newer", key="gpus"
+        )
+
+
+def for_servers(case: Case, wheels: Sequence[str]) -> Iterator[Finding]:
+    """Find what is wrong with wheels that are made for CUDA on Arm servers, by name and version: up to CUDA 12, those
+    don't run on a Jetson."""
+    modules = [gpu for gpu in case.gpus if gpu.integrated]
+    if not wheels or not modules or case.cuda is None or case.platform != "linux-aarch64":
+        return
+    if int(case.cuda.partition(".")[0]) >= SERVERS_TOO:
+        return
+    jetpack = first_jetpack(case, f"{SERVERS_TOO}.0")
+    listed = ", ".join(wheels[:_NAMED]) + (f" and {len(wheels) - _NAMED} more" if len(wheels) > _NAMED else "")
+    are = "are wheels" if len(wheels) > 1 else "is a wheel"
+    names = ", ".join(dict.fromkeys(gpu.name for gpu in modules))
+    newer = f"take CUDA {SERVERS_TOO}.0 and JetPack {jetpack}; or " if jetpack else ""
+    yield Finding(
+        "error",
+        "jetson",
+        f"{listed} {are} for Arm servers, and {names} runs none of those before CUDA {SERVERS_TOO}",
+        key="gpus",
+        remedy=f"{newer}take wheels that are built for its JetPack, of an index that you name in [pip] indexes",
+    )
+
+
+# Rules for a CUDA toolkit against GPUs: it is too old to support one, or so new that it has dropped it.
+
+
+def toolkit_problems(case: Case) -> Iterator[Finding]:
+    """Find what is wrong between a target's CUDA and its GPUs, torch aside."""
+    if case.cuda is None:
+        return
+    toolkit = toolkits.toolkit(case.cuda)
+    if toolkit is None:
+        yield _unknown_cuda(case.cuda)
+        return
+    for capability in case.capabilities:
+        if toolkit.reaches(capability):
+            continue
+        name = f"{case.names(capability)} ({sm_of(capability)})"
+        known = gpus.capabilities()[capability]
+        if order(capability) < order(toolkit.first_capability):
+            last = f"; CUDA {known.last_cuda} is the last that supports it" if known.last_cuda else ""
+            yield Finding(
+                "error",
+                "cuda-dropped-gpu",
+                f"CUDA {case.cuda} has dropped {known.architecture}: {name}{last}",
+                key="cuda",
+            )
+        else:
+            first = f"; CUDA {known.first_cuda} is the first that does" if known.first_cuda else ""
+            yield Finding(
+                "error", "cuda-too-old-for-gpu", f"CUDA {case.cuda} doesn't support {name}{first}", key="cuda"
+            )
+
+
+def _unknown_cuda(cuda: str) -> Finding:
+    known = [toolkit.version for toolkit in toolkits.cuda_releases()]
+    if numbers(cuda) > numbers(known[-1]):
+        return Finding(
+            "info",
+            "cuda-newer-than-tables",
+            f"CUDA {cuda} is newer than any that envspec knows (up to {known[-1]})",
+            key="cuda",
+        )
+    near = min(known, key=lambda v: abs(_linear(v) - _linear(cuda)))
+    ways = (Way(f"CUDA {near}", near=True, cuda=near),)
+    return Finding("error", "no-such-cuda", f"there is no CUDA {cuda}", key="cuda", ways=ways)
+
+
+def _linear(version: str) -> int:
+    major, minor = numbers(version)[:2]
+    return major * 20 + minor
