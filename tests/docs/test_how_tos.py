@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from sh_blocks import HOW_TOS, blocks
 from support.channel import LocalChannel, Record, pythons
+from support.git_repository import git, repository
 from support.index import Index
 from support.machine import Machine, Ran
 from support.packages import wheel
@@ -25,12 +26,19 @@ from support.torch_packages import stand_ins
 pytestmark = pytest.mark.slow
 
 NOT_RUN = {
+    "docker buildx build -f demo/cu128-hopper/Dockerfile -t demo .": "needs a daemon: tests/e2e/test_image.py builds",
+    "docker run --rm --gpus all --shm-size 8g demo smoke --quick": "needs a daemon and a GPU",
+    'docker run --rm -it --gpus all --shm-size 8g -v "$PWD:/workspace" demo python train.py': "as the line before",
     "docker compose up --build": "needs a daemon: tests/export reads the file, tests/e2e/test_image.py builds",
+    "envspec smoke specs/mm-v2.9.toml --target cu128-hopper --runner slurm --partition gpu -o runs --html loss.html": (
+        "needs a cluster: tests/e2e/test_smoke_slurm.py, where Slurm is"
+    ),
     "(cd ../demo-pixi && pixi lock)": "pixi isn't on PyPI: tests/cli/test_export_pixi_solved.py runs it where it is",
     "envspec diff ../demo-pixi/pixi.lock locks/demo/envspec.lock": "it is the line before that writes the pixi.lock",
 }
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 CPU = '[targets.cpu]\nplatform = "linux-64"\n'
+GPU = '[targets.cu128-hopper]\nplatform = "linux-64"\ncuda = "12.8"\ngpus = ["H100"]\n'
 
 
 def followed(machine: Machine, page: str, changed: Mapping[str, str] | None = None) -> str:
@@ -118,20 +126,67 @@ def test_mirror(machine: Machine, index: Index) -> None:
         assert mirror.asked and not index.asked
 
 
+def test_old_repository(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"), uploaded="2025-06-01T00:00:00Z")
+    index.add(wheel("alpha", "2.0"), uploaded="2026-06-01T00:00:00Z")
+    repository(machine.folder, {"requirements.txt": "alpha\n", "train.py": "import alpha\n"})  # of 2026-01-01
+    told = followed(machine, "old-repository.md")
+    seen("old-repository.md", machine.envspec("check", "specs/demo.toml"), "fresh")
+    (target,) = machine.locked(name="demo").targets
+    assert [(pin.name, pin.version) for pin in target.pins] == [("alpha", "1.0")], told
+
+
+def test_docker(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"))
+    (machine.folder / "requirements.txt").write_text("alpha\n", "utf-8")
+    followed(machine, "docker.md")
+    assert "alpha==1.0" in "".join(
+        one.read_text("utf-8") for one in (machine.folder / "recipes" / "demo" / "requirements").glob("*.txt")
+    )
+    assert (machine.folder / "recipes" / "demo" / "cu128-hopper" / "Dockerfile").is_file()
+
+
+def programs(machine: Machine, folder: Path, lines: Mapping[str, str]) -> None:
+    """Put stand-ins of programs on PATH."""
+    folder.mkdir()
+    for name, line in lines.items():
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n", "utf-8")
+        (folder / name).chmod(0o755)
+    machine.variables["PATH"] = f"{folder}:{machine.environment()['PATH']}"
+
+
+def test_cluster_job(machine: Machine, index: Index, tmp_path: Path) -> None:
+    """With stand-ins of Apptainer and sbatch: tests/e2e has the SIF and the job with the real tools."""
+    index.add(wheel("alpha", "1.0"))
+    spec(machine, "mm-v2.9", "alpha", targets=GPU)
+    machine.locked(name="mm-v2.9")
+    stand_ins = {"apptainer": 'test -f "$4" && : > "$3"', "sbatch": 'test -f "$3" -a -f "mm-v2.9-$ENVSPEC_TARGET.sif"'}
+    programs(machine, tmp_path / "programs", stand_ins)
+    followed(machine, "cluster-job.md")
+
+
+def test_pull_request(machine: Machine, index: Index) -> None:
+    index.add(wheel("numpy", "2.3.0"), wheel("alpha", "1.0"))
+    spec(machine, "demo", "numpy", "alpha")
+    machine.locked()
+    repository(machine.folder, {})
+    for key, value in (("user.name", "a"), ("user.email", "a@example.org")):
+        git(machine.folder, "config", key, value)
+    index.add(wheel("numpy", "2.4.0"), wheel("alpha", "2.0"))
+    told = followed(machine, "pull-request.md")
+    assert machine.versions("cpu", "demo") == {"numpy": "2.4.0", "alpha": "1.0"}
+    assert "fresh" in told and "numpy" in told.partition("fresh")[2]
+
+
 def test_offline(machine: Machine, index: Index, tmp_path: Path) -> None:
     index.add(wheel("alpha", "1.0"))
     machine.variables["PYTHON"] = sys.executable
-    gpu = '[targets.cu128-hopper]\nplatform = "linux-64"\ncuda = "12.8"\ngpus = ["H100"]\n'
-    spec(machine, "mm-v2.9", "alpha", targets=gpu)
+    spec(machine, "mm-v2.9", "alpha", targets=GPU)
     machine.locked(name="mm-v2.9")
     scratch = tmp_path / "scratch"
     # stand-ins: tests/e2e has the SIF and the job with the real tools
-    programs = tmp_path / "programs"
-    for name, line in (("apptainer", ': > "$3"'), ("sbatch", 'test -f job.sbatch -a -f "mm-v2.9-$ENVSPEC_TARGET.sif"')):
-        (programs / name).parent.mkdir(exist_ok=True, parents=True)
-        (programs / name).write_text(f"#!/bin/sh\n{line}\n", "utf-8")
-        (programs / name).chmod(0o755)
-    machine.variables["PATH"] = f"{programs}:{machine.environment()['PATH']}"
+    stand_ins = {"apptainer": ': > "$3"', "sbatch": 'test -f job.sbatch -a -f "mm-v2.9-$ENVSPEC_TARGET.sif"'}
+    programs(machine, tmp_path / "programs", stand_ins)
     scratch.mkdir()
     followed(machine, "offline.md", {"/scratch/": f"{scratch}/"})
     installed = subprocess.run(
@@ -146,8 +201,7 @@ def test_offline(machine: Machine, index: Index, tmp_path: Path) -> None:
 def test_one_file(machine: Machine, index: Index, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     build = standalone_build(tmp_path_factory)
     index.add(wheel("alpha", "1.0"))
-    gpu = '[targets.cu128-hopper]\nplatform = "linux-64"\ncuda = "12.8"\ngpus = ["H100"]\n'
-    spec(machine, "mm-v2.9", "alpha", targets=gpu)
+    spec(machine, "mm-v2.9", "alpha", targets=GPU)
     lock_build(machine, machine.locked(name="mm-v2.9"), build)
     (machine.folder / "train.py").write_text(
         "import alpha, sys; print('trained with', alpha.version, sys.argv)", "utf-8"

@@ -18,7 +18,6 @@ ELSEWHERE = {
     "make": "it is what runs these tests",
     "nix": "tests/e2e/test_nix_flakes.py, where Nix is",
     "pip": "the user's own environment: tests/test_package.py installs envspec, tests/e2e the locks",
-    "python": "tests/tools/refresh",
     "sbatch": "needs a cluster: tests/e2e/test_smoke_slurm.py, where Slurm is",
     "sh": "a bundle's installer: tests/cli/test_bundle.py",
     "ssh-keygen": "tests/lock/signing",
