@@ -162,7 +162,7 @@ def stand_in(folder: Path, scale: int) -> Iterator[Given]:
 def stand_in_wheel(name: str, megabytes: int) -> Dist:
     """Make a wheel with files of up to `FILE` bytes, as large as CUDA's unpacked."""
     left = int(megabytes * 1.9e6)
-    files = {}
+    files: dict[str, bytes] = {}
     while left > 0:
         files[f"{name}/lib{len(files)}.so"] = content(min(left, FILE), len(files))
         left -= FILE

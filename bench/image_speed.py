@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -48,11 +49,11 @@ def main() -> None:
                 *(f"--build-arg=BASE_IMAGE={READY}", "-t", "localhost/built", "-f"),
                 *(str(builder.context / "cpu" / "Dockerfile"), str(builder.context)),
             ]
-            sides = {"image": making, "buildah": lambda: run(building)}
+            sides: dict[str, Callable[[], Run]] = {"image": making, "buildah": partial(run, building)}
             told(turns(sides, ROUNDS))
 
 
-def told(sides: dict[str, Run]) -> None:
+def told(sides: Mapping[str, Run]) -> None:
     for name, one in sides.items():
         print(f"{name:8} {one.seconds:6.1f} s, {one.processor:6.1f} s of processors, {one.megabytes:5.0f} MB")
     print(f"ratio    {sides['image'].seconds / sides['buildah'].seconds:6.2f}")

@@ -108,7 +108,7 @@ def main() -> None:
     """Print the times of the page and of the plain table; a line says so where one is over the budget."""
     spec, lock = big(PACKAGES, TARGETS)
     start = time.perf_counter()
-    page = html(page_of(spec, lock.targets, lock="l", digest="", audit=None, review=None, uncompared="a benchmark"))
+    page = html(page_of(spec, lock.targets, lock="l", digest="", audit=None, review="a benchmark"))
     print(f"envspec report, making the page: {time.perf_counter() - start:.2f} s")
     with tempfile.TemporaryDirectory() as folder:
         ours, table = Path(folder, "report.html"), Path(folder, "plain.html")

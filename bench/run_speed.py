@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import zipfile
+from functools import partial
 from pathlib import Path
 
 from bench.measure import envspec, run, turns
@@ -66,7 +67,7 @@ def main() -> None:
             "true": ["true"],
         }
         run(asked["envspec run -- true"], env=env)
-        runs = turns({name: lambda words=words: run(words, env=env) for name, words in asked.items()}, ROUNDS)
+        runs = turns({name: partial(run, words, env=env) for name, words in asked.items()}, ROUNDS)
     whole, version, alone = (runs[name].seconds for name in asked)
     ratio = (whole - alone) / version
     over = "" if ratio <= BUDGET else f"   over the budget of {BUDGET}"

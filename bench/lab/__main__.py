@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,15 +181,15 @@ def units(lab: Lab, names: list[str], parts: list[str]) -> Iterator[tuple[str, C
     if "answers" in parts:
         place = "recorded" if lab.recording is not None else "answers"
         for day, case in sorted(every, key=lambda one: one[0], reverse=True):
-            yield f"{place} {day} {case.name}", lambda case=case: lab.answers(case)
+            yield f"{place} {day} {case.name}", partial(lab.answers, case)
     if "conda" in parts:
         for case in chosen:
             if "\n[conda]" in case.text:
-                yield f"conda {case.name}", lambda case=case: lab.conda(case)
+                yield f"conda {case.name}", partial(lab.conda, case)
     if "installs" in parts:
         for case in chosen:
             if case.install:
-                yield f"installs {case.name}", lambda case=case: lab.install(case)
+                yield f"installs {case.name}", partial(lab.install, case)
 
 
 def planned(lab: Lab) -> list[str]:
