@@ -18,20 +18,22 @@ from envspec.review.git.textconv import readable
 
 
 def merge_lock(base: Path, ours: Path, theirs: Path) -> tuple[str, ...]:
-    """Merge a lock into OURS: as git does, or by package where that leaves a conflict or no lock. Gives what stands in
-    the way, and OURS gets conflict markers then. Raises StorageError, ToolError."""
+    """Merge a lock into OURS: as git does, or by package where that leaves a conflict or no lock, and where a side has
+    other targets: lines that a side wrote for a new one lack what the other changed in all. Gives what stands in the
+    way, and OURS gets conflict markers then. Raises StorageError, ToolError."""
     text, conflicts = by_line(base, ours, theirs, Path.cwd())
     problems: tuple[str, ...] = ()
-    if conflicts or not _is_lock(text):
+    clean = not conflicts and _is_lock(text)
+    if not clean or len({_targets_in(path) for path in (base, ours, theirs)}) > 1:
         try:
             before, mine, other = map(load_text, (base, ours, theirs))
             # git gives an empty file where the branches have no common lock
             result = merge(_read(before, "the common ancestor") if before.strip() else None,
                            _read(mine, "one side"), _read(other, "the other side"))  # fmt: skip
-            problems = tuple(map(str, result.conflicts))
-            text = text if problems else dumps(result.lock)
+            problems = () if clean else tuple(map(str, result.conflicts))
+            text = text if result.conflicts else dumps(result.lock)
         except LockError as error:
-            problems = (f"a lock can't be read: {error.message}",)
+            problems = () if clean else (f"a lock can't be read: {error.message}",)
         if problems and not conflicts:
             sides = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in (ours, theirs)]
             text = f"<<<<<<< one side\n{sides[0]}=======\n{sides[1]}>>>>>>> the other side\n"
@@ -61,6 +63,10 @@ def merge_of_conflict(path: Path, found: LockConflict) -> Merged:
         _read(ours or "", f"{path} (one side)"),
         _read(theirs or "", f"{path} (the other side)"),
     )
+
+
+def _targets_in(path: Path) -> frozenset[bytes]:
+    return frozenset(line for line in path.read_bytes().splitlines() if line.startswith(b"[targets."))
 
 
 def _read(text: str, name: str) -> Lock:

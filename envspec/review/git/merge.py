@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,11 +53,13 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
     """Merge the changes of both sides since `base`; None is a base without a lock. A target that one side removed is
     gone, and so is a package that nothing requires any more; anything else that one side removed and the other changed
     stays, and is a conflict; in a target that one side moved to another CUDA, Python or platform, that side's counts. A
-    target that one side gave another name has that name on the other side too."""
+    target that one side gave another name has that name on the other side too, and one that a side made follows what
+    the other changed in all."""
     if base is not None:
         names = _new_names(base, theirs) | _new_names(base, ours)
         base, ours, theirs = (_rename_targets(lock, names) for lock in (base, ours, theirs))
-    was, mine, other = (_entries(lock) if lock else {} for lock in (base, ours, theirs))
+    was, one, another = (_entries(lock) if lock else {} for lock in (base, ours, theirs))
+    mine, other = _bring_to_new_targets(was, one, another), _bring_to_new_targets(was, another, one)
     gone = {key[0] for key in was if key[1] == _TARGET and not (key in mine and key in other)}
     merged: dict[_Key, Any] = {}
     removed: dict[_Key, Pin] = {}
@@ -97,6 +100,21 @@ def _find_moved_side(target: str, was: _Entries, mine: _Entries, other: _Entries
     return moved[0] if len(moved) == 1 else None
 
 
+def _bring_to_new_targets(was: _Entries, side: _Entries, other: _Entries) -> _Entries:
+    """Give a side whose new targets have the other side's changes of the whole spec: an entry moves where it moved
+    alike in all targets that had it alike, other than those that the other side moved to another machine."""
+    before, now, after = ({key[0] for key in one if key[1] == _TARGET} for one in (was, side, other))
+    stood = [one for one in before & after if all(was.get((one, at)) == other.get((one, at)) for at in _MACHINE)]
+    found = dict(side)
+    rest = {key[1:] for key in (*was, *other) if key[0] in stood and key[1] not in _OF_ONE_TARGET}
+    for target, what in product(now - before - after, rest):
+        key = (target, *what)
+        moved = [other.get((one, *what)) for one in stood if was.get((one, *what)) == side.get(key)]
+        if moved and all(one == moved[0] for one in moved):
+            found[key] = moved[0]
+    return found
+
+
 def _new_names(base: Lock, side: Lock) -> dict[str, str]:
     """Find the targets of `base` that a side has under another name: the one that went and the one that came are solved
     from the same."""
@@ -120,6 +138,8 @@ def _rename_targets(lock: Lock, names: Mapping[str, str]) -> Lock:
 _REQUIRING: Mapping[str, Callable[[str], str]] = {"pip": requirement_name, "conda": conda_name}
 """The kinds of packages, with what names the package of a dependency."""
 _TARGET, _DIRECT = "target", "direct"
+_MACHINE = ("platform", "cuda")
+_OF_ONE_TARGET = (*_MACHINE, "glibc", "gpus", "driver", "cpu", "architectures", "driver_floor", _TARGET)
 _OF_THE_LATER = ("exclude_newer",)
 """What both sides' pins agree with, where the later counts."""
 

@@ -60,6 +60,15 @@ def test_a_target_that_one_side_moved_to_another_cuda_has_that_sides_torch(swapp
     assert merge(BASE.lock(), ours.lock(), theirs.lock()) == Merged(right)
 
 
+def test_a_target_that_one_side_made_follows_what_the_other_changed_in_all() -> None:
+    upgraded = BASE.bump(pin("numpy", "3.0")).drop("fsspec").ask("rich").bump(pin("rich", "1.0"))
+    upgraded = upgraded.bump(pin("torch", "2.9.1", "tqdm"), only="cu128")
+    made = BASE.target("cu126", CU126, like="cpu")
+    right = upgraded.target("cu126", CU126, like="cpu")
+    for ours, theirs in ((made, upgraded), (upgraded, made)):
+        assert merge(BASE.lock(), ours.lock(), theirs.lock()) == Merged(right.lock())
+
+
 def renamed(lock: Lock) -> Lock:
     targets = (replace(one, name="a100") if one.name == "cu128" else one for one in lock)
     return replace(lock, targets=tuple(sorted(targets, key=lambda target: target.name)))
