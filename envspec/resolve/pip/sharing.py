@@ -11,6 +11,7 @@ from packaging.version import Version
 from envspec.base.errors import AnswerNo
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
+from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
@@ -84,8 +85,25 @@ def localise(preferences: Preferences, index: TorchIndex) -> Preferences:
 
 
 def last_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Mapping[str, str]:
-    """Give the versions that a request's targets had in the old lock; none of new targets."""
-    return next((keep[name].last for name in names if name in keep and keep[name].last), {})
+    """Give the versions that a request's targets had in the old lock, the newest of each package; none of new
+    targets."""
+    return _newest([keep[name].last for name in names if name in keep])
+
+
+def _newest(several: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Merge versions; of one release the first counts, whatever its local part."""
+    found: dict[str, str] = {}
+    for one in several:
+        found |= {
+            name: had
+            for name, had in one.items()
+            if name not in found or is_older(_release(found[name]), _release(had))
+        }
+    return found
+
+
+def _release(version: str) -> str:
+    return version.partition("+")[0]
 
 
 def solve_in_indexes_of_pins(
@@ -97,7 +115,7 @@ def solve_in_indexes_of_pins(
     """Solve requests, each with the index of the torch that its targets are to keep. Where that torch can't stay, solve
     again with the index that `choose` gives. Returns the indexes of the solution; raises what `solve` raises."""
     chosen = {request: choose(request) for request in groups}
-    pinned = {request: _pinned_torch(keep, names) for request, names in groups.items()}
+    pinned = {request: _own_pins(keep, names).get("torch") for request, names in groups.items()}
     indexes = {request: choose_for_pin(request, chosen[request], pinned[request]) for request in groups}
     while True:
         try:
@@ -113,9 +131,8 @@ def solve_in_indexes_of_pins(
         indexes |= {request: chosen[request] for request in moved}
 
 
-def _pinned_torch(keep: Mapping[str, Preferences], names: Sequence[str]) -> str | None:
-    versions = (keep[name].versions.get("torch") for name in names if name in keep)
-    return next(filter(None, versions), None)
+def _own_pins(keep: Mapping[str, Preferences], names: Sequence[str]) -> dict[str, str]:
+    return _newest([keep[name].versions for name in names if name in keep])
 
 
 def _version_of(name: str, found: Sequence[Found]) -> str | None:
@@ -123,7 +140,10 @@ def _version_of(name: str, found: Sequence[Found]) -> str | None:
 
 
 def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
-    """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
-    own = (keep[name] for name in names if name in keep and keep[name].versions)
+    """Give the old pins of a request's targets, of a package the newest; a new target takes those of another, to share
+    their versions."""
+    own = [keep[name] for name in names if name in keep and keep[name].versions]
     others = (public(one) for one in keep.values() if one.versions)
-    return next(own, None) or next(others, Preferences())
+    if not own:
+        return next(others, Preferences())
+    return replace(own[0], versions=_own_pins(keep, names), last=last_of(keep, names))

@@ -1,5 +1,6 @@
 """What lock takes otherwise than uv is told, with all that moves for it."""
 
+import pytest
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
@@ -48,3 +49,20 @@ def test_a_floor_that_cant_be_held_is_told_with_what_stands_in_the_way(machine: 
     assert machine.versions("cpu") == {"base": "1.0", "lib": "1.0"}
     assert "note: cpu: far below the newest that each gets alone: lib 1.0 (7.0); all at their newest don't" in ran.err
     assert "lib>=7.0 depends on base>=2 and the spec asks for base<2" in ran.err
+
+
+@pytest.mark.parametrize("held", ["a", "b"])
+def test_targets_that_become_one_request_keep_the_newer_of_each_package(
+    machine: Machine, index: Index, held: str
+) -> None:
+    """As where a merge brings an upgrade of one target beside another one's move to its CUDA."""
+    index.add(*(wheel(name, version) for name in ("lib", "other") for version in ("1.0", "2.0")))
+    both = "".join(f"[targets.{one}]\nplatform = 'linux-64'\n" for one in "ab")
+    bounds = {held: "['lib<2', 'other==2']", {"a": "b", "b": "a"}[held]: "['lib==2', 'other<2']"}
+    apart = "".join(f"[targets.{one}.pip]\nconstraints = {lines}\n" for one, lines in bounds.items())
+    machine.locked(spec=cpu("lib", "other", targets=both + apart))
+    assert machine.versions("a") != machine.versions("b")
+    index.add(wheel("lib", "3.0"))
+    ran = machine.envspec("lock", machine.spec(cpu("lib", "other", targets=both)), status=0)
+    assert machine.versions("a") == machine.versions("b") == {"lib": "2.0", "other": "2.0"}
+    assert "goes back" not in ran.err
