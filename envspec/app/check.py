@@ -10,6 +10,7 @@ from envspec.app.export.recipes import recipe_drift
 from envspec.app.lock.images import stale_images
 from envspec.app.lock.summary import describe
 from envspec.app.observer import warn
+from envspec.app.outputs import taking_in
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
 from envspec.base.finding import Finding
@@ -80,6 +81,8 @@ def state_of(path: str, locks_dir: Path | None, *, imports: bool = False) -> Spe
         found = _with_policy(_with_signature(found, f"envspec sign {path}{elsewhere}"), spec)
         recipes = inputs.recipes_of(spec, locks_dir)
         found = _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
+        if found.status in ("fresh", "drifted") and (take_in := taking_in(recipes, folder.folder)):
+            found = replace(found, hint=f"{found.hint} && {take_in}" if found.hint else take_in)
         return _with_imports(found, spec) if imports else found
     except EnvspecError as error:
         return SpecState(path, lock_path, "error", error=error)
@@ -204,6 +207,7 @@ def _with_recipes(found: SpecState, spec: Spec, elsewhere: str) -> SpecState:
     if not reasons:
         return found
     export = f"{again}{elsewhere}"
-    hint = f"{found.hint}, then {export}" if found.hint else export
+    between = " && " if found.status == "drifted" else ", then "
+    hint = f"{found.hint}{between}{export}" if found.hint else export
     status = found.status if found.status == "forbidden" else "drifted"
     return replace(found, status=status, summary="", reasons=(*found.reasons, *reasons), hint=hint)

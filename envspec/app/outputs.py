@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from envspec.base.errors import EnvspecError
 from envspec.base.open_folder import Location, locate
 from envspec.base.storage import storage_error
+from envspec.review.git.program import git_output, work_tree
 from envspec.spec.document import project_root
 
 
@@ -36,6 +39,29 @@ def within_repository(lock: Path) -> PurePosixPath:
         if path.is_relative_to(root):
             return PurePosixPath(path.relative_to(root).as_posix())
     return PurePosixPath(path.parent.name, path.name)
+
+
+def taking_in(recipes: Path, *others: Path) -> str:
+    """Give the command by which git takes a spec's recipes, their development containers and other folders as they are
+    now, of these those in which it left a file unmerged: of one that a side deleted it asks no driver. Empty where
+    there are none, or no git, and without a folder in which a file has conflict markers."""
+    folders = (*others, recipes, recipes.parent.parent / ".devcontainer")
+    top = work_tree(Path.cwd())
+    if top is None:
+        return ""
+    listed = ["--literal-pathspecs", "ls-files", "--unmerged", "-z", "--full-name", "--"]
+    try:
+        told = git_output([*listed, *map(os.path.abspath, folders)], top)
+    except EnvspecError:
+        return ""  # a folder elsewhere, or no git
+    paths = {top / line.partition("\t")[2] for line in told.split("\0") if line}
+    of = {folder: [one for one in paths if one.is_relative_to(folder.resolve())] for folder in folders}
+    ready = [folder for folder, found in of.items() if found and not any(map(_has_markers, found))]
+    return shlex.join(["git", "add", "-A", *map(os.path.normpath, ready)]) if ready else ""
+
+
+def _has_markers(path: Path) -> bool:
+    return path.is_file() and b"\n<<<<<<< " in b"\n" + path.read_bytes()
 
 
 @contextmanager

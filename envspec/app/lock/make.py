@@ -18,6 +18,7 @@ from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import say, warn
+from envspec.app.outputs import taking_in
 from envspec.app.policy import bound_of, refuse_builds, refuse_new_lock, refuse_spec, tell_bound
 from envspec.base.errors import InputError, OutsideError
 from envspec.base.texts import nearest, printable
@@ -132,24 +133,31 @@ def tell_missing_digests(several: Sequence[Locked]) -> None:
 
 
 def tell_recipes(done: Locked, locks_dir: Path | None) -> None:
-    """Say which exported recipes a new lock has outdated, and how to renew them."""
+    """Say which exported recipes a new lock has outdated, how to renew them, and how git takes what it left
+    unmerged."""
+    recipes = inputs.recipes_of(done.spec, locks_dir)
+    take_in = taking_in(recipes, done.folder.folder) if done.status in ("written", "fresh") else ""
+    renew = _renewing(done, locks_dir, recipes) if done.status == "written" or take_in else ""
+    if renew or take_in:
+        say(f"hint: {' && '.join(filter(None, (renew, take_in)))}")
+
+
+def _renewing(done: Locked, locks_dir: Path | None, recipes: Path) -> str:
     spec, folder = done.spec, done.folder
-    recipes = inputs.recipes_of(spec, locks_dir)
-    if done.status != "written" or not recipes.is_dir():
-        return
+    if not recipes.is_dir():
+        return ""
     from envspec.app.export.recipes import recipe_drift
 
     try:
         found, again = recipe_drift(spec, sound(folder.load(), spec_case(spec), str(folder.path)), recipes)
     except UnsoundLock:
         # with --target, the other targets may not answer the spec yet
-        return
+        return ""
     except InputError as error:
         warn(f"{recipes} can't be exported again: {error.message}")
         say(f"hint: {error.hint or 'see `envspec check`'}")
-        return
-    if found:
-        say(f"hint: the recipes in {recipes} differ from the new lock: {again}{inputs.elsewhere(locks_dir)}")
+        return ""
+    return f"the recipes in {recipes} differ from the new lock: {again}{inputs.elsewhere(locks_dir)}" if found else ""
 
 
 def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Locked:
@@ -254,11 +262,10 @@ def _old(folder: LockFolder) -> tuple[Lock | None, bool]:
 
 
 def _finish_merge(done: Locked, request: LockRequest) -> Locked:
-    """Write a lock that was in conflict, and say how git gets to know."""
+    """Write a lock that was in conflict."""
     if request.dry_run:
         return done
     _write(done.spec, done.folder, done.lock)
-    say(f"hint: git add -A {done.folder.folder}")
     return replace(done, status="written")
 
 

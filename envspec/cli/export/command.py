@@ -16,6 +16,7 @@ from envspec.app.export.files import Superseded, write_files
 from envspec.app.export.formats import FORMATS, PROJECTS
 from envspec.app.export.recipes import tell_missing_pins
 from envspec.app.export.render import ALL, CHOICES, render_files
+from envspec.app.outputs import taking_in
 from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.console import out_file, say, warn
@@ -120,6 +121,9 @@ def command(
     for name in write_files(Path(output), texts, superseded, paths):
         say(f"removed {os.path.normpath(f'{output}/{name}')}")
     _tell(output, texts)
+    for folder, _, _ in plans:
+        if unmerged := taking_in(Path(output, folder)):
+            say(f"hint: {unmerged}")
     if plans:
         from envspec.app.export.at_site import tell_site
 

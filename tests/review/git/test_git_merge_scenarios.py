@@ -1,5 +1,6 @@
 """Locks merged by git itself, on real branches: what merges, what doesn't, and how each conflict ends."""
 
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -419,26 +420,50 @@ def test_a_lost_program_stops_a_merge_and_no_diff(repository: Repository) -> Non
 
 
 @pytest.mark.slow
-def test_recipes_follow_whatever_git_left_of_them(repository: Repository) -> None:
+@pytest.mark.parametrize("told_by", ["check", "lock"])
+@pytest.mark.parametrize("how", ["merge", "rebase", "cherry-pick", "revert"])
+def test_recipes_follow_whatever_git_left_of_them(repository: Repository, how: str, told_by: str) -> None:
     """One branch upgrades, another bumps and drops a target: git asks no driver about a file that one side deleted."""
-    for name, state in (
-        ("main", BASE),
-        ("topic", bump("numpy", "2.2")(BASE)),
-        ("ours", bump("tqdm", "4.2")(BASE).without_target("cu128")),
-    ):
+    dropped = bump("tqdm", "4.2")(BASE).without_target("cu128")
+    upgrade = bump("numpy", "2.2")
+    commits = {"main": BASE, "topic": upgrade(BASE), "ours": dropped}
+    if how == "revert":
+        commits = {"main": dropped, "more": BASE, "ours": upgrade(BASE)}
+    for name, state in commits.items():
         if name != "main":
-            repository.git("switch", "-q", "-C", name, "main")
+            repository.git("switch", "-q", "-C", name, *(["main"] if how != "revert" else []))
         repository.write(state)
         exported(repository)
         repository.commit()
-    assert "modify/delete" in repository.git("merge", "--no-edit", "topic", code=1)
-    assert LOCK not in repository.unmerged()
+    command = {"rebase": ["rebase", "topic"], "revert": ["revert", "--no-edit", "HEAD~1"]}
+    told = repository.git(*command.get(how, [how, "topic"]), code=1)
+    assert "modify/delete" in told and LOCK not in repository.unmerged()
     assert not [path for path in repository.folder.rglob("*.txt") if "<<<<<<<" in path.read_text()]
-    assert repository.envspec("check").stderr.endswith(f"hint: envspec lock {SPEC}\n"), "git merged the recipes"
-    exported(repository)
-    repository.git("add", "-A", "locks", "recipes")
+    follow_the_hints(repository, told_by)
     assert repository.unmerged() == set()
-    assert repository.envspec("check").stdout.startswith("specs/demo.toml: fresh"), "nothing stays red"
+    repository.git(*(["commit", "-q", "--no-edit"] if how == "merge" else [how, "--continue"]))
+    assert repository.git("status", "--porcelain") == ""
+    checked = repository.envspec("check")
+    assert checked.stdout.startswith("specs/demo.toml: fresh") and checked.stderr == "", "nothing stays red"
+    expected = upgrade(dropped)
+    assert as_solved(load(repository.lock_path)) == as_solved(expected.lock())
+
+
+def follow_the_hints(repository: Repository, first: str) -> None:
+    """Run `check` or `lock`, and what the last line of each says, until one says nothing more."""
+    ran = repository.envspec(first, *([SPEC, "--offline"] if first == "lock" else []))
+    for _ in range(4):
+        *_, last = ran.stderr.splitlines() or [""]
+        commands = (
+            last.rpartition("hint: ")[2].rpartition("the new lock: ")[2].split(" && ") if "hint: " in last else []
+        )
+        if not commands:
+            return
+        for command in commands:
+            program, *words = shlex.split(command)
+            ran = repository.envspec(*words) if program == "envspec" else repository.run(program, *words)
+            assert ran.returncode == 0, f"{command}: {ran.stderr}"
+    raise AssertionError(f"still hints: {ran.stderr}")
 
 
 def exported(repository: Repository) -> None:
