@@ -11,7 +11,8 @@ import pytest
 from cli_project import TWO, Envspec, Project, served, without_settings
 from support.audit import Pypi, vulnerability
 from support.documents import valid
-from support.index import status
+from support.index import Index, status
+from support.machine import Machine, cpu
 from support.packages import wheel
 
 pytest_plugins = ["cli_fixtures"]
@@ -187,3 +188,21 @@ def test_nobody_is_asked_unless_told_to(pypi: Pypi, envspec: Envspec) -> None:
 def test_nothing_changed(pypi: Pypi, envspec: Envspec) -> None:
     told = envspec("diff", FILES[1], FILES[1], "--audit")
     assert told.code == 0 and "no difference" in told.out and pypi.asked == []
+
+
+def test_real_advisories_that_an_upgrade_of_the_year_fixed_stand_first(machine: Machine, index: Index) -> None:
+    """urllib3's of December 2025, beside another package of the serving team: releases as they were locked, stand-ins
+    for their wheels."""
+    for line in ("fastapi 0.123.0", "fastapi 0.128.0", "urllib3 2.5.0", "urllib3 2.6.2"):
+        index.add(wheel(*line.split()), uploaded=DAY)
+    machine.locked(spec=cpu("fastapi==0.123.0", "urllib3==2.5.0"))
+    old = machine.lock_path().read_bytes()
+    machine.locked("--upgrade", spec=cpu("fastapi", "urllib3"))
+    (machine.folder / "old.lock").write_bytes(old)
+    advisories = Path(__file__).resolve().parents[1] / "data" / "year" / "advisories"
+    asked = ("diff", *FILES, "--audit", "--skip-files", "--database", str(advisories), "--max-age", "10000")
+    told = machine.envspec(*asked, "--format", "markdown", status=0).out.replace("&#58;", ":").splitlines()
+    assert "known vulnerabilities fixed in urllib3" in told[0]
+    first, second = [line for line in told if line.startswith("- ")][:2]
+    assert "urllib3 2.5.0" in first and "CVE-2025-66418" in first and "CVE-2025-66471" in first
+    assert "fastapi 0.123.0" in second
