@@ -1,7 +1,7 @@
 """conda's names, versions, builds and match specs, without conda's solver: the parts that judging a lock needs.
 
-A clause of a match spec that this module doesn't read (a regular expression, a hash) counts as satisfied: the solver
-judged it.
+A clause of a match spec that this module doesn't read (a regular expression, a build number) counts as satisfied: the
+solver judged it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ MAX_MATCH_SPEC = 2000
 """Characters of a match spec. rattler's parser recurses without a bound: thousands of parentheses kill the process."""
 
 _NAME = re.compile(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
-_BRACKET = re.compile(r"(version|build|channel|subdir)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
+_BRACKET = re.compile(r"(version|build|channel|subdir|sha256|md5)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
 _SUBDIR = re.compile(r"noarch|(?:linux|osx|win|emscripten|wasi|freebsd|zos)-[a-z0-9]+")
 _EXACT = re.compile(r"=([^=<>!~,|\s]+)=([^=,|\s]+)")
 _FIRST_STARRED = re.compile(r"==[^,|]*\*(?:[,|]|$)")
@@ -167,6 +167,12 @@ def place_of(match_spec: str) -> tuple[str, str]:
     if above and _SUBDIR.fullmatch(last):
         return above, named.get("subdir", last)
     return channel, named.get("subdir", "")
+
+
+def is_file_of(match_spec: str, sha256: str, md5: str | None) -> bool:
+    """Say whether a file has the hashes that a match spec asks for: `ffmpeg[sha256=…]`."""
+    named = {found[0]: "".join(found[1:]).lower() for found in _BRACKET.findall(match_spec.partition("[")[2])}
+    return named.get("sha256", sha256) == sha256 and named.get("md5", md5) == md5
 
 
 def _positional(text: str) -> tuple[str, str]:
@@ -215,7 +221,8 @@ def _clause_fits(clause: str, version: str) -> bool:
 def _build_fits(wanted: str, build: str) -> bool:
     if not wanted or wanted.startswith("^"):
         return True
-    return fnmatchcase(build, wanted.replace("[", "[[]"))
+    # of rattler's patterns, `*` alone stands for more than itself
+    return fnmatchcase(build.lower(), re.sub(r"[?[]", r"[\g<0>]", wanted.lower()))
 
 
 # Conda builds as their records describe them: for which device and which CUDA.

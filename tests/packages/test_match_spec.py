@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from envspec.lock.read import load
-from envspec.packages.conda import admits, place_of
+from envspec.packages.conda import admits, is_file_of, place_of
 from envspec.packages.names import conda_name
 
 
@@ -71,6 +71,26 @@ def test_as_rattler_reads_them(clauses: list[str], joined: str, version: str) ->
     text = joined.join(clauses)
     read = rattler.VersionSpec(str(rattler.MatchSpec(f"a {text}", strict=False).version))
     assert admits(f"a {text}", version, "") == read.matches(rattler.Version(version))
+
+
+_BUILDS = st.text("aA_0", min_size=1, max_size=4)
+
+
+@example(wanted="*_0", build="A_0")
+@example(wanted="a_0", build="A_0")
+@given(st.text("aA_0*", min_size=1, max_size=4).filter(lambda text: "**" not in text), _BUILDS)
+def test_builds_as_rattler_reads_them(wanted: str, build: str) -> None:
+    rattler = pytest.importorskip("rattler")
+    name, version = rattler.PackageName("a"), rattler.VersionWithSource("1")
+    record = rattler.PackageRecord(name, version, rattler.package.BuildString(build), 0, "noarch", None)
+    assert admits(f"a * {wanted}", "1", build) == rattler.MatchSpec(f"a * {wanted}").matches(record)
+
+
+@pytest.mark.parametrize("spec", [f"a[sha256={'ab' * 32}]", f"a 1.*[md5='{'CD' * 16}', subdir=noarch]"])
+def test_the_file_of_a_match_spec(spec: str) -> None:
+    assert is_file_of(spec, "ab" * 32, "cd" * 16)
+    assert not is_file_of(spec, "ef" * 32, "ef" * 16)
+    assert not is_file_of(spec, "ef" * 32, None)
 
 
 def test_every_edge_of_the_shipped_lock_holds(root: Path) -> None:

@@ -15,7 +15,7 @@ from envspec.lock.inputs import implied_match_specs
 from envspec.lock.model import Pin
 from envspec.lock.rules.case import LockedCase, asker
 from envspec.packages.address import Address, parse_address
-from envspec.packages.conda import admits, place_of
+from envspec.packages.conda import admits, is_file_of, place_of
 from envspec.packages.edges import Markers
 from envspec.packages.names import channel_name, conda_name, requirement_name
 from envspec.packages.python_range import releases_of
@@ -117,7 +117,13 @@ def _conda_satisfies(pin: Pin, requirement: str) -> bool:
     channel, subdir = place_of(requirement)
     there, own = channel_of(pin)
     right = channel in ("", there) or channel_name(channel) == there
-    return right and subdir in ("", own) and admits(requirement, pin.version, pin.build or "")
+    file = pin.artifact
+    return (
+        right
+        and subdir in ("", own)
+        and admits(requirement, pin.version, pin.build or "")
+        and (file is None or is_file_of(requirement, file.sha256, file.md5))
+    )
 
 
 def _satisfies(pin: Pin, text: str) -> bool:

@@ -18,7 +18,7 @@ from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Pin
-from envspec.packages.conda import BuildRecord, foreign_builds
+from envspec.packages.conda import BuildRecord, foreign_builds, place_of
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.conda.channels import ChannelAddress
@@ -398,8 +398,8 @@ class _Solve:
         channel, separator, rest = text.partition("::")
         if separator:
             for known, address in zip(self.channels, self.resolver.channels, strict=True):
-                if channel == address.name:
-                    text = f"{known.base_url.rstrip('/')}::{rest}"
+                if place_of(text)[0] == address.name:
+                    text = f"{known.base_url.rstrip('/')}{channel.removeprefix(address.name)}::{rest}"
         return MatchSpec(text)
 
     async def _with_nearest(self, conflict: Unsatisfiable) -> Unsatisfiable:

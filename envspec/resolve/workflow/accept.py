@@ -151,6 +151,7 @@ _OVERRIDE = (
     'if it works all the same, add to [pip]: overrides = [{{ requirement = "{name}=={version}", reason = "why" }}]; '
     "else bound what requires it to another release"
 )
+_CONDA_BUILD = "name another version, or a version and a build, of {name} in [conda] dependencies"
 _ITS_INDEX = "bound {name} in the spec to another release, and tell whoever runs the index"
 _OF_OTHERS: Mapping[str, tuple[type[EnvspecError], str]] = {
     # its page says less than its METADATA
@@ -231,6 +232,8 @@ def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
     asker = flaw.message.partition(" requires ")[0] if flaw.code.startswith("requirement-") else flaw.package
     said, about = target.pin(asker or ""), target.pin(flaw.package or "")
     by = f" ({said.artifact.file} of {said.index})" if said and said.artifact else ""
+    if about and about.kind == "conda" and flaw.code == "requirement-unmet":
+        hint = _CONDA_BUILD
     told = hint.format(name=about.name, version=about.version) if about else hint
     return error(f"{target.name}: {flaw.message}{by}", hint=told).concerning(*filter(None, [flaw.package or asker]))
 

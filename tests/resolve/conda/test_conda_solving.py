@@ -215,6 +215,12 @@ def test_a_match_spec_may_name_its_channel(tmp_path: Path) -> None:
         resolver(first, second).resolve({"t": replace(request, specs=("first::other",))}, {})
 
 
+def test_a_match_spec_may_name_its_channels_subdir(channel: LocalChannel) -> None:
+    channel.write([*BASE, Record("tool", "1", subdir="noarch")])
+    pins = solve(channel, replace(CPU, specs=("mine/noarch::tool",)))
+    assert pins["tool"].index == "mine/noarch"
+
+
 def test_targets_meet_on_one_version(channel: LocalChannel) -> None:
     old_only = Record("top", "1", depends=("tool <2",))
     channel.write([*BASE, old_only, Record("tool", "1"), Record("tool", "2")])
