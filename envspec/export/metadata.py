@@ -24,9 +24,11 @@ HEALTH_CHECK = HealthCheck((f"{CARRIED}/healthcheck.sh",), interval=30, timeout=
 
 
 def image_variables(plan: Plan) -> dict[str, str]:
-    """Make the variables of an image's processes, in order."""
+    """Make the variables of an image's processes, in order. What a base says of PYTHONPATH would come before the lock's
+    modules."""
     path = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    return {"PATH": path, "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV": ENVIRONMENT, **dict(plan.env)}
+    own = "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV"
+    return {"PATH": path, own: ENVIRONMENT, "PYTHONPATH": "", **dict(plan.env)}
 
 
 BASE_LABELS = "org.opencontainers.image.base."

@@ -192,4 +192,4 @@ def _hook(plan: Plan) -> str:
         if value != nvcc.FOLDER
     ]
     exports = "".join(f"export {name}={shell(value)}\n" for name, value in kept)
-    return exports + (f"{_LIBCUDA}\n" if plan.is_cuda else "")
+    return f"unset PYTHONPATH\n{exports}" + (f"{_LIBCUDA}\n" if plan.is_cuda else "")

@@ -17,8 +17,8 @@
       # What a shell of each target sets.
       variables = {
         "x86_64-linux" = {
-          "cu118" = "export ENVSPEC_SPEC=mm-v2.1\nexport ENVSPEC_TARGET=cu118\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.1.0\nexport TORCH_CUDA_ARCH_LIST='7.0;8.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
-          "cu121" = "export ENVSPEC_SPEC=mm-v2.1\nexport ENVSPEC_TARGET=cu121\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.1.0\nexport TORCH_CUDA_ARCH_LIST='7.0;8.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu118" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=mm-v2.1\nexport ENVSPEC_TARGET=cu118\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.1.0\nexport TORCH_CUDA_ARCH_LIST='7.0;8.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu121" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=mm-v2.1\nexport ENVSPEC_TARGET=cu121\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.1.0\nexport TORCH_CUDA_ARCH_LIST='7.0;8.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
         };
       };
 

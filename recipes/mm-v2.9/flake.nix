@@ -17,12 +17,12 @@
       # What a shell of each target sets.
       variables = {
         "x86_64-linux" = {
-          "cpu" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cpu\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\n";
-          "cu126-volta" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu126-volta\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=7.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
-          "cu128-ampere" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu128-ampere\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=8.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
-          "cu128-blackwell" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu128-blackwell\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST='10.0;12.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
-          "cu128-hopper" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu128-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
-          "cu130-hopper" = "export ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu130-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cpu" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cpu\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\n";
+          "cu126-volta" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu126-volta\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=7.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-ampere" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu128-ampere\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=8.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-blackwell" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu128-blackwell\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST='10.0;12.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-hopper" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu128-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu130-hopper" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=mm-v2.9\nexport ENVSPEC_TARGET=cu130-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
         };
       };
 

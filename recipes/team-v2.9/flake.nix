@@ -17,9 +17,9 @@
       # What a shell of each target sets.
       variables = {
         "x86_64-linux" = {
-          "cpu" = "export ENVSPEC_SPEC=team-v2.9\nexport ENVSPEC_TARGET=cpu\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\n";
-          "cu128-ada" = "export ENVSPEC_SPEC=team-v2.9\nexport ENVSPEC_TARGET=cu128-ada\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=8.9\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
-          "cu128-hopper" = "export ENVSPEC_SPEC=team-v2.9\nexport ENVSPEC_TARGET=cu128-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cpu" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=team-v2.9\nexport ENVSPEC_TARGET=cpu\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\n";
+          "cu128-ada" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=team-v2.9\nexport ENVSPEC_TARGET=cu128-ada\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=8.9\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-hopper" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=team-v2.9\nexport ENVSPEC_TARGET=cu128-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
         };
       };
 

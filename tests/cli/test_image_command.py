@@ -66,6 +66,7 @@ def test_what_is_in_an_image(machine: Machine, index: Index) -> None:
     own = config["config"]
     assert own["User"] == "1000:1000" and own["Entrypoint"][0] == "/usr/bin/tini" and "Cmd" not in own
     assert "FROM_BASE=1" in own["Env"] and "VIRTUAL_ENV=/opt/env" in own["Env"]
+    assert [one for one in own["Env"] if one.startswith("PYTHONPATH=")] == ["PYTHONPATH="]
     carried = carried_folder(layout, machine.base / "carried")
     assert own["Labels"]["envspec.lock.digest"] == read_target(str(carried / "target.json"))["lock_digest"]
     bill = manifest["annotations"].pop("envspec.sbom")

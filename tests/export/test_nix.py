@@ -114,7 +114,7 @@ def test_what_only_images_have_stays_out() -> None:
         env=(("NVIDIA_VISIBLE_DEVICES", "all"), ("HF_HOME", "/workspace/.cache/hf"), ("OMP_NUM_THREADS", "8")),
     )
     text = nix.render(alone(plan))[nix.FILE]
-    assert '"cu128-hopper" = "export OMP_NUM_THREADS=8\\nif [ -e ' in text and "NVIDIA" not in text
+    assert '"cu128-hopper" = "unset PYTHONPATH\\nexport OMP_NUM_THREADS=8\\nif [ -e ' in text and "NVIDIA" not in text
 
 
 def test_torch_compile_finds_a_compiler_and_the_driver_where_nixos_has_it(tmp_path: Path) -> None:
@@ -157,6 +157,13 @@ def variables(hook: str, names: Sequence[str]) -> list[str]:
     script = hook + "".join(f"printf '%s\\0' \"${name}\"\n" for name in names)
     out = subprocess.run(["sh", "-c", script], check=True, stdout=subprocess.PIPE).stdout
     return out.decode().split("\0")[:-1]
+
+
+@needs_nix
+def test_a_shell_has_no_modules_of_the_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/leaks")
+    hook = shell_of(tmp_path, alone(shipped("cpu-py311", "cpu")))["hook"]
+    assert variables(hook, ["PYTHONPATH", "PYTHONNOUSERSITE"]) == ["", "1"]
 
 
 @needs_nix

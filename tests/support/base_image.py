@@ -57,7 +57,7 @@ def write_base(folder: Path, *layers: Mapping[str, str | bytes] | bytes, machine
     document = {
         "os": "linux",
         "architecture": machine,
-        "config": {"Env": ["PATH=/bin", "FROM_BASE=1"], "Cmd": ["bash"], **config},
+        "config": {"Env": ["PATH=/bin", "FROM_BASE=1", "PYTHONPATH=/of/base"], "Cmd": ["bash"], **config},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(tar).hexdigest()}" for tar in tars]},
         "history": [{"created_by": "a test"}],
     }

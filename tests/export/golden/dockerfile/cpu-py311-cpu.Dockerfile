@@ -72,7 +72,8 @@ COPY --from=torch /layers/torch /
 COPY --from=rest /layers/rest /
 COPY --from=carried /layers/carried /
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" VIRTUAL_ENV="/opt/env" \
-    ENVSPEC_SPEC="cpu-py311" ENVSPEC_TARGET="cpu" LANG="C.UTF-8" PYTHONNOUSERSITE="1" PYTORCH_VERSION="2.13.0"
+    PYTHONPATH="" ENVSPEC_SPEC="cpu-py311" ENVSPEC_TARGET="cpu" LANG="C.UTF-8" PYTHONNOUSERSITE="1" \
+    PYTORCH_VERSION="2.13.0"
 LABEL org.opencontainers.image.title="cpu-py311-cpu" \
     org.opencontainers.image.description="PyTorch for CPUs on Python 3.11: for tests, small machines and proving that a lock installs" \
     org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="cpu-py311" envspec.target="cpu"

@@ -85,7 +85,7 @@ COPY --from=conda /layers/conda /
 COPY --from=rest /layers/rest /
 COPY --from=carried /layers/carried /
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" CONDA_PREFIX="/opt/env" \
-    ENVSPEC_SPEC="hpc-v2.7" ENVSPEC_TARGET="cu126-ampere" LANG="C.UTF-8" PYTHONNOUSERSITE="1" \
+    PYTHONPATH="" ENVSPEC_SPEC="hpc-v2.7" ENVSPEC_TARGET="cu126-ampere" LANG="C.UTF-8" PYTHONNOUSERSITE="1" \
     PYTORCH_VERSION="2.7.1" NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility,video" \
     NVIDIA_REQUIRE_CUDA="cuda>=12.6 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="8.0" MELLANOX_VISIBLE_DEVICES="all" \
     HF_HOME="/workspace/.cache/hf"

@@ -98,8 +98,8 @@ COPY --from=compile /layers/source /
 COPY --from=rest /layers/rest /
 COPY --from=carried /layers/carried /
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" VIRTUAL_ENV="/opt/env" \
-    ENVSPEC_SPEC="mm-v2.1" ENVSPEC_TARGET="cu118" LANG="C.UTF-8" PYTHONNOUSERSITE="1" PYTORCH_VERSION="2.1.0" \
-    NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
+    PYTHONPATH="" ENVSPEC_SPEC="mm-v2.1" ENVSPEC_TARGET="cu118" LANG="C.UTF-8" PYTHONNOUSERSITE="1" \
+    PYTORCH_VERSION="2.1.0" NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
     NVIDIA_REQUIRE_CUDA="cuda>=11.8 driver>=450.80.02" TORCH_CUDA_ARCH_LIST="7.0;8.0" MELLANOX_VISIBLE_DEVICES="all"
 LABEL org.opencontainers.image.title="mm-v2.1-cu118" \
     org.opencontainers.image.description="Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and what CLIP needs" \

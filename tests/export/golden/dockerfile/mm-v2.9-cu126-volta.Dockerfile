@@ -101,8 +101,8 @@ COPY --from=compile /layers/source /
 COPY --from=rest /layers/rest /
 COPY --from=carried /layers/carried /
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" VIRTUAL_ENV="/opt/env" \
-    ENVSPEC_SPEC="mm-v2.9" ENVSPEC_TARGET="cu126-volta" LANG="C.UTF-8" PYTHONNOUSERSITE="1" PYTORCH_VERSION="2.9.1" \
-    NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
+    PYTHONPATH="" ENVSPEC_SPEC="mm-v2.9" ENVSPEC_TARGET="cu126-volta" LANG="C.UTF-8" PYTHONNOUSERSITE="1" \
+    PYTORCH_VERSION="2.9.1" NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
     NVIDIA_REQUIRE_CUDA="cuda>=12.6 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="7.0" MELLANOX_VISIBLE_DEVICES="all" \
     HF_HOME="/workspace/.cache/hf"
 LABEL org.opencontainers.image.title="mm-v2.9-cu126-volta" \

@@ -91,8 +91,8 @@ COPY --from=torch /layers/torch /
 COPY --from=rest /layers/rest /
 COPY --from=carried /layers/carried /
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" VIRTUAL_ENV="/opt/env" \
-    ENVSPEC_SPEC="team-v2.9" ENVSPEC_TARGET="cu128-ada" LANG="C.UTF-8" PYTHONNOUSERSITE="1" PYTORCH_VERSION="2.9.1" \
-    NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
+    PYTHONPATH="" ENVSPEC_SPEC="team-v2.9" ENVSPEC_TARGET="cu128-ada" LANG="C.UTF-8" PYTHONNOUSERSITE="1" \
+    PYTORCH_VERSION="2.9.1" NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
     NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="8.9" MELLANOX_VISIBLE_DEVICES="all"
 LABEL org.opencontainers.image.title="team-v2.9-cu128-ada" \
     org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root" \

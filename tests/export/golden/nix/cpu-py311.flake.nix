@@ -17,7 +17,7 @@
       # What a shell of each target sets.
       variables = {
         "x86_64-linux" = {
-          "cpu" = "export ENVSPEC_SPEC=cpu-py311\nexport ENVSPEC_TARGET=cpu\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\n";
+          "cpu" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=cpu-py311\nexport ENVSPEC_TARGET=cpu\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\n";
         };
       };
 

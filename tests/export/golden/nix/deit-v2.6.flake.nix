@@ -17,8 +17,8 @@
       # What a shell of each target sets.
       variables = {
         "x86_64-linux" = {
-          "cu124" = "export ENVSPEC_SPEC=deit-v2.6\nexport ENVSPEC_TARGET=cu124\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST='7.0;8.0;9.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
-          "cu126" = "export ENVSPEC_SPEC=deit-v2.6\nexport ENVSPEC_TARGET=cu126\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST='8.0;9.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu124" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=deit-v2.6\nexport ENVSPEC_TARGET=cu124\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST='7.0;8.0;9.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu126" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=deit-v2.6\nexport ENVSPEC_TARGET=cu126\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST='8.0;9.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
         };
       };
 

@@ -17,11 +17,11 @@
       # What a shell of each target sets.
       variables = {
         "aarch64-linux" = {
-          "cu128-gh200" = "export ENVSPEC_SPEC=llm-v2.9\nexport ENVSPEC_TARGET=cu128-gh200\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-gh200" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=llm-v2.9\nexport ENVSPEC_TARGET=cu128-gh200\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
         };
         "x86_64-linux" = {
-          "cu128-ampere" = "export ENVSPEC_SPEC=llm-v2.9\nexport ENVSPEC_TARGET=cu128-ampere\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST=8.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
-          "cu128-hopper" = "export ENVSPEC_SPEC=llm-v2.9\nexport ENVSPEC_TARGET=cu128-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-ampere" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=llm-v2.9\nexport ENVSPEC_TARGET=cu128-ampere\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST=8.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-hopper" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=llm-v2.9\nexport ENVSPEC_TARGET=cu128-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
         };
       };
 
