@@ -53,6 +53,8 @@ _NO_WHEEL = re.compile(
 )
 _MARKER = re.compile(r"(?<=[A-Za-z0-9\]])\{[^{}]*\}")
 """The marker under which uv's report requires a package: `llguidance{platform_machine == 'x86_64'}`."""
+_UNDATED = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* requirement is v[^,]+\. ")
+"""uv names the moment at which the newest was published, where the page has it."""
 _AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms?:")
 _GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
 _OUTSIDE = re.compile(
@@ -234,6 +236,11 @@ def _hint(hints: Sequence[str]) -> str:
         return f"building from source runs the package's code; if you trust it, add to [pip]: {allow}"
     # which index is asked first is envspec's to say
     text = next((hint for hint in hints if "--index-strategy" not in hint), "")
+    if (undated := _UNDATED.match(text)) is not None:
+        return (
+            f"the index has no upload times of {undated[1]}, so `exclude-newer` admits none of its files: use an index "
+            f"that has them, or write [env.exclude-newer-package.{undated[1]}] with a reason"
+        )
     if "exclude-newer" in text:
         return text.partition(" Consider using")[0] + " Move `exclude-newer` in [env] to a later date to admit it."
     if "re-releases" in text:

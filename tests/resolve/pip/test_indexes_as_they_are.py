@@ -89,3 +89,15 @@ def test_an_index_of_the_spec_s_own_without_upload_times(machine: Machine, index
         more = "[env.exclude-newer-index]\nown = { reason = 'ours' }\n[pip]"
         machine.spec(text.replace("[pip]", more, 1))
         assert "upload times" not in machine.envspec("lock", "specs/demo.toml", "--upgrade").err
+
+
+@pytest.mark.slow
+def test_a_default_index_without_upload_times(machine: Machine, index: Index) -> None:
+    """A later bound helps none of its files."""
+    index.add(LIB)
+    text = cpu("lib").replace("[pip]", "exclude-newer = '2024-01-01'\n[pip]", 1)
+    ran = machine.envspec("lock", machine.spec(text), status=1)
+    assert "the index has no upload times of lib" in ran.err and "to a later date" not in ran.err
+    assert "write [env.exclude-newer-package.lib] with a reason" in ran.err
+    machine.locked(spec=text.replace("[pip]", "[env.exclude-newer-package.lib]\nreason = 'undated'\n[pip]", 1))
+    assert machine.versions("cpu") == {"lib": "1.0"}
