@@ -22,10 +22,6 @@ def _expected(row: dict[str, str]) -> set[str]:
     return {row["capability"]} if "capability" in row else set()
 
 
-def test_a_slice_keeps_the_products_own_size() -> None:
-    assert [gpu.name for gpu in gpus.find("NVIDIA A100-SXM4-80GB MIG 1g.10gb")] == ["A100 80GB"]
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -49,14 +49,6 @@ def test_the_newest_is_told_and_what_it_needs(machine: Machine, hydra: str, aske
     assert not machine.locks.exists() or machine.files() == {}
 
 
-@pytest.mark.slow
-def test_what_is_allowed_gives_the_newest(machine: Machine, index: Index) -> None:
-    index.add(wheel("hydra", "0.11.3"), wheel("hydra", "1.3.8", "antlr==4.9.*"), wheel("hydra", "1.4.0rc3"))
-    index.add(sdist("antlr", "4.9.3", static=False), wheel("antlr", "4.13.2"))
-    machine.locked(spec=cpu("hydra>=1.3.2", extra="allow-source = ['antlr']"))
-    assert machine.versions("cpu") == {"antlr": "4.9.3", "hydra": "1.3.8"}
-
-
 def test_all_are_named_at_once_for_all_targets(machine: Machine, index: Index) -> None:
     index.add(wheel("app", "1.0", "lib"), sdist("lib", "2.0", "deep"), sdist("deep", "0.1", static=False))
     index.add(sdist("fast", "3.0", files={"src/fast.cu": ""}))
@@ -144,13 +136,6 @@ def test_nor_is_it_passed_over_for_an_older_source(machine: Machine, index: Inde
     assert machine.versions("cpu") == {"lib": "2.0"}
     # what the requirements leave out stays out
     assert "lib 1.0 (pure Python)" in machine.envspec("lock", machine.spec(cpu("lib<2"))).error
-
-
-@pytest.mark.slow
-def test_such_a_release_is_built_where_it_may_be(machine: Machine, index: Index) -> None:
-    index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
-    (target,) = machine.locked(spec=cpu("lib", extra="allow-source = ['lib']"))
-    assert [pin.artifact.file for pin in target.pins if pin.artifact] == ["lib-2.0.tar.gz"]
 
 
 def test_a_pre_release_that_a_package_asks_for_is_taken(machine: Machine, index: Index) -> None:

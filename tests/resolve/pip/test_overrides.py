@@ -78,22 +78,25 @@ def test_a_lock_without_the_override_that_it_was_made_with_is_unsound(machine: M
     assert machine.envspec("install", "specs/demo.toml", "--target", "t", "--prefix", "p").status != 0
 
 
-def test_an_override_drops_the_marker_that_it_replaces(machine: Machine, libraries: Index) -> None:
-    machine.spec(spec("cross", terms='overrides = [{ requirement = "win", reason = "wanted" }]'))
-    assert versions(machine.locked()) == {"cross": "1.0", "lib": "3.0", "win": "1.0"}
+@pytest.mark.parametrize(
+    ("asked", "override", "target", "locked"),
+    [
+        (["cross"], "'win'", "", {"cross": "1.0", "lib": "3.0", "win": "1.0"}),
+        (["cross", "old"], "\"lib; sys_platform == 'win32'\"", "", {"cross": "1.0", "old": "1.0"}),
+        (["old"], "'lib @ {0}#sha256={1}'", "", {"lib": "2.0", "old": "1.0"}),
+        (["old", "lib<2"], "'lib>=2'", "'lib==2.5'", {"lib": "2.5", "old": "1.0"}),
+    ],
+    ids=["drops the marker", "removes the requirement by its own marker", "an address", "a target's before the spec's"],
+)
+def test_what_an_override_gives(
+    machine: Machine, libraries: Index, asked: list[str], override: str, target: str, locked: dict[str, str]
+) -> None:
+    dist = wheel("lib", "2.0")
+    row = "overrides = [{{ requirement = {}, reason = 'tried' }}]"
+    own = f"[targets.t.pip]\n{row.format(target)}" if target else ""
+    terms = row.format(override.format(libraries.file_url(dist), dist.sha256))
+    assert versions(machine.locked(spec=spec(*asked, terms=terms, target=own))) == locked
     assert machine.envspec("check", "specs/demo.toml").status == 0
-
-
-def test_an_override_whose_marker_does_not_hold_removes_the_requirement(machine: Machine, libraries: Index) -> None:
-    terms = "overrides = [{ requirement = \"lib; sys_platform == 'win32'\", reason = 'unused' }]"
-    assert versions(machine.locked(spec=spec("cross", "old", terms=terms))) == {"cross": "1.0", "old": "1.0"}
-    assert machine.envspec("check", "specs/demo.toml").status == 0
-
-
-def test_the_override_of_a_target_stands_for_the_specs_own(machine: Machine, libraries: Index) -> None:
-    own = '[targets.t.pip]\noverrides = [{ requirement = "lib==2.5", reason = "pinned here" }]'
-    machine.spec(spec("old", "lib<2", terms=OVERRIDE, target=own))
-    assert versions(machine.locked()) == {"lib": "2.5", "old": "1.0"}
 
 
 def test_an_overridden_package_stays_on_its_own_index(machine: Machine, libraries: Index) -> None:
@@ -113,14 +116,6 @@ def test_an_overridden_package_that_its_index_lacks_comes_from_nowhere_else(mach
         own.add(wheel("other", "1.0"))
         named = f'indexes = {{ own = "{own.url}" }}\nsources = {{ lib = "own" }}\n'
         assert machine.envspec("lock", machine.spec(spec("old", terms=named + OVERRIDE))).status == 1
-
-
-def test_an_override_by_address(machine: Machine, libraries: Index) -> None:
-    url = libraries.file_url(wheel("lib", "2.0"))
-    digest = wheel("lib", "2.0").sha256
-    terms = f'overrides = [{{ requirement = "lib @ {url}#sha256={digest}", reason = "a fix" }}]'
-    assert versions(machine.locked(spec=spec("old", terms=terms))) == {"lib": "2.0", "old": "1.0"}
-    assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
 @pytest.mark.slow

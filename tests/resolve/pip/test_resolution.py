@@ -79,25 +79,6 @@ def test_targets_share_versions_where_they_can(machine: Machine, index: Index) -
     assert versions(found, "linux") == versions(found, "mac") == {"alpha": "1.0", "beta": "1.0"}
 
 
-def test_targets_differ_where_they_must(machine: Machine, index: Index) -> None:
-    index.add(
-        wheel("alpha", "1.0", tag="cp312-cp312-macosx_11_0_arm64"),
-        wheel("alpha", "2.0", tag="cp312-cp312-manylinux_2_28_x86_64"),
-    )
-    machine.spec(cpu("alpha", targets=targets(linux=LINUX, mac=MAC)))
-    found = lock(machine)
-    assert (versions(found, "linux"), versions(found, "mac")) == ({"alpha": "2.0"}, {"alpha": "1.0"})
-
-
-def test_a_targets_own_requirements(machine: Machine, index: Index) -> None:
-    index.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"), wheel("beta", "1.0"))
-    extra = "[targets.b.pip]\ndependencies = ['beta', 'alpha<2']\n"
-    machine.spec(cpu("alpha", targets=targets(a=LINUX, b=LINUX) + "\n" + extra))
-    found = lock(machine)
-    assert versions(found, "b") == {"alpha": "1.0", "beta": "1.0"}
-    assert versions(found, "a") == {"alpha": "1.0"}
-
-
 @pytest.mark.parametrize(
     ("lines", "tag"),
     first_by_day(
@@ -165,17 +146,6 @@ def test_old_pins_are_kept_until_asked(machine: Machine, index: Index) -> None:
         assert versions(forced, "a") == versions(forced, "b") == {"alpha": "2.0", "beta": "1.0", "gamma": "1.0"}
 
 
-def test_a_new_target_takes_the_versions_of_the_old_ones(machine: Machine, index: Index) -> None:
-    index.add(wheel("alpha", "1.0"))
-    machine.spec(cpu("alpha", targets=targets(a=LINUX)))
-    first = lock(machine)
-    with Index() as later:
-        machine.default = later.add(wheel("alpha", "1.0"), wheel("alpha", "2.0")).url
-        machine.spec(cpu("alpha", targets=targets(a=LINUX, b=MAC)))
-        found = lock(machine, first)
-    assert versions(found, "a") == versions(found, "b") == {"alpha": "1.0"}
-
-
 def test_exclude_newer(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0"), uploaded="2024-01-01T00:00:00Z")
     index.add(wheel("alpha", "2.0"), uploaded="2025-01-01T00:00:00Z")
@@ -212,24 +182,6 @@ def test_yanked_releases_are_passed_over(machine: Machine, index: Index) -> None
     index.add(wheel("alpha", "1.0")).add(wheel("alpha", "2.0"), yanked="broken")
     machine.spec(cpu("alpha"))
     assert versions(lock(machine), "cpu") == {"alpha": "1.0"}
-
-
-def test_a_release_for_newer_pythons_is_passed_over(machine: Machine, index: Index) -> None:
-    index.add(wheel("alpha", "1.0", requires_python=">=3.9"), wheel("alpha", "2.0", requires_python=">=3.13"))
-    machine.spec(cpu("alpha", python="3.10"))
-    assert versions(lock(machine), "cpu") == {"alpha": "1.0"}
-
-
-@pytest.mark.parametrize("form", ["json", "html"])
-@pytest.mark.parametrize("sidecars", [True, False])
-def test_every_form_of_index_gives_the_same_lock(machine: Machine, index: Index, form: str, sidecars: bool) -> None:
-    index.form, index.sidecars = form, sidecars
-    index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0", padding=2 << 20))
-    machine.spec(cpu("alpha"))
-    ((alpha, beta),) = (target.pins for target in lock(machine))
-    assert alpha.artifact is not None and beta.artifact is not None
-    assert alpha.dependencies == ("beta",)
-    assert beta.artifact.size and beta.artifact.size > 2 << 20
 
 
 def test_metadata_is_read_once(machine: Machine, index: Index) -> None:

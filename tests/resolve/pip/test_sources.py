@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.git_repository import repository
-from support.index import Index, other_bytes
+from support.index import Index
 from support.machine import Machine, cpu
 from support.matrix import first_by_day
 from support.packages import sdist, source_files, wheel
@@ -76,14 +76,6 @@ def test_source_is_refused_until_it_is_allowed(machine: Machine, index: Index, t
 
 
 @pytest.mark.slow
-def test_source_that_is_only_pulled_in(machine: Machine, index: Index) -> None:
-    index.add(wheel("alpha", "1.0", "beta"), sdist("beta", "1.0"))
-    machine.spec(cpu("alpha"))
-    assert 'allow-source = ["beta"]' in refused(machine, status=1)
-    machine.locked(spec=cpu("alpha", extra="allow-source = ['beta']"))
-
-
-@pytest.mark.slow
 def test_a_wheel_is_taken_where_there_is_one_though_source_is_allowed(
     machine: Machine, index: Index, tmp_path: Path
 ) -> None:
@@ -116,15 +108,6 @@ def test_a_source_distribution_of_another_content(machine: Machine, index: Index
     machine.spec(cpu("alpha", extra="allow-source = ['alpha']"))
     err = refused(machine, status=3)
     assert "alpha" in err and archive.sha256 in err and "don't install" in err
-
-
-def test_a_small_wheel_of_another_content(machine: Machine, index: Index) -> None:
-    index.sidecars = False
-    index.add(wheel("alpha", "1.0"))
-    index.lie_about(wheel("alpha", "1.0"), "0" * 64)
-    machine.spec(cpu("alpha"))
-    err = refused(machine, status=3)
-    assert f"{index.file_url(wheel('alpha', '1.0'))}: the content has sha256" in err
 
 
 @pytest.mark.slow
@@ -172,35 +155,6 @@ def test_a_git_revision_that_is_not_there(machine: Machine, tmp_path: Path) -> N
     assert "nowhere" in err and "hint: check the repository's address, the revision" in err
 
 
-def test_a_wheel_by_its_url(machine: Machine, index: Index) -> None:
-    alpha = wheel("alpha", "1.0", "beta")
-    index.add(alpha, wheel("beta", "1.0"))
-    (target,) = machine.locked(spec=cpu(f"alpha @ {index.file_url(alpha)}#sha256={alpha.sha256}"))
-    pin = target.pin("alpha")
-    assert pin is not None and pin.artifact is not None
-    assert (pin.index, pin.url, pin.artifact.sha256) == ("url", index.file_url(alpha), alpha.sha256)
-    assert (pin.artifact.file, pin.dependencies) == (alpha.file, ("beta",))
-
-
-def test_a_wheel_by_its_url_without_a_hash(machine: Machine, index: Index) -> None:
-    alpha = wheel("alpha", "1.0")
-    index.add(alpha)
-    ran = machine.envspec("lock", machine.spec(cpu(f"alpha @ {index.file_url(alpha)}")))
-    if ran.status == 0:
-        pin = next(iter(machine.lock())).pin("alpha")
-        assert pin is not None and pin.artifact is not None and pin.artifact.sha256 == alpha.sha256
-    else:
-        assert ran.status == 2 and "add #sha256=<digest> to the URL" in ran.err
-
-
-def test_a_url_whose_content_is_another(machine: Machine, index: Index) -> None:
-    alpha = wheel("alpha", "1.0")
-    index.add(alpha)
-    index.fail("^/files/", other_bytes)
-    machine.spec(cpu(f"alpha @ {index.file_url(alpha)}#sha256={alpha.sha256}"))
-    refused(machine, status=3)
-
-
 def test_a_folder_of_this_machine_is_refused(machine: Machine, tmp_path: Path) -> None:
     machine.spec(cpu(f"alpha @ {tmp_path.as_uri()}", extra="allow-source = ['alpha']"))
     assert "which a lock can't hold" in refused(machine, status=2)
@@ -223,17 +177,6 @@ def test_a_package_comes_from_its_named_index_alone(machine: Machine, index: Ind
         }
         assert index.paths("^/simple/acme") == [] and internal.paths("^/simple/numpy") == []
         assert internal.origin not in machine.lock_path().read_text()
-
-
-def test_also_when_it_is_only_pulled_in(machine: Machine, index: Index) -> None:
-    index.add(wheel("app", "1.0", "acme"), wheel("acme", "99.0"))
-    with Index() as internal:
-        internal.add(wheel("acme", "1.0"))
-        (target,) = machine.locked(spec=named("app", url=internal.url))
-        assert {pin.name: (pin.version, pin.index) for pin in target.pins} == {
-            "acme": ("1.0", "internal"),
-            "app": ("1.0", "pypi"),
-        }
 
 
 @pytest.mark.slow

@@ -7,7 +7,9 @@ import pytest
 from envspec.base.errors import Infeasible, InfeasibleTargets, SpecError
 from envspec.base.finding import Finding
 from envspec.lock.inputs import spec_case
+from envspec.resolve.workflow import prepare as module
 from envspec.resolve.workflow.prepare import NotAfter, Prepared, prepare
+from envspec.rules.judge import judge
 from envspec.spec.parse import parse_spec
 
 LINUX = 'platform = "linux-64"'
@@ -57,6 +59,17 @@ def test_what_conda_is_asked() -> None:
     assert target.conda.with_pip
 
 
+def test_the_gpu_facts_bound_condas_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Today's tables narrow no conda target, so they are made to: 2.6.0 and 2.8.0 don't work."""
+    works = ("2.7.1", "2.7.0", "2.5.1")
+    monkeypatch.setattr(
+        module, "judge", lambda spec, target, **_: replace(judge(spec, target), feasible=works, narrowed=True)
+    )
+    (target,) = prepared("einops", conda=("pytorch >=2.5", "einops"), a=f'{LINUX}\ncuda = "12.6"\ngpus = ["H100"]')
+    assert target.conda is not None and target.conda.constraints == ("pytorch >=2.5.1,<=2.7.1,!=2.6.0",)
+    assert target.constraints == ()
+
+
 def test_corrections_that_hold_whatever_is_picked() -> None:
     (target,) = prepared("torch==2.2.2", "numpy")
     assert "torch-numpy-2" in target.corrections.active
@@ -96,12 +109,6 @@ def test_addresses_that_no_lock_can_hold(requirement: str, said: str) -> None:
 def test_a_source_that_is_allowed_is_taken() -> None:
     (target,) = prepared("tool @ git+https://host/tool@v1", more="allow-source = ['tool']")
     assert target.inputs.requirements == ("tool @ git+https://host/tool@v1",)
-
-
-def test_what_holds_for_several_targets_is_told_once() -> None:
-    told: list[Finding] = []
-    prepared("torch", told=told, a=V100, b=V100)
-    assert [(finding.code, finding.text.partition(":")[0]) for finding in told] == [("torch-narrowed", "a, b")]
 
 
 def test_every_target_that_cannot_work_is_refused_at_once() -> None:

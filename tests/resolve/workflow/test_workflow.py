@@ -6,18 +6,15 @@ from pathlib import Path
 import pytest
 from support.told import Told, pin
 
-from envspec.base.errors import AnswerNo, EnvspecError, Infeasible, InputError
+from envspec.base.errors import EnvspecError, InputError
 from envspec.base.finding import Finding
 from envspec.facts.minimum import architectures
-from envspec.lock.model import GitSource, Lock, Pin
-from envspec.resolve.pip.request import Preferences
+from envspec.lock.model import Lock
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.relock import RelockRequest, relock
 from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
@@ -33,56 +30,11 @@ def spec(folder: Path, *requirements: str, extra: str = "", targets: str = "a b"
     return load_spec(str(path))
 
 
-def test_every_target_is_asked_for_and_locked(folder: Path) -> None:
-    told = Told(pin("numpy", "2.0", "beta"), pin("beta", "1.0"))
-    made = relock(RelockRequest(spec(folder, "Numpy>=1", targets="b a")), Resolvers(told))
-    assert {name: request.requirements for name, request in told.requests.items()} == {
-        "a": ("numpy>=1",),
-        "b": ("numpy>=1",),
-    }
-    assert told.keep == {}
-    assert [target.name for target in made] == ["a", "b"]
-    assert [[p.name for p in target.pins] for target in made] == [["beta", "numpy"]] * 2
-
-
 def locked(folder: Path, *versions: tuple[str, str], targets: str = "a b") -> Lock:
     names = [name for name, _ in versions]
     return relock(
         RelockRequest(spec(folder, *names, targets=targets)), Resolvers(Told(*(pin(*version) for version in versions)))
     )
-
-
-def test_old_versions_are_offered(folder: Path) -> None:
-    old = locked(folder, ("numpy", "1.0"), ("beta", "1.0"))
-    told = Told(pin("numpy", "1.0"), pin("beta", "2.0"))
-    relock(
-        RelockRequest(spec(folder, "numpy", "beta"), old, upgrade=Upgrade(packages=frozenset({"Beta"}))),
-        Resolvers(told),
-    )
-    assert {name: dict(kept.versions) for name, kept in told.keep.items()} == {
-        "a": {"numpy": "1.0"},
-        "b": {"numpy": "1.0"},
-    }
-    relock(RelockRequest(spec(folder, "numpy", "beta"), old, upgrade=Upgrade(everything=True)), Resolvers(told))
-    assert not any(kept.versions for kept in told.keep.values())
-    assert told.keep["a"].last == {"numpy": "1.0", "beta": "1.0"}
-
-
-def test_commits_are_offered_for_the_same_requirement_alone(folder: Path) -> None:
-    extra = "allow-source = ['clip']"
-    clip = Pin("pip", "clip", "1.0", "git", None, git=GitSource("https://host/clip", COMMIT))
-    asked = "clip @ git+https://host/clip@main"
-    old = relock(RelockRequest(spec(folder, asked, extra=extra, targets="a")), Resolvers(Told(clip)))
-    told = Told(clip)
-    relock(RelockRequest(spec(folder, asked, extra=extra, targets="a"), old), Resolvers(told))
-    assert told.keep["a"] == Preferences({}, {asked: COMMIT})
-    relock(
-        RelockRequest(
-            spec(folder, asked, extra=extra, targets="a"), old, upgrade=Upgrade(packages=frozenset({"clip"}))
-        ),
-        Resolvers(told),
-    )
-    assert told.keep["a"] == Preferences()
 
 
 def test_only_some_targets(folder: Path) -> None:
@@ -160,44 +112,6 @@ def test_a_target_that_left_the_spec_leaves_the_lock(folder: Path) -> None:
     old = locked(folder, ("numpy", "1.0"))
     made = relock(RelockRequest(spec(folder, "numpy", targets="a"), old), Resolvers(Told(pin("numpy", "1.0"))))
     assert [target.name for target in made] == ["a"]
-
-
-def test_a_requirement_that_the_solution_breaks_is_refused(folder: Path) -> None:
-    with pytest.raises(Infeasible, match=r"a: numpy requires beta>=2, but beta is 1\.0") as error:
-        relock(
-            RelockRequest(spec(folder, "numpy", targets="a")),
-            Resolvers(Told(pin("numpy", "1.0", "beta>=2"), pin("beta", "1.0"))),
-        )
-    # the way that is told is one
-    assert error.value.about == ("beta",)
-    made = spec(folder, "numpy", targets="a", extra='overrides = [{ requirement = "beta==1.0", reason = "why" }]')
-    relock(RelockRequest(made), Resolvers(Told(pin("numpy", "1.0", "beta>=2"), pin("beta", "1.0"))))
-
-
-CUDA = "cuda = '12.8'\ngpus = ['H100', 'A100']"
-
-
-def test_a_cuda_target_says_what_it_needs(folder: Path) -> None:
-    torch = pin("torch", "2.9.1", "nvidia-cuda-runtime-cu12==12.8.90")
-    runtime = pin("nvidia-cuda-runtime-cu12", "12.8.90")
-    (target,) = relock(
-        RelockRequest(spec(folder, "torch==2.9.1", targets="t", lines=CUDA)), Resolvers(Told(torch, runtime))
-    )
-    assert target.architectures == ("sm_80", "sm_90")
-    assert target.driver_floor is not None and target.driver_floor.startswith("525.")
-
-
-@pytest.mark.parametrize(
-    ("pins", "said"),
-    [
-        ((pin("torch", "2.9.1"),), "CPU build"),
-        ((pin("torch", "2.9.1+cu126", index="pytorch/cu126"),), "12.6"),
-    ],
-)
-def test_wrong_builds_are_refused(folder: Path, pins: tuple[Pin, ...], said: str) -> None:
-    with pytest.raises(AnswerNo, match=said) as error:
-        relock(RelockRequest(spec(folder, "torch==2.9.1", targets="t", lines=CUDA)), Resolvers(Told(*pins)))
-    assert error.value.exit_code == 1
 
 
 def test_an_unknown_gpu_is_told_at_its_place(folder: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from git_project import BASE, ROOT, Repository, State, pin
 
@@ -182,6 +183,17 @@ def runner(tmp_path: Path, theirs: State | None) -> Runner:
 
 
 BUMPED = BASE.bump(pin("numpy", "2.2"))
+
+
+@pytest.fixture
+def bumped(tmp_path: Path) -> Runner:
+    """The pull request that bumps a package."""
+    return runner(tmp_path, BUMPED)
+
+
+@pytest.fixture
+def unchanged(tmp_path: Path) -> Runner:
+    return runner(tmp_path, BASE)
 
 
 MODULES = ("json", "os", "pathlib", "sys", "urllib", "venv", "pip", "typing", "ensurepip", "subprocess")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from git_ci import BUMPED, MARK, STEPS, Runner, runner
+from git_ci import BUMPED, MARK, STEPS, Runner, bumped as bumped, runner, unchanged as unchanged
 from git_project import BASE, Repository, pin
 from support.index import Index
 from support.packages import wheel
@@ -37,26 +37,24 @@ def test_it_only_tells_where_it_was_not_asked_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_indexes_are_asked_and_refute_a_new_version(tmp_path: Path) -> None:
+def test_the_indexes_are_asked_and_refute_a_new_version(bumped: Runner) -> None:
     """A bump that reads like any other, but for that nobody published it."""
     with Index() as index:
         index.add(wheel("numpy", "2.2"))
-        job = runner(tmp_path, BUMPED)
-        found = job.review(FAIL_ON="high", VERIFY="true", UV_DEFAULT_INDEX=index.url)
-    assert (found["risk"], found["gate"]) == ("high", "1") and job.verdict() == 1
-    assert "NOT WHAT ITS INDEX PUBLISHES" in job.compared and "NOT WHAT ITS INDEX PUBLISHES" in job.posted
+        found = bumped.review(FAIL_ON="high", VERIFY="true", UV_DEFAULT_INDEX=index.url)
+    assert (found["risk"], found["gate"]) == ("high", "1") and bumped.verdict() == 1
+    assert "NOT WHAT ITS INDEX PUBLISHES" in bumped.compared and "NOT WHAT ITS INDEX PUBLISHES" in bumped.posted
 
 
 @pytest.mark.slow
-def test_an_index_that_cant_be_asked_passes_no_gate_and_forges_nothing(tmp_path: Path) -> None:
-    job = runner(tmp_path, BUMPED)
+def test_an_index_that_cant_be_asked_passes_no_gate_and_forges_nothing(bumped: Runner) -> None:
     nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0", "VERIFY": "true"}
-    found = job.review(FAIL_ON="high", **nowhere)
-    assert (found["risk"], found["gate"]) == ("low", "1") and job.verdict() == 1
-    assert "COULDN'T BE ASKED" in job.posted.replace("&#39;", "'")
-    assert "::warning::specs/demo.toml: not all that changed could be asked of its index" in job.compared
-    assert "::error" not in job.compared
-    found = job.review(**nowhere)
+    found = bumped.review(FAIL_ON="high", **nowhere)
+    assert (found["risk"], found["gate"]) == ("low", "1") and bumped.verdict() == 1
+    assert "COULDN'T BE ASKED" in bumped.posted.replace("&#39;", "'")
+    assert "::warning::specs/demo.toml: not all that changed could be asked of its index" in bumped.compared
+    assert "::error" not in bumped.compared
+    found = bumped.review(**nowhere)
     assert found["gate"] == "0", "without a gate it only tells"
 
 
@@ -67,17 +65,15 @@ def test_a_new_package_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_a_change_below_the_gate_passes(tmp_path: Path) -> None:
-    job = runner(tmp_path, BUMPED)
-    found = job.review(FAIL_ON="medium")
-    assert (found["risk"], found["gate"]) == ("low", "0") and job.verdict() == 0
+def test_a_change_below_the_gate_passes(bumped: Runner) -> None:
+    found = bumped.review(FAIL_ON="medium")
+    assert (found["risk"], found["gate"]) == ("low", "0") and bumped.verdict() == 0
 
 
 @pytest.mark.slow
-def test_what_cant_be_compared_passes_no_gate(tmp_path: Path) -> None:
-    job = runner(tmp_path, BASE)
-    job.program(tmp_path / "bin" / "envspec", '#!/bin/sh\n[ "$1" = check ] || exit 3\n')
-    assert job.review(FAIL_ON="high")["gate"] == "1" and job.verdict() == 1
+def test_what_cant_be_compared_passes_no_gate(unchanged: Runner, tmp_path: Path) -> None:
+    unchanged.program(tmp_path / "bin" / "envspec", '#!/bin/sh\n[ "$1" = check ] || exit 3\n')
+    assert unchanged.review(FAIL_ON="high")["gate"] == "1" and unchanged.verdict() == 1
 
 
 def moved_on(folder: Path) -> Repository:
@@ -114,28 +110,27 @@ def test_a_merged_checkout_is_compared_with_its_first_parent(tmp_path: Path) -> 
 
 
 @pytest.mark.nightly
-def test_each_job_has_a_comment_of_its_own(tmp_path: Path) -> None:
-    job = runner(tmp_path, BUMPED)
-    job.review(KEY='a --><img src="x">')
-    assert job.posted.startswith("<!-- envspec-review a--imgsrcx -->\n")
-    assert not job.posted.startswith(MARK)
+def test_each_job_has_a_comment_of_its_own(bumped: Runner) -> None:
+    bumped.review(KEY='a --><img src="x">')
+    assert bumped.posted.startswith("<!-- envspec-review a--imgsrcx -->\n")
+    assert not bumped.posted.startswith(MARK)
 
 
-def test_the_code_that_failed_most_counts(tmp_path: Path) -> None:
-    job = runner(tmp_path, BASE)
+def test_the_code_that_failed_most_counts(unchanged: Runner) -> None:
     script = STEPS["Verdict"]["run"]
     verdicts = [
-        job.bash(script, CHECKED=checked, AUDITED=audited, GATE=gate, RISK="", FAIL_ON="high").returncode
+        unchanged.bash(script, CHECKED=checked, AUDITED=audited, GATE=gate, RISK="", FAIL_ON="high").returncode
         for checked, audited, gate in (("0", "", "0"), ("0", "3", "1"), ("1", "0", ""), ("0", "", "1"), ("2", "1", "0"))
     ]
     assert verdicts == [0, 3, 1, 1, 2]
 
 
-def test_only_envspec_comes_on_the_path(tmp_path: Path) -> None:
+def test_only_envspec_comes_on_the_path(unchanged: Runner, tmp_path: Path) -> None:
     """The job's own python and pip stay what they were. pip here is a stand-in: nothing is downloaded."""
-    job = runner(tmp_path, BASE)
-    job.program(tmp_path / "bin" / "python-of-the-job", '#!/bin/sh\nmkdir -p "$4/bin"; ln -sf /bin/true "$4/bin/pip"\n')
-    ran = job.bash(
+    unchanged.program(
+        tmp_path / "bin" / "python-of-the-job", '#!/bin/sh\nmkdir -p "$4/bin"; ln -sf /bin/true "$4/bin/pip"\n'
+    )
+    ran = unchanged.bash(
         STEPS["Install envspec"]["run"],
         PYTHON=str(tmp_path / "bin" / "python-of-the-job"),
         GITHUB_PATH=str(tmp_path / "path"),
@@ -146,8 +141,7 @@ def test_only_envspec_comes_on_the_path(tmp_path: Path) -> None:
     assert [path.name for path in Path((tmp_path / "path").read_text().strip()).iterdir()] == ["envspec"]
 
 
-def test_a_runner_without_a_lock_is_told(tmp_path: Path) -> None:
-    job = runner(tmp_path, BASE)
-    known = {"RUNNER_OS": "Windows", "RUNNER_ARCH": "X64", "GITHUB_ACTION_PATH": str(job.clone)}
-    ran = job.bash(STEPS["Name what is locked"]["run"], **known)
+def test_a_runner_without_a_lock_is_told(unchanged: Runner) -> None:
+    known = {"RUNNER_OS": "Windows", "RUNNER_ARCH": "X64", "GITHUB_ACTION_PATH": str(unchanged.clone)}
+    ran = unchanged.bash(STEPS["Name what is locked"]["run"], **known)
     assert ran.returncode == 1 and "name what to install with `install`" in ran.stdout

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from git_ci import BUMPED, GITLAB, MARK, STEPS, Runner, plant_modules, runner
+from git_ci import BUMPED, GITLAB, MARK, STEPS, Runner, plant_modules, runner, unchanged as unchanged
 from git_project import BASE, SPEC
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(not shutil.which("jq"), reason="jq isn't installed")]
@@ -59,42 +59,41 @@ def test_nothing_that_a_repository_says_is_a_command_of_the_runner(tmp_path: Pat
     assert commands(job.compared) == ["::error::ours"]
 
 
-def test_names_of_specs_stay_names(tmp_path: Path) -> None:
-    job = runner(tmp_path, BASE)
+def test_names_of_specs_stay_names(unchanged: Runner) -> None:
     names = ("a`@everyone`b", "x\n::add-mask::low\ny", "x\n##[error]y", "$(touch MARK)", "`touch MARK`")
     for name in names:
-        (job.clone / "specs" / f"{name}.toml").write_text("[env]\nname = 'x'\n", encoding="utf-8")
-    job.review()
-    assert all(line.startswith("::error file=specs/") for line in commands(job.checked))
-    assert all(line.startswith("::warning::envspec diff specs/") for line in commands(job.compared))
-    told = [line for line in job.comment.splitlines() if "its changes can't be shown" in line]
+        (unchanged.clone / "specs" / f"{name}.toml").write_text("[env]\nname = 'x'\n", encoding="utf-8")
+    unchanged.review()
+    assert all(line.startswith("::error file=specs/") for line in commands(unchanged.checked))
+    assert all(line.startswith("::warning::envspec diff specs/") for line in commands(unchanged.compared))
+    told = [line for line in unchanged.comment.splitlines() if "its changes can't be shown" in line]
     assert [line.count("`") for line in told] == [2] * len(names), "one code span each"
-    assert not list(job.clone.rglob("MARK")) and "\n@everyone" not in job.comment
+    assert not list(unchanged.clone.rglob("MARK")) and "\n@everyone" not in unchanged.comment
 
 
 @pytest.mark.slow
-def test_names_of_specs_are_no_options(tmp_path: Path) -> None:
-    job = runner(tmp_path, BASE)
+def test_names_of_specs_are_no_options(unchanged: Runner) -> None:
     names = ("--help.toml", "--locks-dir=x.toml", "-o.toml", "--format=json.toml")
     for name in names:
-        (job.clone / name).write_text("[env\n", encoding="utf-8")
-    found = job.review(SPECS="*.toml specs/*.toml")
+        (unchanged.clone / name).write_text("[env\n", encoding="utf-8")
+    found = unchanged.review(SPECS="*.toml specs/*.toml")
     assert found["code"] == "2"
-    assert [name for name in names if name not in job.comment] == [], "each is read as a spec, and isn't one"
+    assert [name for name in names if name not in unchanged.comment] == [], "each is read as a spec, and isn't one"
 
 
 @pytest.mark.slow
-def test_names_of_removed_locks_stay_names(tmp_path: Path) -> None:
-    job = runner(tmp_path, BASE)
-    lock = job.clone / "locks" / "a`![x](y)` @everyone" / "envspec.lock"
+def test_names_of_removed_locks_stay_names(unchanged: Runner) -> None:
+    lock = unchanged.clone / "locks" / "a`![x](y)` @everyone" / "envspec.lock"
     lock.parent.mkdir()
     lock.write_text("x")
     for words in (("add", "-A"), ("-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "x")):
-        job.bash("git " + " ".join(words))
-    base = job.bash("git rev-parse HEAD").stdout.strip()
-    job.bash("git rm -rq 'locks/a`![x](y)` @everyone'; git -c user.name=x -c user.email=x@example.org commit -qm y")
-    job.review(BASE=base)
-    (line,) = [line for line in job.comment.splitlines() if "was removed" in line]
+        unchanged.bash("git " + " ".join(words))
+    base = unchanged.bash("git rev-parse HEAD").stdout.strip()
+    unchanged.bash(
+        "git rm -rq 'locks/a`![x](y)` @everyone'; git -c user.name=x -c user.email=x@example.org commit -qm y"
+    )
+    unchanged.review(BASE=base)
+    (line,) = [line for line in unchanged.comment.splitlines() if "was removed" in line]
     assert line.count("`") == 2
 
 
@@ -103,44 +102,41 @@ def test_names_of_removed_locks_stay_names(tmp_path: Path) -> None:
     ("size", "count"), [(100, 40), (16_000, 40), (30_000, 40), pytest.param(2_000, 1000, marks=pytest.mark.nightly)]
 )
 @pytest.mark.slow
-def test_many_changes_hide_none(tmp_path: Path, size: int, count: int) -> None:
+def test_many_changes_hide_none(unchanged: Runner, tmp_path: Path, size: int, count: int) -> None:
     """GitHub refuses a comment of more than 65,536 characters, and drops a summary of more than 1 MiB."""
-    job = runner(tmp_path, BASE)
-    with_fake(job, tmp_path, f"head -c {size} /dev/zero | tr '\\0' x", risk="high")
+    with_fake(unchanged, tmp_path, f"head -c {size} /dev/zero | tr '\\0' x", risk="high")
     specs = [f"specs/{'n' * 200}-{number}.toml" for number in range(count)]
     for spec in specs:
-        (job.clone / spec).write_text(SPEC, encoding="utf-8")
-    found = job.review()
-    assert found["risk"] == "high" and len(job.posted) < 65_536 and len(job.summary) < 1 << 20
-    first = job.posted.removeprefix(MARK).splitlines()[0]
-    if "too long" in job.posted:
+        (unchanged.clone / spec).write_text(SPEC, encoding="utf-8")
+    found = unchanged.review()
+    assert found["risk"] == "high" and len(unchanged.posted) < 65_536 and len(unchanged.summary) < 1 << 20
+    first = unchanged.posted.removeprefix(MARK).splitlines()[0]
+    if "too long" in unchanged.posted:
         assert "highest risk of all: high" in first and first.startswith("### :warning: ")
 
 
 @pytest.mark.slow
-def test_as_many_new_packages_as_an_output_holds(tmp_path: Path) -> None:
+def test_as_many_new_packages_as_an_output_holds(unchanged: Runner, tmp_path: Path) -> None:
     """A thousand locks of new names would be more than GitHub takes, and the job would end without a word on them."""
-    job = runner(tmp_path, BASE)
-    with_fake(job, tmp_path, "echo changed", risk="high", new="n" * 100)
-    found = job.review()
+    with_fake(unchanged, tmp_path, "echo changed", risk="high", new="n" * 100)
+    found = unchanged.review()
     names = found["new-packages"].split()
     assert 500 < len(names) < 1000 and found["risk"] == "high"
     assert all(re.fullmatch("n{100}-[0-9]+", name) for name in names), "none is cut in half"
 
 
-def test_names_that_come_to_one_or_are_too_long_for_a_page(tmp_path: Path) -> None:
+def test_names_that_come_to_one_or_are_too_long_for_a_page(unchanged: Runner, tmp_path: Path) -> None:
     """What one spec's change left isn't taken for that of the next, whose review failed."""
-    job = runner(tmp_path, BASE)
-    with_fake(job, tmp_path, "echo of the first")
+    with_fake(unchanged, tmp_path, "echo of the first")
     names = ("a b.toml", "a_b.toml", f"{'n' * 250}.toml")
     for name in names:
-        (job.clone / "specs" / name).write_text(SPEC, encoding="utf-8")
+        (unchanged.clone / "specs" / name).write_text(SPEC, encoding="utf-8")
     fake = tmp_path / "bin" / "envspec"
     fake.write_text(fake.read_text().replace("while [", "case $* in *a_b.toml) exit 1 ;; esac\nwhile [", 1))
-    job.review(SPECS="specs/a*.toml specs/n*.toml")
-    assert "`specs/a_b.toml`: its changes can't be shown" in job.comment
-    assert job.comment.count("can't be shown") == 1
-    pages = [path.name for path in (job.temp / "envspec-pages").glob("*.json")]
+    unchanged.review(SPECS="specs/a*.toml specs/n*.toml")
+    assert "`specs/a_b.toml`: its changes can't be shown" in unchanged.comment
+    assert unchanged.comment.count("can't be shown") == 1
+    pages = [path.name for path in (unchanged.temp / "envspec-pages").glob("*.json")]
     assert len(pages) == 2 and max(map(len, pages)) < 200
 
 

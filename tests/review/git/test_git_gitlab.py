@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from git_ci import BUMPED, GITLAB, NOTE, Runner, plant_modules, runner
+from git_ci import BUMPED, GITLAB, NOTE, Runner, bumped as bumped, plant_modules, runner, unchanged as unchanged
 from git_project import BASE, SPEC, pin
 from support.serving import Quiet, serving
 
@@ -58,13 +58,13 @@ def gitlab() -> Iterator[tuple[str, type[_Notes]]]:
         yield f"{url}/api/v4", handler
 
 
-def in_gitlab(job: Runner, url: str, **env: str) -> subprocess.CompletedProcess[str]:
+def in_gitlab(job: Runner, gitlab: tuple[str, type[_Notes]], **env: str) -> subprocess.CompletedProcess[str]:
     template = GITLAB["envspec-review"]
     given = {
         "CI_MERGE_REQUEST_DIFF_BASE_SHA": job.base,
         "CI_MERGE_REQUEST_PROJECT_ID": "5",
         "CI_MERGE_REQUEST_IID": "7",
-        "CI_API_V4_URL": url,
+        "CI_API_V4_URL": gitlab[0],
         "CI_JOB_NAME": "review/a",
         # these locks' files are nobody's
         "ENVSPEC_VERIFY": "false",
@@ -77,51 +77,46 @@ def note(number: int, author: int, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_gitlab_writes_one_note(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
-    url, server = gitlab
-    job = runner(tmp_path, BUMPED)
+def test_gitlab_writes_one_note(bumped: Runner, gitlab: tuple[str, type[_Notes]]) -> None:
+    server = gitlab[1]
     notes = "/api/v4/projects/5/merge_requests/7/notes"
-    ran = in_gitlab(job, url, ENVSPEC_TOKEN="good")
+    ran = in_gitlab(bumped, gitlab, ENVSPEC_TOKEN="good")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (written,) = [asked for asked in server.asked if asked[0] != "GET"]
     assert written[:2] == ("POST", notes)
     assert written[2].startswith(NOTE) and "numpy" in written[2]
     earlier = [note(number, 1, "hello") for number in range(130)]
     server.existing = [*earlier, note(201, 9, "hello"), note(202, 1, written[2]), note(203, 9, written[2])]
-    in_gitlab(job, url, ENVSPEC_TOKEN="good")
+    in_gitlab(bumped, gitlab, ENVSPEC_TOKEN="good")
     assert server.asked[-1][:2] == ("PUT", f"{notes}/203"), "neither anybody's, nor only among the first"
 
 
 @pytest.mark.nightly
 def test_gitlab_tells_a_removed_lock(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
-    url, _ = gitlab
-    ran = in_gitlab(runner(tmp_path, None), url)
+    ran = in_gitlab(runner(tmp_path, None), gitlab)
     assert "- `locks/demo/envspec.lock` was removed\n" in ran.stdout
     assert "can't be shown" not in ran.stdout and "No lock changed" not in ran.stdout
 
 
 @pytest.mark.nightly
 def test_gitlab_says_that_nothing_changed(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
-    url, _ = gitlab
-    ran = in_gitlab(runner(tmp_path, BASE), url)
+    ran = in_gitlab(runner(tmp_path, BASE), gitlab)
     assert ran.returncode == 0 and f"{NOTE}No lock changed.\n" in ran.stdout
 
 
 @pytest.mark.nightly
 def test_gitlab_without_the_base_is_no_failure(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     """A fork may not have it."""
-    url, _ = gitlab
-    ran = in_gitlab(runner(tmp_path, BUMPED), url, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20)
+    ran = in_gitlab(runner(tmp_path, BUMPED), gitlab, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "git can't give the merge request's base" in ran.stdout and "No lock changed" not in ran.stdout
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("token", ["bad", ""])
-def test_gitlab_without_a_token_that_may(tmp_path: Path, gitlab: tuple[str, type[_Notes]], token: str) -> None:
-    url, server = gitlab
-    job = runner(tmp_path, BUMPED)
-    ran = in_gitlab(job, url, ENVSPEC_TOKEN=token)
+def test_gitlab_without_a_token_that_may(bumped: Runner, gitlab: tuple[str, type[_Notes]], token: str) -> None:
+    server = gitlab[1]
+    ran = in_gitlab(bumped, gitlab, ENVSPEC_TOKEN=token)
     assert ran.returncode == 0 and "numpy" in ran.stdout
     assert len(server.asked) == (1 if token else 0)
     assert ("the note couldn't be written" in ran.stdout) is bool(token)
@@ -129,9 +124,8 @@ def test_gitlab_without_a_token_that_may(tmp_path: Path, gitlab: tuple[str, type
 
 @pytest.mark.slow
 def test_gitlab_fails_with_a_risk(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
-    url, _ = gitlab
     job = runner(tmp_path, BASE.bump(pin("numpy", "2.1", content="evil")))
-    ran = in_gitlab(job, url, ENVSPEC_FAIL_ON="high")
+    ran = in_gitlab(job, gitlab, ENVSPEC_FAIL_ON="high")
     assert ran.returncode == 1 and "as high as ENVSPEC_FAIL_ON" in ran.stdout
     assert (job.clone / "envspec-review.env").read_text() == "ENVSPEC_RISK=high\nENVSPEC_NEW_PACKAGES=\n"
     assert (job.clone / "envspec-pages" / "1-specs_demo.html").is_file()
@@ -141,37 +135,31 @@ def test_gitlab_fails_with_a_risk(tmp_path: Path, gitlab: tuple[str, type[_Notes
     begin = rows[0]["location"]["lines"]["begin"]
     assert lock[begin - 1 : begin + 1] == ["[[pip]]", 'name = "numpy"']
     assert rows[0]["location"]["path"] == "locks/demo/envspec.lock" and len(rows[0]["fingerprint"]) == 64
-    assert in_gitlab(job, url, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20, ENVSPEC_FAIL_ON="high").returncode == 1
+    assert in_gitlab(job, gitlab, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20, ENVSPEC_FAIL_ON="high").returncode == 1
 
 
 @pytest.mark.slow
-def test_gitlab_asks_the_indexes_unless_told_not_to(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
-    url, _ = gitlab
-    job = runner(tmp_path, BUMPED)
+def test_gitlab_asks_the_indexes_unless_told_not_to(bumped: Runner, gitlab: tuple[str, type[_Notes]]) -> None:
     nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0", "ENVSPEC_VERIFY": ""}
-    ran = in_gitlab(job, url, **nowhere)
+    ran = in_gitlab(bumped, gitlab, **nowhere)
     assert ran.returncode == 0 and "COULDN" in ran.stdout
-    assert in_gitlab(job, url, **nowhere, ENVSPEC_FAIL_ON="high").returncode == 1
+    assert in_gitlab(bumped, gitlab, **nowhere, ENVSPEC_FAIL_ON="high").returncode == 1
 
 
 @pytest.mark.nightly
-def test_gitlab_fails_with_the_audit(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
-    url, _ = gitlab
-    job = runner(tmp_path, BASE)
-    job.program(
+def test_gitlab_fails_with_the_audit(unchanged: Runner, tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    unchanged.program(
         tmp_path / "bin" / "envspec", '#!/bin/sh\n[ "$*" = "audit --strict -- specs/demo.toml" ] && exit 3\nexit 0\n'
     )
-    assert in_gitlab(job, url, ENVSPEC_AUDIT="true", ENVSPEC_AUDIT_ARGS="--strict").returncode == 3
-    assert in_gitlab(job, url).returncode == 0
+    assert in_gitlab(unchanged, gitlab, ENVSPEC_AUDIT="true", ENVSPEC_AUDIT_ARGS="--strict").returncode == 3
+    assert in_gitlab(unchanged, gitlab).returncode == 0
 
 
 @pytest.mark.nightly
-def test_gitlab_fails_with_a_stale_lock(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
-    url, _ = gitlab
-    job = runner(tmp_path, BUMPED)
-    path = job.clone / SPEC
+def test_gitlab_fails_with_a_stale_lock(bumped: Runner, gitlab: tuple[str, type[_Notes]]) -> None:
+    path = bumped.clone / SPEC
     path.write_text(path.read_text().replace('"numpy"', '"numpy>=3"'))
-    ran = in_gitlab(job, url)
+    ran = in_gitlab(bumped, gitlab)
     assert ran.returncode == 1 and "A lock doesn't fit its spec" in ran.stdout
 
 
@@ -180,7 +168,7 @@ def test_gitlab_runs_and_overwrites_nothing_of_the_merge_request(
     tmp_path: Path, gitlab: tuple[str, type[_Notes]]
 ) -> None:
     """Modules that Python would import, links where the job writes, and a page that isn't its own."""
-    url, server = gitlab
+    server = gitlab[1]
     job, mark, outside = runner(tmp_path, BUMPED), tmp_path / "MARK", tmp_path / "outside"
     plant_modules(job.clone, mark)
     outside.mkdir()
@@ -190,7 +178,7 @@ def test_gitlab_runs_and_overwrites_nothing_of_the_merge_request(
     pages = job.clone / "envspec-pages"
     pages.mkdir()
     (pages / "evil.json").write_text('{"risk": "high", "packages": [{"name": "evil", "new": true}]}')
-    ran = in_gitlab(job, url, ENVSPEC_TOKEN="good")
+    ran = in_gitlab(job, gitlab, ENVSPEC_TOKEN="good")
     assert ran.returncode == 0 and "numpy" in ran.stdout, ran.stdout + ran.stderr
     assert not mark.exists() and {path.read_text() for path in outside.iterdir()} == {"mine"}
     assert (job.clone / "envspec-review.env").read_text() == "ENVSPEC_RISK=low\nENVSPEC_NEW_PACKAGES=\n"

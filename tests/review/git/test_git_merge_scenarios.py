@@ -44,112 +44,79 @@ def add(name: str, version: str, *dependencies: str) -> Change:
     return lambda state: state.ask(name).bump(pin(name, version, *dependencies))
 
 
+def remove(name: str) -> Change:
+    return lambda state: state.unask(name).drop(name)
+
+
+def add_target(state: State) -> State:
+    return state.target("cu126", CU126, like="cpu")
+
+
+def dated(day: str) -> Change:
+    return lambda state: replace(state, exclude_newer=day)
+
+
+WITH_DATE = replace(BASE, exclude_newer="2026-01-01")
 WITH_CONDA = replace(
     BASE.bump(conda("ffmpeg", "7.0", "zlib"), conda("zlib", "1.2")), conda_requirements=("ffmpeg 7.*",)
 )
 
-CLEAN: dict[str, tuple[State, Change, Change, Change]] = {
-    "different packages": (
-        BASE,
-        bump("numpy", "2.2"),
-        bump("tqdm", "4.2"),
-        both(bump("numpy", "2.2"), bump("tqdm", "4.2")),
-    ),
+ALONE: dict[str, tuple[State, Change, Change]] = {
+    "different packages": (BASE, bump("numpy", "2.2"), bump("tqdm", "4.2")),
     "the same new version on both sides, and one more": (
         BASE,
         bump("numpy", "2.2"),
-        both(bump("numpy", "2.2"), bump("tqdm", "4.2")),
         both(bump("numpy", "2.2"), bump("tqdm", "4.2")),
     ),
     "each side adds a package of the spec, with what it needs": (
         BASE,
         both(add("einops", "0.8", "typing"), bump("typing", "4.0")),
         add("rich", "15.0"),
-        both(add("einops", "0.8", "typing"), bump("typing", "4.0"), add("rich", "15.0")),
     ),
-    "one side removes a package, the other bumps another": (
-        BASE,
-        lambda state: state.unask("numpy").drop("numpy"),
-        bump("lib", "2.5"),
-        lambda state: state.unask("numpy").drop("numpy").bump(pin("lib", "2.5")),
-    ),
+    "one side removes a package, the other bumps another": (BASE, remove("numpy"), bump("lib", "2.5")),
     "the same package in different targets": (
         BASE,
-        lambda state: state.bump(pin("torch", "2.9.1", "fsspec", "tqdm"), only="cu128"),
+        bump("torch", "2.9.1", "fsspec", "tqdm", only="cu128"),
         lambda state: state.bump(pin("torch", "2.9.1+cpu", "fsspec", "tqdm", index="pytorch/cpu"), only="cpu"),
-        lambda state: state.bump(pin("torch", "2.9.1", "fsspec", "tqdm"), only="cu128").bump(
-            pin("torch", "2.9.1+cpu", "fsspec", "tqdm", index="pytorch/cpu"), only="cpu"
-        ),
     ),
-    "one side adds a target, the other bumps a package of the others": (
-        BASE,
-        lambda state: state.target("cu126", CU126, like="cpu"),
-        bump("numpy", "2.2"),
-        lambda state: state.target("cu126", CU126, like="cpu").bump(pin("numpy", "2.2")),
-    ),
+    "one side adds a target, the other bumps a package of the others": (BASE, add_target, bump("numpy", "2.2")),
     "one side removes a target, the other changes another": (
         BASE,
         lambda state: state.without_target("cu128"),
         bump("numpy", "2.2", only="cpu"),
-        lambda state: state.without_target("cu128").bump(pin("numpy", "2.2")),
     ),
     "one side moves a target to another CUDA, the other changes another target": (
         BASE,
         lambda state: state.target("cu128", CU126).bump(pin("torch", "2.9.0+cu126", "tqdm"), only="cu128"),
         bump("numpy", "2.2", only="cpu"),
-        lambda state: (
-            state.target("cu128", CU126)
-            .bump(pin("torch", "2.9.0+cu126", "tqdm"), only="cu128")
-            .bump(pin("numpy", "2.2"), only="cpu")
-        ),
     ),
     "one side asks for a package itself, the other bumps it": (
         BASE,
         lambda state: state.ask("lib"),
         bump("lib", "2.5"),
-        both(lambda state: state.ask("lib"), bump("lib", "2.5")),
     ),
     "conda on one side, pip on the other": (
         WITH_CONDA,
         lambda state: state.bump(conda("ffmpeg", "7.1", "zlib")),
         bump("numpy", "2.2"),
-        lambda state: state.bump(conda("ffmpeg", "7.1", "zlib"), pin("numpy", "2.2")),
     ),
+    "the monthly upgrade here, another package there": (
+        WITH_DATE,
+        both(bump("numpy", "2.2"), bump("lib", "2.5"), dated("2026-02-01")),
+        bump("tqdm", "4.2"),
+    ),
+    "an age that counts from another day on each side": (
+        WITH_DATE,
+        both(bump("numpy", "2.2"), dated("2026-02-01")),
+        both(bump("tqdm", "4.2"), dated("2026-03-01")),
+    ),
+    "two packages that stand side by side": (BASE, add("aaa", "1.0"), add("bbb", "1.0")),
+    "a target more on each side": (BASE, add_target, both(add_target, bump("numpy", "2.2"))),
 }
+"""The common ancestor and the two sides, whose changes are all in the merge."""
 
-WITH_DATE = replace(BASE, exclude_newer="2026-01-01")
-CLEAN["the monthly upgrade here, another package there"] = (
-    WITH_DATE,
-    lambda state: replace(state.bump(pin("numpy", "2.2"), pin("lib", "2.5")), exclude_newer="2026-02-01"),
-    bump("tqdm", "4.2"),
-    lambda state: replace(
-        state.bump(pin("numpy", "2.2"), pin("lib", "2.5"), pin("tqdm", "4.2")), exclude_newer="2026-02-01"
-    ),
-)
-CLEAN["an age that counts from another day on each side"] = (
-    WITH_DATE,
-    lambda state: replace(state.bump(pin("numpy", "2.2")), exclude_newer="2026-02-01"),
-    lambda state: replace(state.bump(pin("tqdm", "4.2")), exclude_newer="2026-03-01"),
-    lambda state: replace(state.bump(pin("numpy", "2.2"), pin("tqdm", "4.2")), exclude_newer="2026-03-01"),
-)
-CLEAN["removed here, bumped there"] = (
-    BASE,
-    lambda state: state.unask("numpy").drop("numpy"),
-    bump("numpy", "2.2"),
-    lambda state: state.unask("numpy").drop("numpy"),
-)
-CLEAN["two packages that stand side by side"] = (
-    BASE,
-    add("aaa", "1.0"),
-    add("bbb", "1.0"),
-    both(add("aaa", "1.0"), add("bbb", "1.0")),
-)
-CLEAN["a target more on each side"] = (
-    BASE,
-    lambda state: state.target("cu126", CU126, like="cpu"),
-    lambda state: state.target("cu126", CU126, like="cpu").bump(pin("numpy", "2.2")),
-    lambda state: state.target("cu126", CU126, like="cpu").bump(pin("numpy", "2.2")),
-)
+CLEAN = {name: (base, ours, theirs, both(ours, theirs)) for name, (base, ours, theirs) in ALONE.items()}
+CLEAN["removed here, bumped there"] = (BASE, remove("numpy"), bump("numpy", "2.2"), remove("numpy"))
 
 UNSOLVED: dict[str, tuple[State, Change, Change, str]] = {
     "what each side alone still needed": (
@@ -166,7 +133,7 @@ UNSOLVED: dict[str, tuple[State, Change, Change, str]] = {
     ),
     "a dependency that the other side removed": (
         BASE.ask("tqdm"),
-        lambda state: state.unask("tqdm").drop("tqdm").bump(pin("torch", "2.9.0", "fsspec")),
+        both(remove("tqdm"), bump("torch", "2.9.0", "fsspec")),
         add("rich", "15.0", "tqdm"),
         "rich requires tqdm, but nothing provides it",
     ),
