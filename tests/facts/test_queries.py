@@ -91,23 +91,6 @@ def test_toolkit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cuda", "platform", "floor"),
-    [
-        ("11.8", "linux-64", "450.80.02"),
-        ("12.1", "linux-64", "525.60.13"),
-        ("12.9", "linux-aarch64", "525.60.13"),
-        ("13.0", "linux-64", "580.65.06"),
-        ("12.0", "win-64", "527.41"),
-        ("12.4", "win-64", "528.33"),
-        ("13.0", "win-64", "580"),
-        ("12.7", "linux-64", None),
-    ],
-)
-def test_driver_floor(cuda: str, platform: str, floor: str | None) -> None:
-    assert toolkits.driver_floor(cuda, platform) == floor
-
-
-@pytest.mark.parametrize(
     ("cuda", "capabilities", "floor"),
     [
         ("12.8", ["8.0", "9.0"], "525.60.13"),
@@ -125,34 +108,6 @@ def test_the_lowest_driver_knows_one_of_the_gpus(cuda: str, capabilities: list[s
     assert driver_floor(cuda, "linux-64", gpus) == floor
 
 
-@pytest.mark.parametrize(
-    ("version", "variant"),
-    [
-        ("2.0.1", "cu117"),
-        ("2.1.0", "cu121"),
-        ("2.4.1", "cu121"),
-        ("2.5.0", "cu124"),
-        ("2.6.0", "cu124"),
-        ("2.7.1", "cu126"),
-        ("2.8.0", "cu128"),
-        ("2.10.0", "cu128"),
-        ("2.11.0", "cu130"),
-        ("2.14.1", "cu130"),
-        ("2.15.0", "cu132"),
-    ],
-)
-def test_pypi_default_on_linux(version: str, variant: str) -> None:
-    assert torch_builds.pypi_variant(version, "linux-64") == variant
-
-
-def test_pypi_default_elsewhere() -> None:
-    assert torch_builds.pypi_variant("2.10.0", "linux-aarch64") == "cpu"
-    assert torch_builds.pypi_variant("2.11.0", "linux-aarch64") == "cu130"
-    assert {torch_builds.pypi_variant(r.version, "win-64") for r in torch_builds.releases()} == {"cpu"}
-    assert {torch_builds.pypi_variant(r.version, "osx-arm64") for r in torch_builds.releases()} == {"cpu"}
-    assert torch_builds.pypi_variant("9.0.0", "linux-64") is None
-
-
 def test_builds() -> None:
     (build,) = torch_builds.builds("2.9.1+cu128", cuda="12.8", platform="linux-64")
     assert build.sm == ("7.0", "7.5", "8.0", "8.6", "9.0", "10.0", "12.0")
@@ -164,13 +119,6 @@ def test_builds() -> None:
         r.version for r in torch_builds.releases() if torch_builds.order(r.version) <= (2, 7, 1)
     }
     assert {b.variant for b in torch_builds.builds("2.9.1", platform="osx-arm64")} == {"cpu"}
-
-
-def test_variant_and_cuda() -> None:
-    assert torch_builds.cuda_of("cu118") == "11.8"
-    assert torch_builds.cuda_of("cpu") is None
-    assert torch_builds.variant_of("12.8.1") == "cu128"
-    assert torch_builds.variant_of(None) == "cpu"
 
 
 def test_companions_and_their_inverse() -> None:

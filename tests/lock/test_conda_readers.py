@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,9 +14,9 @@ import pytest
 import yaml
 from lock_samples import sample_lock
 
-from envspec.lock.conda_files import conda_pins, hostless_urls, in_link_order
+from envspec.lock.conda_files import conda_pins
 from envspec.lock.formats.conda_environment import conda_environment
-from envspec.lock.formats.conda_explicit import committed_explicit, explicit
+from envspec.lock.formats.conda_explicit import explicit
 from envspec.lock.formats.conda_lock import committed_conda_lock, conda_dependencies, conda_lock
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 
@@ -183,22 +182,6 @@ def test_conda_reads_the_environment_as_exact_builds(recorded_locks: list[Any], 
         )  # fmt: skip
 
 
-def test_the_explicit_files_are_of_one_shape() -> None:
-    """What conda, mamba, conda-lock and rattler have in common: a platform, @EXPLICIT, URLs with MD5, no empty line."""
-    assert re.search(r"\.conda#\w{32}\n# ffmpeg:\n", committed_explicit(LOCK, CPU)), "one more line between packages"
-    for text in (committed_explicit(LOCK, CPU), explicit(LOCK, CPU, urls(CPU))):
-        head, _, body = text.partition("@EXPLICIT\n")
-        assert all(line.startswith("#") for line in head.splitlines())
-        assert "\n# platform: linux-64\n" in head
-        # conda-lock takes what follows "# pip " for a requirement
-        assert "# pip " not in head
-        lines = [line for line in body.splitlines() if not line.startswith("#")]
-        assert all(re.fullmatch(r"https://\S+/[^/#\s]+\.conda#[0-9a-f]{32}", line) for line in lines)
-        assert [line.rpartition("#")[2] for line in lines] == [
-            pin.artifact.md5 for pin in in_link_order(conda_pins(CPU)) if pin.artifact
-        ]
-
-
 @pytest.fixture(scope="session")
 def recorded_locks(recorded_data: Path) -> list[tuple[Lock, LockedTarget, dict[str, Mapping[str, Any]]]]:
     """Locks of all recorded records, each name once in a lock, with the records by file name."""
@@ -283,19 +266,3 @@ def test_recorded_dependencies_mean_the_same(recorded_locks: list[Any], rattler:
             judged += 1
             assert joined.matches(made) == all(spec.matches(made) for spec in both), (lines, constraint)
     assert judged > 100
-
-
-@pytest.mark.slow
-def test_conda_lock_reads_the_recorded_records(
-    recorded_locks: list[Any], conda_lock_library: Any, tmp_path: Path
-) -> None:
-    lock, target, records = recorded_locks[0]
-    pins = tuple(pin for pin in target.pins[::20])
-    few = dataclasses.replace(target, pins=pins)
-    path = tmp_path / "conda-lock.yml"
-    path.write_text(committed_conda_lock(lock, few), encoding="utf-8")
-    read = conda_lock_library.parse_conda_lock_file(path)
-    assert {(one.name, one.build, *hashed(one)) for one in read.package} == {
-        (pin.name, records[pin.artifact.file]["build"], *locked_hashes(pin)) for pin in pins if pin.artifact
-    }
-    assert {one.url for one in read.package} == set(hostless_urls(lock, few).values())

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from lock_samples import LINUX, conda, inputs, wheel
-from packaging.tags import Tag
 from support.installs import pip_pin, write_lock
 from support.machine import Machine
 from support.packages import Dist
@@ -198,13 +197,6 @@ def test_wheel_tags(tag: str, platform: str, glibc: str, right: bool) -> None:
     found = judged(wheel("a", "1", tag=tag), platform=platform, glibc=glibc)
     assert (found == []) == right
     assert right or f"doesn't run on {platform}, Python 3.12" in found[0]
-
-
-def test_tags_do_not_depend_on_this_interpreter() -> None:
-    tags = wheel_tags("linux-64", "3.10", "2.17")
-    assert Tag("cp310", "cp310", "manylinux_2_17_x86_64") in tags
-    assert {tag.abi for tag in tags} == {"cp310", "abi3", "none"}
-    assert {tag.interpreter for tag in tags if tag.abi == "cp310"} == {"cp310"}
 
 
 def test_file_names() -> None:

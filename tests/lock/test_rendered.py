@@ -7,7 +7,6 @@ import pytest
 import tomli
 from lock_samples import artifact, sample_lock, wheel
 from packaging.pylock import Pylock
-from packaging.requirements import Requirement
 
 from envspec.base.errors import InternalError
 from envspec.lock.formats.conda_environment import conda_environment
@@ -44,22 +43,6 @@ def test_golden_requirements(name: str) -> None:
 def test_golden_pylock(name: str) -> None:
     golden = (GOLDEN / f"{name}.pylock.toml").read_text(encoding="utf-8")
     assert pylock_toml(LOCK, target(name), urls(target(name))) == golden
-
-
-@pytest.mark.parametrize("name", [locked.name for locked in LOCK])
-def test_requirements_hold_every_pip_pin_with_one_hash(name: str) -> None:
-    pins = {pin.name: pin for pin in target(name).pins if pin.kind == "pip"}
-    text = requirements_txt(LOCK, target(name)).replace(" \\\n", " ")
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    found = {}
-    for line in lines:
-        requirement, *hashes = line.split(" --hash=sha256:")
-        parsed = Requirement(" ".join(requirement.split()))
-        pin = pins[parsed.name]
-        found[parsed.name] = parsed
-        assert [digest.strip() for digest in hashes] == ([pin.artifact.sha256] if pin.artifact else [])
-        assert parsed.url or str(parsed.specifier) == f"=={pin.version}"
-    assert found.keys() == pins.keys()
 
 
 def test_an_index_of_the_spec_is_named_with_how_to_give_it() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from support.variants import PROVIDERS, SCHEMA, Properties, cuda, document
+from support.variants import Properties, cuda, document
 
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import wheel_file_tags
@@ -276,7 +276,3 @@ def test_a_property_has_three_parts() -> None:
     assert read_property("nvidia::sm_arch ::  90_real") == Property("nvidia", "sm_arch", "90_real")
     assert read_property("nvidia :: sm_arch") is None
     assert read_property("nvidia :: sm_arch :: 90\nreal") is None
-
-
-def test_the_schema_is_the_one_that_this_was_written_for() -> None:
-    assert "peps/825/v0.1.1" in SCHEMA and set(PROVIDERS) == {"nvidia", "x86_64", "aarch64", "blas"}

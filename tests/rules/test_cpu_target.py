@@ -26,39 +26,19 @@ def told(
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "message"),
+    ("name", "version", "why"),
     [
-        (
-            "vllm",
-            "0.11.0",
-            "vllm 0.11.0 is made for CUDA, and this is a CPU target: its wheels on PyPI are CUDA builds",
-        ),
-        (
-            "xformers",
-            "0.0.35",
-            "xformers 0.0.35 is made for CUDA, and this is a CPU target: "
-            "its extensions load only with a CUDA build of torch",
-        ),
-        (
-            "bitsandbytes",
-            "0.45.5",
-            "bitsandbytes 0.45.5 is made for CUDA, and this is a CPU target: its kernels are for CUDA only",
-        ),
-        ("onnxruntime-gpu", "1.22.0", "onnxruntime-gpu 1.22.0 is made for CUDA, and this is a CPU target"),
-        ("nvidia-dali-cuda120", "1.50.0", "nvidia-dali-cuda120 1.50.0 is made for CUDA, and this is a CPU target"),
-        (
-            "torch-scatter",
-            "2.1.2+pt24cu118",
-            "torch-scatter 2.1.2+pt24cu118 is made for CUDA, and this is a CPU target",
-        ),
-        (
-            "flash-attn",
-            "2.8.3+cu12torch2.5cxx11abifalse",
-            "flash-attn 2.8.3+cu12torch2.5cxx11abifalse is made for CUDA, and this is a CPU target",
-        ),
+        ("vllm", "0.11.0", ": its wheels on PyPI are CUDA builds"),
+        ("xformers", "0.0.35", ": its extensions load only with a CUDA build of torch"),
+        ("bitsandbytes", "0.45.5", ": its kernels are for CUDA only"),
+        ("onnxruntime-gpu", "1.22.0", ""),
+        ("nvidia-dali-cuda120", "1.50.0", ""),
+        ("torch-scatter", "2.1.2+pt24cu118", ""),
+        ("flash-attn", "2.8.3+cu12torch2.5cxx11abifalse", ""),
     ],
 )
-def test_made_for_cuda(name: str, version: str, message: str) -> None:
+def test_made_for_cuda(name: str, version: str, why: str) -> None:
+    message = f"{name} {version} is made for CUDA, and this is a CPU target{why}"
     assert told({name: version}) == [("warning", "gpu-only", message)]
     assert not any(code == "gpu-only" for _, code, _ in told({name: version}, cuda="12.8"))
 
@@ -89,16 +69,8 @@ def test_who_brings_cudas_packages_in_is_named_once() -> None:
     pins = {"ray": "2.60.0", "cupy-cuda12x": "13.6.0", "xgboost": "3.1", "nvidia-nccl-cu12": "2.28.9", "numpy": "2.2.6"}
     needs = {"ray": ["cupy-cuda12x", "numpy"], "cupy-cuda12x": ["numpy"], "xgboost": ["nvidia-nccl-cu12", "numpy"]}
     assert told(pins, needs) == [
-        (
-            "warning",
-            "cuda-major-mixed",
-            "ray 2.60.0 requires cupy-cuda12x, which has no use in a CPU target",
-        ),
-        (
-            "warning",
-            "cuda-major-mixed",
-            "xgboost 3.1 requires nvidia-nccl-cu12, which has no use in a CPU target",
-        ),
+        ("warning", "cuda-major-mixed", f"{line}, which has no use in a CPU target")
+        for line in ("ray 2.60.0 requires cupy-cuda12x", "xgboost 3.1 requires nvidia-nccl-cu12")
     ]
 
 

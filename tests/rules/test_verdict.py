@@ -3,7 +3,6 @@
 import pytest
 
 from envspec.base.errors import Place
-from envspec.base.finding import Finding
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 
@@ -33,29 +32,11 @@ def test_torchvision_alone_wants_a_torch() -> None:
     assert found.feasible == ("2.9.1",)
 
 
-def test_a_target_is_narrowed_where_its_newest_build_fails() -> None:
-    found = judged("torch", gpus=("V100",))
-    assert found.feasible == ("2.10.0", "2.9.1", "2.9.0", "2.8.0")
-    assert found.narrowed and not found.errors
-
-
 def test_no_build_for_newer_releases_narrows_nothing() -> None:
     """CUDA 11.8 ends with 2.7.1: the index says so by itself."""
     found = judged("torch", cuda="11.8")
     assert found.feasible[0] == "2.7.1"
     assert not found.narrowed
-
-
-def test_what_cannot_work_has_no_feasible_release() -> None:
-    found = judged("torch==2.11.0", gpus=("V100",))
-    assert [(finding.code, finding.place) for finding in found.errors] == [("architecture-missing", HERE)]
-    assert (found.feasible, found.narrowed) == ((), False)
-
-
-def test_errors_are_what_stops_a_lock() -> None:
-    warning, error = Finding("warning", "odd", "it is odd"), Finding("error", "wrong", "it is wrong")
-    assert Verdict((error, warning)).errors == (error,)
-    assert Verdict((warning,)).errors == ()
 
 
 @pytest.mark.parametrize(

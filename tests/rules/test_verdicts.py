@@ -206,12 +206,6 @@ def verdict(findings: tuple[Finding, ...]) -> set[str]:
     return {marks[finding.severity] + finding.code for finding in findings}
 
 
-def test_there_are_at_least_250_cases_each_its_own() -> None:
-    assert len(CASES) >= 250
-    assert len(set(CASES)) == len(CASES)
-    assert all(case.source for case in CASES)
-
-
 @cache
 def judged(case: Case) -> Verdict:
     return judge(*spec_of(case))

@@ -20,7 +20,6 @@ from envspec.spec.values import BadValue, match_spec, requirement, utc_time
 FOLDER = Path(__file__).parent
 TEXTS = [case.read_text() for folder in ("valid", "invalid") for case in sorted((FOLDER / folder).glob("*.toml"))]
 TEXTS = [text for text in TEXTS if len(text) < 2000]
-LINES = sorted({line for text in TEXTS for line in text.split("\n")})
 
 
 def survives(data: bytes) -> None:
@@ -31,25 +30,6 @@ def survives(data: bytes) -> None:
             assert one.message and one.hint and one.place is not None and one.place.line > 0 and one.place.column > 0
             assert "\n" not in str(one)
             str(one).encode()
-
-
-@given(st.binary(max_size=200))
-def test_bytes(data: bytes) -> None:
-    survives(data)
-
-
-@given(st.text(max_size=200))
-def test_text(text: str) -> None:
-    with pytest.raises(SpecError):  # a spec takes more than luck
-        parse_spec(text, "a.toml")
-
-
-@given(st.lists(st.sampled_from(LINES), max_size=12))
-@example(["[pip]", "sources = 1", 'indexes = { a = "https://a.example" }'])
-@example(["[matrix]", 'platform = "linux-64"', "gpus = [[]]", "[[targets]]"])
-@example(["targets = { a = 1, b = { platform = 1, pip = [], conda.dependencies = [1] } }", "env = 1979-05-27"])
-def test_lines_of_specs_in_any_order(lines: list[str]) -> None:
-    survives("\n".join(lines).encode())
 
 
 @given(st.sampled_from(TEXTS), st.data())

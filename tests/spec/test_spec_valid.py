@@ -25,25 +25,6 @@ def test_is_accepted(case: Path) -> None:
     assert spec.path == str(case)
 
 
-def test_minimal_takes_the_defaults() -> None:
-    spec = load_spec(FOLDER / "minimal.toml")
-    assert (spec.name, spec.python, spec.description, spec.exclude_newer) == ("minimal", "3.12", "", None)
-    (target,) = spec.targets
-    assert (target.name, target.platform, target.cuda, target.gpus, target.glibc) == (
-        "cpu",
-        "linux-64",
-        None,
-        (),
-        "2.28",
-    )
-    assert (spec.image.base, spec.image.user, spec.smoke.workload, spec.smoke.steps) == (
-        "debian:trixie-slim",
-        "dev",
-        "basic",
-        50,
-    )
-
-
 def test_complete() -> None:
     path = str(FOLDER / "complete.toml")
     spec = load_spec(path, capability=CAPABILITIES.get)
@@ -140,11 +121,6 @@ def test_a_package_that_is_written_twice_is_one_with_both_bounds() -> None:
     texts = [one.text for one in spec.pip.dependencies]
     assert texts == ["lib[b]<2,>=1", 'lib>=1; os_name == "nt"', "other"]
     assert [one.text for one in spec.pip.terms.constraints] == ["low<3,>1"]
-
-
-def test_the_same_package_twice_with_different_markers_is_fine() -> None:
-    spec = load_spec(FOLDER / "only-targets-have-dependencies.toml")
-    assert len(spec.targets[0].pip) == 2
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

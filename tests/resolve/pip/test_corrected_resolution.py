@@ -35,14 +35,6 @@ def test_what_metadata_requires_is_bounded_under_its_own_marker(machine: Machine
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
-def test_switched_off_it_bounds_nothing(machine: Machine, numpys: Index) -> None:
-    numpys.add(wheel("opencv-python", "4.9.0.80", "numpy"))
-    text = cpu("opencv-python", targets=LINUX)
-    machine.spec(text.replace("[pip]", '[pip]\nwithout-corrections = ["opencv-python-numpy-2"]'))
-    assert machine.envspec("lock", "specs/demo.toml").status == 0
-    assert versions(machine)["numpy"] == "2.2.6"
-
-
 @pytest.mark.slow
 def test_another_version_of_the_corrected_package_is_taken_where_that_is_better(
     machine: Machine, numpys: Index
@@ -203,11 +195,3 @@ def test_one_that_also_decides_another_package_is_told(machine: Machine, index: 
     ran = machine.envspec("lock", machine.spec(cpu("opencv-python", "nuscenes", targets=LINUX)))
     assert (ran.status, machine.versions("t")["nuscenes"]) == (0, "1.2.0")
     assert "note: t: numpy<2 added, because opencv-python 4.10.0.82 and older" in ran.err
-
-
-def test_one_beyond_what_is_on_offer_is_not_told(machine: Machine, index: Index) -> None:
-    index.add(wheel("numpy", "1.26.4"), wheel("numpy", "2.2.6", tag="cp313-cp313-manylinux_2_17_x86_64"))
-    index.add(wheel("scikit-learn", "1.3.0", "numpy"))
-    ran = machine.envspec("lock", machine.spec(cpu("scikit-learn", targets=LINUX)))
-    assert (ran.status, numpy(machine)) == (0, "1.26.4")
-    assert "correction" not in ran.err

@@ -1,17 +1,13 @@
-"""Exact pins before they become a lock: what the rules refuse, what is told, and in which order."""
+"""Exact pins before they become a lock: what is refused of them."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 from support.told import Told, pin
 
 from envspec.base.errors import IndexFailure, Infeasible, InfeasibleTargets, InternalError, WrongBuild
-from envspec.base.finding import Finding
-from envspec.facts import wheels
 from envspec.lock.inputs import spec_case
 from envspec.lock.model import Artifact, LockedTarget, Pin
-from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.accept import accept, of_pins
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import prepare
@@ -22,45 +18,31 @@ LINUX = 'platform = "linux-64"'
 V100 = f'{LINUX}\ncuda = "12.8"\ngpus = ["V100"]'
 
 
-def accepted(
-    told: Told,
-    pip: str,
-    notices: list[Finding],
-    *,
-    lines: str = LINUX,
-    kept: Kept = Kept(),  # noqa: B008  frozen
-    refreshed: bool = False,
-) -> tuple[LockedTarget, ...]:
-    """Targets `a` and `b`, solved as `told` answers. What preparing tells is left out."""
+def accepted(told: Told, pip: str, lines: str = LINUX) -> tuple[LockedTarget, ...]:
+    """Targets `a` and `b`, solved as `told` answers. What is told of them is left out."""
     tables = f"[targets.a]\n{lines}\n[targets.b]\n{lines}\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{pip}]\n{tables}", "specs/demo.toml")
-    solved = solve(prepare(spec_case(spec), spec.targets, lambda finding: None), Resolvers(told), kept)
-    return accept(spec, solved, kept, refreshed=refreshed, notice=notices.append, judge=lambda one: of_pins(spec, one))
-
-
-def test_pins_are_in_the_locks_order() -> None:
-    a, b = accepted(Told(pin("numpy", "2.0", "beta"), pin("beta", "1.0")), "'numpy'", [])
-    assert [one.name for one in a.pins] == ["beta", "numpy"]
-    assert b == replace(a, name="b")
+    solved = solve(prepare(spec_case(spec), spec.targets, lambda finding: None), Resolvers(told), Kept())
+    return accept(spec, solved, Kept(), refreshed=False, notice=lambda _: None, judge=lambda one: of_pins(spec, one))
 
 
 def test_pins_that_cannot_work_are_refused_for_all_targets_at_once() -> None:
     torch = pin("torch", "2.11.0+cu128", index="pytorch/cu128")
     with pytest.raises(InfeasibleTargets, match=r"b: torch 2\.11\.0\+cu128 has no code for sm_70") as several:
-        accepted(Told(torch), "'torch'", [], lines=V100)
+        accepted(Told(torch), "'torch'", V100)
     assert [error.ways[0].line for error in several.value.errors] == ["torch==2.10.0", "torch==2.10.0"]
 
 
 def test_a_wheel_without_the_cuda_that_pypis_own_has_is_a_cpu_build() -> None:
     with pytest.raises(WrongBuild, match=r"a asks for CUDA 12\.8, but torch 2\.9\.1 from pypi is a CPU build") as error:
-        accepted(Told(pin("torch", "2.9.1")), "'torch'", [], lines=V100)
+        accepted(Told(pin("torch", "2.9.1")), "'torch'", V100)
     assert error.value.place is not None and error.value.place.line == 7
     assert "`envspec builds torch --cuda 12.8`" in str(error.value.hint)
 
 
 def test_a_result_that_contradicts_itself_is_never_written() -> None:
     with pytest.raises(InternalError, match="a: the resolution contradicts itself"):
-        accepted(Told(replace(pin("numpy", "2.0"), build="py312_0")), "'numpy'", [])
+        accepted(Told(replace(pin("numpy", "2.0"), build="py312_0")), "'numpy'")
 
 
 @pytest.mark.parametrize(
@@ -83,54 +65,5 @@ def test_a_result_that_contradicts_itself_is_never_written() -> None:
 def test_what_files_of_others_say_is_never_envspecs_fault(pins: tuple[Pin, ...], said: str, hint: str) -> None:
     """The file that is installed may say otherwise than the one that uv read, and an index may serve anything."""
     with pytest.raises((Infeasible, IndexFailure), match=f"a: {said}") as error:
-        accepted(Told(*pins), "'numpy'", [])
+        accepted(Told(*pins), "'numpy'")
     assert hint in str(error.value.hint) and "report" not in str(error.value.hint)
-
-
-def test_corrections_are_told_before_what_is_odd_about_the_pins() -> None:
-    speed, numpy = pin("deepspeed", "0.9.5", "numpy"), replace(pin("numpy", "1.26.4"), extras=frozenset({"dev"}))
-    notices: list[Finding] = []
-
-    class Twice(Told):
-        def resolve(
-            self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
-        ) -> Mapping[str, tuple[Pin, ...]]:
-            self.pins = (speed, numpy if requests["a"].corrections.active else replace(numpy, version="2.0.0"))
-            return super().resolve(requests, keep)
-
-    accepted(Twice(), "'deepspeed', 'numpy[fast]'", notices)
-    assert [(finding.code, finding.text.partition(":")[0]) for finding in notices] == [
-        ("correction", "a, b"),
-        ("unknown-extra", "a, b"),
-    ]
-    without, source = str(notices[0].remedy).split("; ")
-    assert without == 'to do without: without-corrections = ["deepspeed-numpy-2"] in [pip]'
-    assert source == "`envspec explain deepspeed-numpy-2` has its source"
-    assert notices[1].place is not None and notices[1].place.line == 4
-
-
-CU126 = f'{LINUX}\ncuda = "12.6"'
-
-
-def from_facts(variant: str, version: str) -> Pin:
-    """torch as the PyTorch index has it for CPython 3.12 on linux-64, without what it requires."""
-    files = wheels.load(variant).files("torch")
-    file = next(one for one in files if one.version == version and "cp312-cp312-" in one.file and "x86_64" in one.file)
-    return Pin("pip", "torch", version, f"pytorch/{variant}", Artifact(file.file, file.sha256, file.size))
-
-
-@pytest.mark.parametrize(
-    ("kept", "refreshed", "said"),
-    [
-        (Kept(), False, ["a, b: torch 2.10.0 is locked, not 2.12.0"]),
-        (Kept(dict.fromkeys("ab", Preferences({"torch": "2.10.0+cu126"}))), False, []),
-        (Kept(), True, []),
-    ],
-    ids=["new", "the old lock had it", "the live index was asked"],
-)
-def test_a_hole_of_the_facts_is_told_of_what_is_new(kept: Kept, refreshed: bool, said: list[str]) -> None:
-    """torch 2.12.0 for CUDA 12.6 is in no record (tests/resolve/torch_index/test_torch_holes.py)."""
-    notices: list[Finding] = []
-    told = Told(from_facts("cu126", "2.10.0+cu126"))
-    accepted(told, "'torch<=2.12.0'", notices, lines=CU126, kept=kept, refreshed=refreshed)
-    assert [finding.text.partition(": envspec's own facts")[0] for finding in notices] == said

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from support.told import Told, pin
+from support.told import pin
 
 from envspec.base.errors import InternalError
 from envspec.lock.inputs import spec_case
-from envspec.lock.model import Artifact, Pin
-from envspec.resolve.conda.request import CondaRequest
+from envspec.lock.model import Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import Prepared, prepare
@@ -39,33 +38,8 @@ class ByTurn:
         return self.answers.pop(0)
 
 
-class CondaTold:
-    def __init__(self, *pins: Pin) -> None:
-        self.pins = pins
-        self.keep: Mapping[str, Preferences] = {}
-
-    def resolve(
-        self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
-    ) -> Mapping[str, tuple[Pin, ...]]:
-        self.keep = keep
-        return dict.fromkeys(requests, self.pins)
-
-
 OLD, NEW = pin("numpy", "1.26.4"), pin("numpy", "2.0.0")
 SPEED = pin("deepspeed", "0.9.5", "numpy")
-
-
-def test_what_breaks_a_correction_is_solved_again_with_it() -> None:
-    """deepspeed's METADATA is shown with numpy<2 from then on: another version of it would need none."""
-    told = ByTurn({"a": (SPEED, NEW), "b": (NEW,)}, {"a": (SPEED, OLD), "b": (NEW,)})
-    a, b = solve(prepared("'deepspeed'"), Resolvers(told), Kept())
-    assert [{name: request.corrections.active for name, request in asked.items()} for asked in told.asked] == [
-        {"a": frozenset(), "b": frozenset()},
-        {"a": {"deepspeed-numpy-2"}, "b": frozenset()},
-    ]
-    assert all(request.constraints == () for asked in told.asked for request in asked.values())
-    assert [(effect.correction.name, effect.text) for effect in a.effects] == [("deepspeed-numpy-2", "numpy<2 added")]
-    assert (a.pins, b.pins, b.effects) == ((SPEED, OLD), (NEW,), ())
 
 
 def test_what_stands_side_by_side_is_bounded_together() -> None:
@@ -104,37 +78,6 @@ def test_a_correction_that_does_not_help_is_not_tried_for_ever() -> None:
     (a,) = solve(prepared("'deepspeed'", targets='[targets.a]\nplatform = "linux-64"\n'), Resolvers(told), Kept())
     assert len(told.asked) == 3
     assert a.pins == (SPEED, NEW)
-
-
-def test_what_metadata_leaves_out_is_told_of_the_targets_that_have_it() -> None:
-    torch = pin("torch", "2.11.0+cpu", index="pytorch/cpu")
-    audio = replace(pin("torchaudio", "2.11.0+cpu", index="pytorch/cpu"), added=("torch>=2.11.0",))
-    a, b = solve(prepared("'torchaudio'"), Resolvers(Told(a=(audio, torch), b=(OLD,))), Kept())
-    assert [effect.text for effect in a.effects] == ["torch>=2.11.0 added"]
-    assert b.effects == ()
-
-
-def test_what_the_spec_says_itself_is_not_told() -> None:
-    told = Told(SPEED, OLD)
-    a, _ = solve(prepared("'deepspeed', 'numpy==1.26.4'"), Resolvers(told), Kept())
-    assert a.effects == ()
-
-
-def test_conda_comes_first_and_each_half_keeps_its_own() -> None:
-    artifact = Artifact("numpy-2.1-0.conda", "0" * 64, 1, "0" * 32)
-    numpy = Pin("conda", "numpy", "2.1", "conda-forge/linux-64", artifact, build="0", provides=("numpy",))
-    told, conda = Told(pin("beta", "1.0")), CondaTold(numpy)
-    kept = Kept({"a": Preferences({"beta": "1.0"})}, {"a": Preferences({"numpy": "2.1 0"})})
-    a, _ = solve(prepared("'beta'", "'numpy'"), Resolvers(told, conda), kept)
-    assert told.requests["a"].provided == (("numpy", "2.1"),)
-    assert (told.keep, conda.keep) == (kept.pip, kept.conda)
-    assert [one.kind for one in a.pins] == ["conda", "pip"]
-
-
-def test_pip_is_asked_nothing_where_nothing_is_wanted_of_it() -> None:
-    told = ByTurn()
-    a, b = solve(prepared("", "'numpy'"), Resolvers(told, CondaTold()), Kept())
-    assert (told.asked, a.pins, b.request) == ([], (), None)
 
 
 def test_a_conda_half_needs_a_solver() -> None:

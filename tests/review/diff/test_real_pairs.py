@@ -17,7 +17,6 @@ from envspec.review.diff.review import diff, review
 from envspec.review.diff.rows import Review
 from envspec.review.diff.side import Side
 from envspec.review.diff.text import text
-from envspec.review.diff.words import sections
 
 REAL = Path(__file__).parent / "real"
 RELOCKS = tomli.loads((REAL / "relocks.toml").read_text("utf-8"))
@@ -63,21 +62,3 @@ def test_an_honest_relock_raises_no_high(pair: str) -> None:
     assert len(found.rows) == RELOCKS[pair]["changed"]
     assert (found.risk, found.shouted) == (RELOCKS[pair]["risk"], ())
     assert not any(row.risk == "high" for row in found.rows)
-
-
-def test_the_reason_of_a_change_stands_first() -> None:
-    found = of("torch-bump")
-    heads = [section.heading for section in sections(found)]
-    assert heads == ["new packages", "low risk", "as installed before"]
-    assert [row.name for section in sections(found) for row in section.rows][4:6] == ["numpy", "torch"]
-    renamed = [row for section in sections(found) for row in section.rows if row.name == "CUDA libraries"]
-    assert [len(move.renamed) for row in renamed for move in row.moves] == [14]
-    assert len(found.rows) == 41, "machines get each package by its name"
-
-
-def test_the_bump_says_what_it_means_for_gpus() -> None:
-    facts = {(fact.code, fact.targets): fact.risk for fact in of("torch-bump").gpu}
-    assert facts["driver-floor-raised", ("hopper",)] == "high"
-    assert facts["triton-moved", ("hopper", "volta")] == "low", "a new torch brings it along"
-    # V100 keeps running: the volta target stays on CUDA 12.6, whose builds have sm_70
-    assert ("architecture-lost", ("volta",)) not in facts

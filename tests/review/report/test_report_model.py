@@ -74,41 +74,6 @@ def test_golden() -> None:
     assert golden(GOLDEN, found) == found
 
 
-def test_a_package_is_one_row_and_its_variants_are_columns() -> None:
-    lib = package(page(), "lib")
-    assert [(one.version, one.targets) for one in lib.variants] == [("2.5", (0,)), ("2.6", (1, 2))]
-    assert [one.version for one in package(page(), "fsspec").variants] == ["2026.9.0"]
-
-
-def test_unknown_sizes_are_counted_and_named() -> None:
-    found = page()
-    names = [[found.packages[number].name for number in target.unsized] for target in found.targets]
-    assert names == [["speedup", "torch"], ["speedup", "torch"], ["speedup"]]
-    assert found.targets[2].download == 900_000_000 + 2_000_000 + 4 * 1000
-
-
-def test_links_cross_conda_and_pip_and_say_where_they_hold() -> None:
-    found = page()
-    names = [one.name for one in found.packages]
-    links = {(None if one.source is None else names[one.source], names[one.target]): one for one in found.links}
-    assert links[None, "app"].targets == (0, 1, 2) and links[None, "ffmpeg"].targets == (0,)
-    assert links["ffmpeg", "zlib"].requirement == "zlib >=1.2"
-    # an extra that somebody asked for, and a cycle
-    assert ("lib", "speedup") in links and ("ping", "pong") in links and ("pong", "ping") in links
-
-
-def test_gpu_coverage_follows_the_facts() -> None:
-    coverage = page().coverage
-    columns = [one.capability for one in coverage.architectures]
-    cpu, volta, hopper = coverage.rows
-    assert cpu.why == "a CPU build" and {cell.state for cell in cpu.cells} == {"no"}
-    cell = volta.cells[columns.index("7.0")]
-    assert (cell.state, cell.asked, cell.note) == ("library", True, "cuDNN has no code for it")
-    assert volta.cells[columns.index("10.0")].state == "no"
-    assert hopper.cells[columns.index("9.0")].state == "code" and hopper.cells[columns.index("9.0")].asked
-    assert coverage.architectures[columns.index("9.0")].products[0] == "H100"
-
-
 def test_a_torch_that_the_facts_do_not_hold_is_unknown() -> None:
     lock = sample.lock()
     pins = tuple(replace(one, version="9.9.9") if one.name == "torch" else one for one in lock.targets[2].pins)
