@@ -31,7 +31,7 @@ from support.machine import Machine
 from support.packages import Dist, packed_anew, wheel
 
 from bench.measure import Run, envspec, run, turns
-from envspec.image.compress import unpack
+from envspec.image.layer import unpack
 from envspec.net.file_store import ARTIFACTS
 
 WHEELS = {
@@ -55,8 +55,8 @@ ROUNDS = 3
 COMPRESS = """
 import sys, zipfile
 from pathlib import Path
-from envspec.image.compress import compressor
-from envspec.image.member import WheelMember
+from envspec.image.layer import compressor
+from envspec.image.wheel import WheelMember
 def streams():
     for name in map(Path, sys.argv[3:]):
         if name.suffix == ".whl":

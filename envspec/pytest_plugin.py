@@ -127,8 +127,8 @@ def prove(
     reason = serves(case, words)
     if reason:
         pytest.skip(f"{case}: {reason}")
-    from envspec.prove.smoke.report.lines import lines
     from envspec.prove.smoke.report.result import Results
+    from envspec.prove.smoke.report.words import lines
 
     code, out, err = ask([case.path, "--target", case.target, "--json", *case.words, *words])
     run = _run(case, code, out, err)
@@ -193,8 +193,8 @@ class SpecTarget(pytest.Item):
         self.add_marker("slow")
 
     def runtest(self) -> None:
-        from envspec.prove.smoke.report.lines import lines
         from envspec.prove.smoke.report.result import Results
+        from envspec.prove.smoke.report.words import lines
 
         run = prove(self.case, _words(self.config))
         # for JUnit files, and for `-rP`: a pass without a GPU says so

@@ -109,13 +109,12 @@ FOLDERS = {
     "install/interpreter.py": "Path('/')",
     "install/pip.py": "Path('/') place",  # a scratch folder
     "install/project.py": "out scratch",  # both are scratch folders
-    "install/python_builds.py": "Path('/')",
     "pytest_plugin.py": "programs.HERE",  # the user's own paths, to envspec
     "resolve/pip/compile.py": "folder",  # a scratch folder
     "resolve/pip/source.py": "folder",  # a scratch folder, or a checkout that envspec made in one
     "lock/signing/ssh_keygen.py": "folder",  # the root, or a temporary folder
     "prove/smoke/run/process.py": "command.cwd or programs.ROOT",
-    "prove/smoke/run/runner.py": "HERE",  # the user's own paths, to envspec
+    "prove/smoke/run/case.py": "HERE",  # the user's own paths, to envspec
     "resolve/uv/default_index.py": "Path('/') folder",  # a scratch folder
     "resolve/uv/processes.py": "cwd",  # its callers' are above
     "resolve/uv/program.py": "cwd",

@@ -18,12 +18,18 @@ from envspec.lock.model import Lock
 from envspec.lock.write import digest, dumps
 from envspec.review.annotations import code_quality
 from envspec.review.audit.learn import How, look_up_facts
-from envspec.review.audit.model import AuditedPackage, Facts, as_json
-from envspec.review.audit.packages import packages
+from envspec.review.audit.model import AuditedPackage, Facts, as_json, packages
 from envspec.review.audit.report import AuditReport, Database, lines
-from envspec.review.audit.rules import findings, in_order, newest_upload_day, oldest, page_of, unchecked_packages
+from envspec.review.audit.rules import (
+    about_waivers,
+    findings,
+    in_order,
+    newest_upload_day,
+    oldest,
+    page_of,
+    unchecked_packages,
+)
 from envspec.review.audit.sarif import annotate, sarif
-from envspec.review.audit.waivers import about_waivers
 
 
 @dataclass(frozen=True)

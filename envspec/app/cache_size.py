@@ -18,7 +18,7 @@ from envspec.base.places import ENVIRONMENTS
 from envspec.base.settings import Settings, load_settings, refuse_shared_cache
 from envspec.base.storage import storage_error
 from envspec.base.texts import byte_size
-from envspec.install.environments.survey import KIND as ENVIRONMENT, environments_in, remove_environments
+from envspec.install.environments.in_use import KIND as ENVIRONMENT, environments_in, remove_environments
 
 _T = TypeVar("_T")
 

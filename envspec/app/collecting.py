@@ -10,8 +10,7 @@ from envspec.app.observer import observer, say
 from envspec.base.extras import require_extra
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
-from envspec.install.addresses import pip_addresses
-from envspec.install.collect import Collector, Paths
+from envspec.install.collect import Collector, Paths, pip_addresses
 from envspec.install.conda_cache import refuse_unfit_packages
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.model import LockedTarget, Pin

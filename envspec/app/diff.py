@@ -21,29 +21,24 @@ from envspec.lock.model import Lock
 from envspec.lock.read import load_text
 from envspec.review.annotations import Annotation, Lines, code_quality, lines_of, workflow_commands
 from envspec.review.audit.learn import How, look_up_facts
-from envspec.review.audit.model import AuditedPackage, Facts
-from envspec.review.audit.packages import packages
+from envspec.review.audit.model import AuditedPackage, Facts, packages
 from envspec.review.audit.rules import findings, newest_upload_day, oldest, unchecked_packages
 from envspec.review.diff import words
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
 from envspec.review.diff.as_json import as_json
-from envspec.review.diff.facts import RISKS, Fact, merge_facts
 from envspec.review.diff.foreign.read import sides
 from envspec.review.diff.foreign.selection import Wish
 from envspec.review.diff.html import html
-from envspec.review.diff.judged import with_flaws
+from envspec.review.diff.judged import Answers, packages_in_doubt, with_answers, with_flaws
 from envspec.review.diff.markdown import markdown
-from envspec.review.diff.model import nothing
+from envspec.review.diff.model import LoosePin, Side, nothing
 from envspec.review.diff.review import review
 from envspec.review.diff.revision import merged_revisions, text_at
-from envspec.review.diff.rows import Asked, LookedUp, Review
+from envspec.review.diff.rows import RISKS, Asked, Fact, LookedUp, Review, merge_facts
 from envspec.review.diff.settings import of_exceptions, of_merge
-from envspec.review.diff.side import LoosePin, Side
 from envspec.review.diff.text import text
-from envspec.review.diff.verified import Answers, packages_in_doubt, with_answers
 from envspec.review.verify.claims import new_claims
-from envspec.review.verify.model import Outcome, Told
-from envspec.review.verify.report import Verification
+from envspec.review.verify.model import Outcome, Told, Verification
 from envspec.spec.model import Audit, Spec
 from envspec.spec.newer import lock_day
 

@@ -141,8 +141,8 @@ def _forbidden(spec: Spec, file: LockFile | None) -> tuple[Finding, ...]:
 
 def _policy() -> tuple[Result, ...]:
     """Give what the policy demands, and whom to ask; empty where the site has none."""
-    from envspec.review.policy.read import PolicyError
-    from envspec.review.policy.tell import rules
+    from envspec.review.policy.judge import rules
+    from envspec.review.policy.schema import PolicyError
 
     try:
         policy = site_policy()

@@ -14,8 +14,7 @@ from envspec.base.errors import StorageError
 from envspec.base.texts import printable
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.slice import slice_digest, slice_of
-from envspec.prove.proof.model import KIND, SCHEMA, Standing, standings
-from envspec.prove.proof.records import read_records
+from envspec.prove.proof.records import KIND, SCHEMA, Standing, read_records, standings
 from envspec.spec.document import project_root
 
 FOLDER = Path("docs", "evidence")

@@ -135,8 +135,7 @@ def _sources(asked: InitRequest) -> tuple[Declaration, ...]:
         raise InputError("--from and --from-prefix both say what the spec begins with", hint="give one of them")
     found: dict[str, Declaration] = {}
     for path in asked.begun:
-        from envspec.draft.read import read_draft
-        from envspec.draft.repository import read_repository
+        from envspec.draft.repository import read_draft, read_repository
 
         if path.is_dir():
             found = {**{one.file: one for one in read_repository(path)}, **found}

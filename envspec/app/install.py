@@ -8,13 +8,13 @@ from pathlib import Path
 
 from envspec.app import inputs
 from envspec.app.cache_size import prune_to_limit
-from envspec.app.default_prefix import default_prefix
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import observer, say
 from envspec.app.policy import refuse_target
 from envspec.app.run import choose_target, run_installation, tell_outcome
 from envspec.base.settings import load_settings
 from envspec.install.environment import Installation
+from envspec.install.environments.make import default_prefix
 from envspec.install.model import InstallOutcome
 from envspec.install.prefix import checked_prefix
 from envspec.lock.judge import SoundLock

@@ -28,13 +28,11 @@ from envspec.lock.conda_files import artifact_of
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.shared_paths import in_install_order
-from envspec.prove.compiles.build import compile_target
-from envspec.prove.compiles.find import holders
-from envspec.prove.compiles.model import Compilation, Compiled
+from envspec.prove.compiles.build import Compilation, Compiled, compile_target, holders
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import LinkedPackage, WheelFacts
 from envspec.prove.link.store import MACHINES, LinkStore, read_wheel
-from envspec.prove.link.target import is_built, is_read, system_of, torch_abi
+from envspec.prove.link.system import is_built, is_read, system_of, torch_abi
 from envspec.spec.model import Spec
 
 

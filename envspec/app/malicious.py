@@ -14,10 +14,9 @@ from envspec.base.finding import Finding
 from envspec.base.settings import load_settings
 from envspec.base.texts import clean_text, printable
 from envspec.lock.model import LockedTarget
-from envspec.review.audit.kept import kept_files
 from envspec.review.audit.malicious import look_for_malicious
-from envspec.review.audit.model import subject
-from envspec.review.audit.packages import packages
+from envspec.review.audit.model import packages, subject
+from envspec.review.audit.store import kept_files
 from envspec.spec.model import Spec
 
 _OSV = "https://api.osv.dev"

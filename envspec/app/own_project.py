@@ -12,7 +12,7 @@ from envspec.app.observer import say
 from envspec.base.errors import InputError
 from envspec.base.progress import Progress
 from envspec.base.settings import load_settings
-from envspec.export.project import project_of
+from envspec.export.environment import project_of
 from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import refuse_git
 from envspec.install.host import refuse_unfit, this_host

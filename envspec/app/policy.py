@@ -207,8 +207,8 @@ def upload_times(
     OutsideError where an index can't be asked."""
     from envspec.base.settings import load_settings
     from envspec.net.connections import index_fetcher
-    from envspec.review.audit.packages import packages
-    from envspec.review.audit.sources import IndexPages, pypi_address, shipped_files
+    from envspec.review.audit.learn import IndexPages, pypi_address, shipped_files
+    from envspec.review.audit.model import packages
 
     targets = tuple(targets)
     if offline:

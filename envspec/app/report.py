@@ -16,10 +16,9 @@ from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.write import digest
 from envspec.review.audit.osv import OsvDatabase
 from envspec.review.diff.judged import with_flaws
-from envspec.review.diff.model import nothing
+from envspec.review.diff.model import Side, nothing
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review
-from envspec.review.diff.side import Side
 from envspec.review.report.checked import from_database, from_json
 from envspec.review.report.collect import page_of
 from envspec.review.report.model import AuditSummary

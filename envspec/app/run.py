@@ -18,8 +18,7 @@ from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config
 from envspec.base.progress import Progress
 from envspec.base.texts import plural, printable
 from envspec.install.environments import memo
-from envspec.install.environments.in_use import hold
-from envspec.install.environments.ready import Ready, program
+from envspec.install.environments.in_use import Ready, hold, program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,9 +169,9 @@ def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:
     """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
     the user can choose, and a terminal is there. Raises EnvspecError."""
     from envspec.app import inputs
-    from envspec.app.default_prefix import default_prefix
     from envspec.base.settings import load_settings
     from envspec.install.environments.choose import remark
+    from envspec.install.environments.make import default_prefix
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
 

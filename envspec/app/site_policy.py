@@ -27,6 +27,6 @@ def site_policy() -> Policy | None:
         # it is told below why it can't be read
         pass
 
-    from envspec.review.policy.read import load_policy
+    from envspec.review.policy.schema import load_policy
 
     return load_policy(Path(PLACE), OWNER)

@@ -15,8 +15,7 @@ from envspec.lock.model import Lock, LockedTarget
 from envspec.review.verify.ask import SecondSource, ask_all
 from envspec.review.verify.claims import apply_bounds, claims_of, new_claims, unasked_parts
 from envspec.review.verify.indexes import Indexes, ask_channels
-from envspec.review.verify.model import Claims, Told
-from envspec.review.verify.report import Verification
+from envspec.review.verify.model import Claims, Told, Verification
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, standing
 

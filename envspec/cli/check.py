@@ -17,8 +17,7 @@ from envspec.base.errors import MOST, parts
 from envspec.base.finding import Finding
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import out, say, silence_stdout
-from envspec.cli.failure import error_json, tell
+from envspec.cli.console import error_json, out, say, silence_stdout, tell
 
 EPILOG = """\b
 Examples:

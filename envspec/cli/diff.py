@@ -18,8 +18,8 @@ from envspec.cli.look_up import look_up
 
 if TYPE_CHECKING:
     from envspec.review.audit.learn import How
-    from envspec.review.diff.facts import Risk
     from envspec.review.diff.foreign.selection import Wish
+    from envspec.review.diff.rows import Risk
 
 _OPTIONS = (
     click.option("--extra", "extras", multiple=True, metavar="NAME", help="Compare a universal file with this extra."),

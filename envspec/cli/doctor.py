@@ -12,8 +12,7 @@ from envspec.app.edition import tell_edition
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import out
-from envspec.cli.failure import place_json
+from envspec.cli.console import out, place_json
 from envspec.cli.table import align_rows, finding_lines
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from envspec.app.gpu_names import known_gpus
 from envspec.app.init import InitRequest, Machine, refuse_odd, write_spec
 from envspec.base.errors import InputError
 from envspec.cli import console, options
-from envspec.cli.console import out, say
-from envspec.cli.failure import tell
+from envspec.cli.console import out, say, tell
 
 EPILOG = """\b
 Examples:

@@ -17,7 +17,7 @@ from envspec.cli.console import out, style_text
 from envspec.cli.table import finding_lines
 
 if TYPE_CHECKING:
-    from envspec.prove.compiles.model import Compiled
+    from envspec.prove.compiles.build import Compiled
 
 EPILOG = """\b
 Examples:

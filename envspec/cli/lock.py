@@ -15,8 +15,7 @@ from envspec.base.errors import AnswerNo, EnvspecError, Place, parts
 from envspec.base.texts import printable
 from envspec.base.user_config import HOST, trust_index
 from envspec.cli import options
-from envspec.cli.console import out_json, say
-from envspec.cli.failure import Failure, print_failure
+from envspec.cli.console import Failure, out_json, print_failure, say
 from envspec.cli.locked import lock_document, print_lock_json, show_lock
 
 if TYPE_CHECKING:

@@ -20,8 +20,16 @@ from envspec.base import redact
 from envspec.base.errors import EnvspecError, InputError
 from envspec.base.storage import shortage
 from envspec.cli.become import close_umask
-from envspec.cli.console import begin_output, has_printed_json, out_json, say, say_traceback, silence_stdout
-from envspec.cli.failure import Failure, print_failure
+from envspec.cli.console import (
+    Failure,
+    begin_output,
+    has_printed_json,
+    out_json,
+    print_failure,
+    say,
+    say_traceback,
+    silence_stdout,
+)
 from envspec.cli.progress import Terminal
 
 if TYPE_CHECKING:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from envspec.app.smoke.request import SmokeRequest
+from envspec.app.smoke.cases import SmokeRequest
 from envspec.app.smoke.run import HandedOver, SmokeOutcome, compare_reports, dry_run, smoke
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import columns, out, say
-from envspec.cli.failure import tell
+from envspec.cli.console import columns, out, say, tell
 from envspec.cli.table import colour_word
 from envspec.prove.smoke.report.result import GROUPS
 from envspec.prove.smoke.run.case import CheckOptions

@@ -20,8 +20,7 @@ from envspec.cli.table import colour_word, heading
 
 if TYPE_CHECKING:
     from envspec.lock.model import Lock
-    from envspec.review.verify.model import Outcome, Told
-    from envspec.review.verify.report import Verification
+    from envspec.review.verify.model import Outcome, Told, Verification
     from envspec.spec.model import Spec
 
 EPILOG = """\b

@@ -14,8 +14,7 @@ from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts.torch_builds import cuda_of
 from envspec.packages.requirement import canonical_name, parse_requirement, too_much
 from envspec.packages.version_numbers import numbers
-from envspec.review.diff.foreign.names import index_name, is_pypi_itself
-from envspec.review.diff.foreign.shape import optional, string, strings
+from envspec.review.diff.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.spec.advice import slug
 from envspec.spec.values import BadValue, bound, override, requirement
 

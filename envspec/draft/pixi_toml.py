@@ -6,20 +6,180 @@ file. Any other has a target for each environment and platform.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
 from envspec.base.errors import Place
-from envspec.draft.gather import Gathered
+from envspec.draft.environment_yml import match_spec
+from envspec.draft.gather import Gathered, dependency, has_project
 from envspec.draft.model import NewTarget
-from envspec.draft.pixi_platforms import Platform, of_features, platforms, requirements
-from envspec.draft.pixi_tables import channels, dependencies, feature
 from envspec.facts import torch_builds
+from envspec.facts.virtual_packages import ARCHSPEC
 from envspec.lock.formats.intent import MARK
 from envspec.packages.version_numbers import numbers
-from envspec.review.diff.foreign.shape import optional, string, strings, table
+from envspec.review.diff.foreign.shape import optional, sequence, string, strings, table
+from envspec.spec.schema import PLATFORMS
+
+# The platforms of a pixi.toml: subdirs, and what their machines have.
+
+
+_FAMILIES = {"linux": ("linux", "unix"), "osx": ("osx", "macos", "unix"), "win": ("win",)}
+_CPU = {named: cpu for cpu, named in ARCHSPEC.items()}
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One of a workspace's platforms. `system`: cuda, capability, glibc and cpu, as a target says them."""
+
+    name: str
+    subdir: str
+    system: Mapping[str, str] = field(default_factory=dict)
+
+    def is_selected_by(self, selector: str) -> bool:
+        """Say whether `[target.SELECTOR]` holds on it."""
+        family = _FAMILIES[self.subdir.partition("-")[0]]
+        return selector in (self.subdir, *family) or fnmatchcase(self.name, selector)
+
+    def having(self, system: Mapping[str, str]) -> Platform:
+        return replace(self, system={**self.system, **system})
+
+
+def platforms(workspace: Mapping[str, Any], gathered: Gathered, place: Place) -> tuple[Platform, ...]:
+    """Read a workspace's platforms; what no target can be becomes a note. Raises Malformed."""
+    found = []
+    for one in sequence(workspace.get("platforms"), "platforms"):
+        entry = one if isinstance(one, dict) else {"platform": one}
+        subdir = string(entry.get("platform", entry.get("name")), "a platform")
+        if subdir not in PLATFORMS:
+            gathered.note(f"the platform {subdir} is left out: envspec has {', '.join(PLATFORMS)}", place)
+            continue
+        said = {key: one for key, one in table(entry, "a platform").items() if key not in ("name", "platform")}
+        name = optional(entry.get("name"), "name") or default_name(subdir, said)
+        found.append(Platform(name, subdir, requirements(said, f"the platform {name}", gathered, place)))
+    return tuple(found)
+
+
+def default_name(subdir: str, said: Mapping[str, Any]) -> str:
+    """Return the name that pixi gives a platform without one."""
+    words = [subdir]
+    for key in ("cuda", "archspec", "glibc", "linux", "macos", "osx", "windows"):
+        if isinstance(said.get(key), str):
+            words += [key.replace("osx", "macos"), re.sub(r"[^A-Za-z0-9]+", "-", said[key])]
+    return "-".join(words)
+
+
+def requirements(said: Mapping[str, Any], what: str, gathered: Gathered, place: Place) -> dict[str, str]:
+    """Read what machines have: the keys of a platform, or a table `[system-requirements]`."""
+    found = {}
+    for key, one in said.items():
+        given = one if isinstance(one, dict) else {}
+        if key == "cuda":
+            found["cuda"] = string(given.get("driver", None if given else one), "cuda")
+            if "arch" in given:
+                found["capability"] = string(given["arch"], "arch")
+        elif key in ("glibc", "libc") and given.get("family", "glibc") == "glibc":
+            found["glibc"] = string(given.get("version", None if given else one), key)
+        elif key == "archspec" and isinstance(one, str) and one in _CPU:
+            found["cpu"] = _CPU[one]
+        else:
+            gathered.note(f"{what}: {key} is left out: a target has no such key", place)
+    return found
+
+
+def of_features(features: Sequence[Mapping[str, Any]], known: Sequence[Platform]) -> tuple[Platform, ...]:
+    """Return the platforms of an environment: those that each of its features has."""
+    found = tuple(known)
+    for feature in features:
+        if "platforms" in feature:
+            names = {string(one, "a platform") for one in sequence(feature["platforms"], "platforms")}
+            # a subdir's name means each of its platforms, unless one has that very name
+            aliases = names - {one.name for one in known}
+            found = tuple(one for one in found if one.name in names or one.subdir in aliases)
+    return found
+
+
+# The requirements of pixi's features: conda and PyPI dependencies, and the options of PyPI's.
+
+
+def feature(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
+    """Read a feature's dependencies and options: a file's own tables are a feature too. Raises Malformed."""
+    channels(data, gathered, place)
+    dependencies(data, gathered, place)
+    _options(table(data.get("pypi-options"), "pypi-options"), gathered, place)
+    for key in ("constraints", "host-dependencies", "build-dependencies"):
+        if names := list(table(data.get(key), key)):
+            gathered.note(f"[{key}] is left out: {', '.join(names)}", place)
+
+
+def channels(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
+    """Read the channels of a workspace or of a feature."""
+    for channel in sequence(data.get("channels"), "channels"):
+        one = table(channel, "a channel") if isinstance(channel, dict) else {"channel": channel}
+        name = string(one.get("channel"), "a channel")
+        gathered.channels[name] = None
+        if "priority" in one:
+            gathered.note(f"the priority of {name} is left out: a spec's channels count in their order", place)
+
+
+def dependencies(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
+    """Read the tables of dependencies."""
+    for name, value in table(data.get("dependencies"), "dependencies").items():
+        one = value if isinstance(value, dict) else {"version": value}
+        if {"git", "path", "url"} & one.keys():
+            gathered.note(f"{name} is left out: it is built from a source, and a spec takes channels' packages", place)
+            continue
+        version = optional(one.get("version"), "version") or "*"
+        channel = optional(one.get("channel"), "channel")
+        text = name if version == "*" else f"{name} {_conda(version)}"
+        match_spec(f"{channel}::{text}" if channel else text, gathered, place)
+        for key in one:
+            if key not in ("version", "channel"):
+                gathered.note(f"{name}: {key} is left out", place)
+    for name, value in table(data.get("pypi-dependencies"), "pypi-dependencies").items():
+        if isinstance(value, dict) and "path" in value:
+            folder = string(value["path"], "path")
+            own = (Path(place.file).parent / folder, strings(value.get("extras"), "extras"))
+            if has_project(own[0]) and (gathered.project is None or Path(gathered.project[0]) == own[0]):
+                gathered.project = (str(own[0]), own[1])
+                continue
+        if (found := dependency(name, value, gathered, place)) is None:
+            continue
+        gathered.requirement(found, place)
+        if isinstance(value, dict) and "index" in value:
+            index = gathered.index(string(value["index"], "index"), place)
+            if index:
+                gathered.sources[name] = index
+
+
+def _conda(version: str) -> str:
+    """Write pixi's bare version as the match spec that it means."""
+    return f"=={version}" if version[0].isdigit() and not version.endswith("*") else version
+
+
+def _options(options: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
+    for key, value in options.items():
+        if key == "index-url":
+            gathered.index(string(value, key), place, first=True)
+        elif key == "extra-index-urls":
+            for url in strings(value, key):
+                gathered.index(url, place)
+        elif key == "find-links":
+            for one in sequence(value, key):
+                link = one.get("url", one.get("path", "")) if isinstance(one, dict) else one
+                gathered.flat_index(string(link, key), place)
+        elif key == "no-build-isolation" and isinstance(value, list):
+            gathered.unisolated.update(dict.fromkeys(strings(value, key)))
+        elif key == "dependency-overrides":
+            for name, bound in table(value, key).items():
+                if (found := dependency(name, bound, gathered, place)) is not None:
+                    gathered.override(found, place)
+        elif key != "no-build" or value is not True:  # a spec's own way
+            gathered.note(f"pypi-options.{key} is left out: a spec has no such key", place)
+
 
 _READ = (
     *("project", "workspace", "dependencies", "pypi-dependencies", "pypi-options", "system-requirements", "feature"),

@@ -22,8 +22,7 @@ from envspec.draft.model import Draft
 from envspec.packages.conda import version_and_build
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement
-from envspec.review.diff.foreign.names import channel_name
-from envspec.review.diff.foreign.shape import Malformed, optional, string, strings, table
+from envspec.review.diff.foreign.shape import Malformed, channel_name, optional, string, strings, table
 
 _HELPERS = ("pip", "setuptools", "wheel")
 """What environments have in any case."""

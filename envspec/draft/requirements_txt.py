@@ -20,8 +20,7 @@ from envspec.packages.other_formats import (
     logical_lines,
     without_options,
 )
-from envspec.review.diff.foreign.names import index_name
-from envspec.review.diff.foreign.shape import file_name
+from envspec.review.diff.foreign.shape import file_name, index_name
 
 Reader = Callable[[Path], str]
 """Reads a file that another one names. Raises InputError, StorageError."""

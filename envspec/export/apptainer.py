@@ -26,20 +26,21 @@ from envspec.export.apptainer_scripts import (
     section,
     stage_header,
 )
-from envspec.export.heading import hash_heading
-from envspec.export.metadata import BASE_LABELS, recipe_labels
 from envspec.export.plan import (
+    BASE_LABELS,
     CARRIED,
     CARRIED_FOLDER,
     CHECK,
     ENVIRONMENT,
     PYTHON,
     SLICE,
+    SUMS,
     WORKSPACE,
     ImageReference,
     Plan,
+    hash_heading,
+    recipe_labels,
 )
-from envspec.export.sums import SUMS
 
 FILE = "apptainer.def"
 OFFLINE_FILE = "apptainer-offline.def"

@@ -19,6 +19,7 @@ from envspec.export.plan import (
     FETCH_VARIANTS,
     PYTHON,
     REQUIREMENTS,
+    SUMS,
     WORKSPACE,
     ImageReference,
     OwnProject,
@@ -27,7 +28,6 @@ from envspec.export.plan import (
 )
 from envspec.export.python_build import TABLE, version_in
 from envspec.export.quote import comment, fill, one_line, shell
-from envspec.export.sums import SUMS
 
 
 def stage_header(image: ImageReference, name: str) -> Iterator[str]:

@@ -8,6 +8,10 @@ where the file says.
 
 from __future__ import annotations
 
+import re
+
+from envspec.base.user_config import PROXY_VARIABLES
+
 FILE = "apt-mirrors"
 SNAPSHOTS = "debian-snapshot"
 """The word for the archive of snapshots: the folder that has `debian/20261101T000000Z/`."""
@@ -45,3 +49,30 @@ def _as_of(snapshot: str, file: str) -> str:
         f' && if [ -z "$archive" ]; then echo "{missing}" >&2 && exit 1; fi'
         f" && {_SOURCES} {change} {{}} +"
     )
+
+
+# The build arguments of a Dockerfile by builders that another file starts (compose, editors): variables of the machine
+# that they run on, by name. So a site gives them the same as `docker buildx build`, and no file names a host.
+#
+# Read from the Dockerfile's own text, which says what can be given.
+
+
+SECRETS = {FILE: "APT_MIRRORS", "uv": "UV_SETTINGS"}
+"""A secret of builds -> the variable that has its text. One that isn't set is an empty text, which changes nothing."""
+
+_ARGUMENT = re.compile(r"^ARG (\w+)", re.MULTILINE)
+_SECRET = re.compile(r"type=secret,id=([\w-]+)")
+_FIXED = "SOURCE_DATE_EPOCH"
+
+
+def arguments(dockerfile: str) -> tuple[str, ...]:
+    """List the build arguments that have another value where the builder's environment has one: those that a Dockerfile
+    asks for, and the proxy's, which each takes."""
+    asked = dict.fromkeys(_ARGUMENT.findall(dockerfile))
+    return (*(name for name in asked if name != _FIXED), *PROXY_VARIABLES)
+
+
+def secrets(dockerfile: str) -> dict[str, str]:
+    """Give the secrets that a Dockerfile reads and a variable can have, each with its variable."""
+    read = set(_SECRET.findall(dockerfile))
+    return {name: variable for name, variable in SECRETS.items() if name in read}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.export.plan import CHECK, ENVIRONMENT, Plan
+from envspec.export.plan import CHECK, ENVIRONMENT, SUMS, Plan
 from envspec.export.quote import shell
-from envspec.export.sums import SUMS
 
 _JOBS = (
     "export MAX_JOBS=$(awk -v n=$(nproc) '/MemTotal/ {j = int($2 / 4194304) + 1; print j < n ? j : n}' /proc/meminfo)"

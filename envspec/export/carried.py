@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from envspec.export.plan import CHECK, ENVIRONMENT_FILE, FETCH_VARIANTS
-from envspec.export.sums import digest, sums_text
+from envspec.export.plan import CHECK, ENVIRONMENT_FILE, FETCH_VARIANTS, digest, sums_text
 
 _CARRIED = Path(__file__).parents[1] / "carried"
 _ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh")

@@ -10,12 +10,10 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from envspec.export import dockerfile, given
+from envspec.export import apt_mirrors, dockerfile
 from envspec.export.devcontainer import GIVEN
-from envspec.export.dockerfile_project import CONTEXT
-from envspec.export.dockerfile_steps import index_argument
-from envspec.export.heading import hash_heading
-from envspec.export.plan import SHARED_MEMORY, WORKSPACE, LocalIndex, OwnProject, Plan, SpecPlan
+from envspec.export.dockerfile_steps import CONTEXT, index_argument
+from envspec.export.plan import SHARED_MEMORY, WORKSPACE, LocalIndex, OwnProject, Plan, SpecPlan, hash_heading
 from envspec.lock.formats.yaml_text import inline_strings, string
 
 FILE = "compose.yaml"
@@ -27,14 +25,14 @@ _VOLUME = "workspace"
 
 def render(plan: SpecPlan) -> dict[str, str]:
     """`compose.yaml`."""
-    target = plan.names[0]
+    target, secrets = plan.names[0], " and ".join(apt_mirrors.SECRETS.values())
     usage = [
         "In this folder:",
         f"  docker buildx bake {target}          (docker compose build {target}: the same)",
         f"  docker compose run --rm {target} python train.py",
         f"  docker compose --profile {PROFILE} build",
         f"ENVSPEC_WORKSPACE=FOLDER is seen as {WORKSPACE}; without it, a volume.",
-        f"Builds take {' and '.join(given.SECRETS.values())} (words like debian=URL; a uv.toml) where you have them.",
+        f"Builds take {secrets} (words like debian=URL; a uv.toml) where you have them.",
     ]
     if own := plan.targets[0].project:
         folder = _default_folder(plan.targets[0])
@@ -47,7 +45,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "volumes:",
         f"  {_VOLUME}: {{}}",
         "secrets: # of builds, from your environment, where it has them",
-        *(f"  {name}: {{ environment: {string(variable)} }}" for name, variable in given.SECRETS.items()),
+        *(f"  {name}: {{ environment: {string(variable)} }}" for name, variable in apt_mirrors.SECRETS.items()),
     ]
     return {FILE: "\n".join(lines) + "\n"}
 
@@ -83,8 +81,8 @@ def _service(plan: Plan) -> Iterator[str]:
     path = f"{plan.target}/{dockerfile.FILE}"
     text = dockerfile.render(plan)[path]
     # a name alone has its value from the environment, and stays unset where that has none
-    arguments = inline_strings([f"SOURCE_DATE_EPOCH={plan.epoch}", *given.arguments(text)])
-    secrets = inline_strings(given.secrets(text))
+    arguments = inline_strings([f"SOURCE_DATE_EPOCH={plan.epoch}", *apt_mirrors.arguments(text)])
+    secrets = inline_strings(apt_mirrors.secrets(text))
     platforms = f"platforms: {inline_strings([plan.oci_platform])}"
     contexts = [f"{CONTEXT}: {string(_folder(plan, plan.project))}"] if plan.project else []
     contexts += [f"{one.context}: {string(_index_folder(plan, one))}" for one in plan.local_indexes]

@@ -10,10 +10,9 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
-from envspec.export import dockerfile, given
-from envspec.export.dockerfile_project import CONTEXT
-from envspec.export.heading import heading
-from envspec.export.plan import CARRIED, ENVIRONMENT, Plan
+from envspec.export import apt_mirrors, dockerfile
+from envspec.export.dockerfile_steps import CONTEXT
+from envspec.export.plan import CARRIED, ENVIRONMENT, Plan, heading
 
 FOLDER = ".devcontainer"
 FILE = "devcontainer.json"
@@ -96,8 +95,8 @@ def _indexes(plan: Plan) -> Iterator[str]:
 def _build_options(text: str) -> Iterator[str]:
     """Give the options for what the editor's environment has. `build.args` would have an empty value for what it
     hasn't; a name alone leaves the Dockerfile's own."""
-    yield from (f"--build-arg={name}" for name in given.arguments(text))
-    yield from (f"--secret=id={name},env={variable}" for name, variable in given.secrets(text).items())
+    yield from (f"--build-arg={name}" for name in apt_mirrors.arguments(text))
+    yield from (f"--secret=id={name},env={variable}" for name, variable in apt_mirrors.secrets(text).items())
 
 
 def _start(plan: Plan) -> str:

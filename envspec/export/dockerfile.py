@@ -2,7 +2,7 @@
 or a repository's `recipes/` (`Plan.shares`).
 
 Layers, from the bottom: Debian's packages that every image of the kind has; the spec's own, and the user; then the
-environment's, in the order of `envspec.export.layers`, each copied from the stage that makes it.
+environment's, in the order of `envspec.export.pip_steps`, each copied from the stage that makes it.
 """
 
 from __future__ import annotations
@@ -12,22 +12,35 @@ from collections.abc import Iterator
 
 from envspec.export import apt_mirrors, nvcc
 from envspec.export.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
-from envspec.export.dockerfile_project import CONTEXT, VERSION, project_stage
 from envspec.export.dockerfile_steps import (
+    CONTEXT,
     MIRROR,
     MIRRORS_SECRET,
+    VERSION,
     WHEELS,
     apt,
     copy,
+    project_stage,
     python_headers,
     run,
     user,
     with_times,
 )
-from envspec.export.heading import MARK, hash_heading
-from envspec.export.layers import LAYERS
-from envspec.export.metadata import ENTRYPOINT, HEALTH_CHECK, image_variables, recipe_labels
-from envspec.export.plan import REQUIREMENTS, SHARED_MEMORY, SLICE, UID, WORKSPACE, Plan
+from envspec.export.pip_steps import LAYERS
+from envspec.export.plan import (
+    ENTRYPOINT,
+    HEALTH_CHECK,
+    MARK,
+    REQUIREMENTS,
+    SHARED_MEMORY,
+    SLICE,
+    UID,
+    WORKSPACE,
+    Plan,
+    hash_heading,
+    image_variables,
+    recipe_labels,
+)
 from envspec.export.quote import dockerfile, fill, shell
 
 FILE = "Dockerfile"

@@ -41,9 +41,8 @@ from envspec.export.dockerfile_steps import (
     with_index,
 )
 from envspec.export.pip_steps import fetch_words
-from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, FETCH_VARIANTS, PYTHON, REQUIREMENTS, Compiling, Plan
+from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, FETCH_VARIANTS, PYTHON, REQUIREMENTS, SUMS, Compiling, Plan
 from envspec.export.quote import dockerfile, shell
-from envspec.export.sums import SUMS
 
 _FETCHED = "fetched"
 

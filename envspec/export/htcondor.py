@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.export import compat
-from envspec.export.heading import hash_heading
-from envspec.export.plan import CARRIED, Plan
+from envspec.export.plan import CARRIED, Plan, hash_heading
 from envspec.facts import compute_capability as cc, gpus, toolkits
 
 FILE = "job.sub"

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from envspec.base.errors import InputError, Place
 from envspec.export import compat, nvcc
+from envspec.export.environment import COMPILING, is_compiled
 from envspec.export.plan import ImageReference, Plan
-from envspec.export.project import COMPILING, is_compiled
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.spec.model import Spec
 

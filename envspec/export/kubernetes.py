@@ -7,8 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from envspec.export.heading import hash_heading
-from envspec.export.plan import UID, WORKSPACE, Plan
+from envspec.export.plan import UID, WORKSPACE, Plan, hash_heading
 from envspec.facts.compute_capability import read_capability
 from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.spec.cluster import Serving

@@ -13,9 +13,20 @@ from envspec.base.finding import Finding
 from envspec.export import devcontainer, dockerfile, kubernetes, nix
 from envspec.export.carried import carried_files
 from envspec.export.folder import OWN, SHARED, ExportedRecipes, place_of
-from envspec.export.heading import HEAD, MARK, owner
-from envspec.export.plan import ENVIRONMENT_FILE, REQUIREMENTS, SLICE, SpecPlan
-from envspec.export.sums import SUMS, Sums, digest, read_sums, sums_text
+from envspec.export.plan import (
+    ENVIRONMENT_FILE,
+    HEAD,
+    MARK,
+    REQUIREMENTS,
+    SLICE,
+    SUMS,
+    SpecPlan,
+    Sums,
+    digest,
+    owner,
+    read_sums,
+    sums_text,
+)
 from envspec.lock.freshness import reason
 from envspec.lock.write import HEADER
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.export.heading import heading
-from envspec.export.plan import Plan, SpecPlan
+from envspec.export.plan import Plan, SpecPlan, heading
 from envspec.export.quote import lua
 
 FILE = "modulefile.lua"

@@ -10,13 +10,19 @@ from dataclasses import dataclass, replace
 from envspec.base.errors import InputError, Place
 from envspec.export import compat, images, nvcc
 from envspec.export.carried import carried_files, carried_names
-from envspec.export.environment import build_variables, environment, refuse_unknown_gpus, torch_version
+from envspec.export.environment import (
+    build_names,
+    build_variables,
+    environment,
+    is_compiled,
+    own_project,
+    refuse_unknown_gpus,
+    torch_version,
+)
 from envspec.export.images import CODE_SERVER, reference
 from envspec.export.pip_steps import Run, build_steps, local_indexes, pip_steps, project_steps, share_out, with_row
-from envspec.export.plan import FETCH_VARIANTS, SLICE, Borrowed, Compiling, PipStep, Plan, Service, SpecPlan
-from envspec.export.project import build_names, is_compiled, own_project
+from envspec.export.plan import FETCH_VARIANTS, SLICE, Borrowed, Compiling, PipStep, Plan, Service, SpecPlan, with_sums
 from envspec.export.python_build import uv_table
-from envspec.export.sums import with_sums
 from envspec.export.target_json import dumps, of_recipes, target_document
 from envspec.lock.formats import conda_explicit
 from envspec.lock.inputs import fingerprint

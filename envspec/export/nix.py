@@ -7,8 +7,18 @@ from collections.abc import Iterable, Iterator
 from envspec.base.errors import InputError
 from envspec.export import compat, nvcc
 from envspec.export.carried import carried_files
-from envspec.export.heading import hash_heading
-from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, ENVIRONMENT_FILE, PYTHON, SLICE, WORKSPACE, Plan, SpecPlan
+from envspec.export.plan import (
+    CARRIED,
+    CHECK,
+    ENVIRONMENT,
+    ENVIRONMENT_FILE,
+    PYTHON,
+    SLICE,
+    WORKSPACE,
+    Plan,
+    SpecPlan,
+    hash_heading,
+)
 from envspec.export.quote import nix, shell
 
 FILE = "flake.nix"

@@ -11,9 +11,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import InputError, Place
-from envspec.export.heading import HEAD
-from envspec.export.layers import LAYERS, layer_of
-from envspec.export.plan import REQUIREMENTS, LocalIndex, PipStep, VariantFile
+from envspec.export.plan import HEAD, REQUIREMENTS, LocalIndex, PipStep, VariantFile
+from envspec.facts.cuda_stack import stack_of
 from envspec.lock.formats.requirements import build_constraints, requirement
 from envspec.lock.graph import Graph
 from envspec.lock.model import LockedTarget, Pin
@@ -21,6 +20,20 @@ from envspec.lock.shared_paths import pip_order, waves
 from envspec.lock.slice import package_row
 from envspec.spec.document import project_root
 from envspec.spec.model import Spec
+
+# The layers of an image's environment, from the bottom, and the packages in each: what moves most lies on top.
+
+
+LAYERS = ("python", "conda", "nvidia", "torch", "source", "rest", "project", "carried")
+"""Python, or conda's packages, of which it's one; CUDA's libraries, which are large and rarely move; torch and what
+moves with it; what is compiled; everything else; the spec's project; the carried files."""
+
+
+def layer_of(pin: Pin) -> str:
+    """Name the layer of `LAYERS` that a package lies in."""
+    if pin.kind == "conda":
+        return "conda"
+    return (stack_of(pin.name) or "rest") if pin.is_wheel else "source"
 
 
 def fetch_words(

@@ -8,13 +8,47 @@ else is a build context of its own, which holds all. Paths of the plan's files a
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from envspec.export.sums import with_sums
 from envspec.lock.model import LockedPython
 from envspec.spec.cluster import KubernetesTable, SlurmTable
+
+# The list of the carried files, `SHA256SUMS`: what `sha256sum -c` checks, and how a later export knows its own files.
+#
+# A file is in the list from before it exists until it's gone, so an export that is killed leaves no file that the next
+# one doesn't know. In between, a path may stand there twice, with its old and its new digest.
+
+
+SUMS = "SHA256SUMS"
+"""The carried file with the digests of all the others."""
+Sums = Collection[tuple[str, str]]
+"""Paths below the carried folder, each with the SHA-256 of a content that an export gave it."""
+_LINE = re.compile(r"([0-9a-f]{64})  ([!-~]+)")
+
+
+def read_sums(text: str) -> frozenset[tuple[str, str]]:
+    """Read a list. Lines that envspec doesn't write are passed over."""
+    found = (_LINE.fullmatch(line) for line in text.splitlines())
+    return frozenset((line[2], line[1]) for line in found if line)
+
+
+def sums_text(sums: Iterable[tuple[str, str]]) -> str:
+    """Write a list."""
+    return "".join(f"{digest}  {path}\n" for path, digest in sorted(sums))
+
+
+def with_sums(files: Mapping[str, str]) -> dict[str, str]:
+    """Add the list of the files' digests."""
+    return {**files, SUMS: sums_text((path, digest(text)) for path, text in files.items())}
+
+
+def digest(text: str) -> str:
+    """Give the SHA-256 that a list has for a file with this text."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
 
 ENVIRONMENT = "/opt/env"
 """The environment in an image: a virtual environment or a conda prefix."""
@@ -398,3 +432,94 @@ class SpecPlan:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(plan.target for plan in self.targets)
+
+
+# The comment at the head of a recipe: its content, its lock, and its use.
+
+
+MARK = "Exported by envspec. Not for editing: change the spec, then run `envspec export`."
+"""The mark in the first lines of every recipe: envspec can replace such a file."""
+HEAD = f"# {MARK}\n"
+_OWNER = re.compile(
+    r"(?:#!.*\n)?(?://|--|#) " + re.escape(MARK) + r"\n(?://|--|#) ([a-z0-9._-]+), targets? ([a-z0-9._-]+)"
+)
+
+
+def heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
+    """Render the lines without comment signs. They are safe in any comment: names and versions, no user's text."""
+    told = list(usage)
+    return [MARK, _what(plan), *(["", *told] if told else [])]
+
+
+def _what(plan: Plan | SpecPlan) -> str:
+    if isinstance(plan, SpecPlan):
+        return f"{plan.spec}, target{'s'[: len(plan.targets) - 1]} {', '.join(plan.names)}."
+    cuda = f", CUDA {plan.cuda}" if plan.cuda else ""
+    return f"{plan.spec}, target {plan.target}: Python {plan.python} on {plan.platform}{cuda}."
+
+
+def owner(text: str) -> tuple[str, str] | None:
+    """Read the spec and the (first) target of an exported recipe from its head. None without such a head."""
+    found = _OWNER.match(text)
+    return (found[1], found[2].rstrip(".")) if found else None
+
+
+def hash_heading(plan: Plan | SpecPlan, usage: Iterable[str] = ()) -> list[str]:
+    """Render the heading as `#` comments."""
+    return [f"# {line}".rstrip() for line in heading(plan, usage)]
+
+
+# An image's metadata, whoever makes it: variables, labels, what it starts and how its health is checked.
+
+
+ENTRYPOINT = ("/usr/bin/tini", "--", f"{CARRIED}/entrypoint.sh")
+"""What an image starts: an init that reaps and forwards signals, and the carried script under it."""
+
+
+@dataclass(frozen=True)
+class HealthCheck:
+    """A command, and its times in seconds."""
+
+    command: tuple[str, ...]
+    interval: int
+    timeout: int
+    start_period: int
+
+
+HEALTH_CHECK = HealthCheck((f"{CARRIED}/healthcheck.sh",), interval=30, timeout=10, start_period=60)
+
+
+def image_variables(plan: Plan) -> dict[str, str]:
+    """Make the variables of an image's processes, in order. What a base says of PYTHONPATH would come before the lock's
+    modules."""
+    path = f"{ENVIRONMENT}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    own = "CONDA_PREFIX" if plan.explicit else "VIRTUAL_ENV"
+    return {"PATH": path, own: ENVIRONMENT, "PYTHONPATH": "", **dict(plan.env)}
+
+
+BASE_LABELS = "org.opencontainers.image.base."
+"""What the labels that name an image's base begin with."""
+
+
+def recipe_labels(plan: Plan) -> dict[str, str]:
+    """Make the labels that recipes give an image: none moves with a package or with what the spec asks for."""
+    moving = ("org.opencontainers.image.version", "envspec.lock.digest", "envspec.fingerprint")
+    return {name: value for name, value in labels(plan).items() if name not in moving}
+
+
+def labels(plan: Plan) -> dict[str, str]:
+    """Make the labels of an image that envspec makes itself: OCI's own keys, then envspec's."""
+    found = {
+        "org.opencontainers.image.title": plan.title,
+        "org.opencontainers.image.description": " ".join(plan.description.split()),
+        "org.opencontainers.image.version": plan.fingerprint.removeprefix("sha256:")[:12],
+        f"{BASE_LABELS}name": plan.base.name.partition("@")[0],
+        f"{BASE_LABELS}digest": plan.base.digest or "",
+        "envspec.spec": plan.spec,
+        "envspec.target": plan.target,
+        "envspec.lock.digest": plan.lock_digest,
+        "envspec.fingerprint": plan.fingerprint,
+        "envspec.cuda": plan.cuda or "",
+        "envspec.driver.floor": plan.driver_floor or "",
+    }
+    return {name: value for name, value in found.items() if value}

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envspec.export.heading import hash_heading
-from envspec.export.plan import CARRIED, WORKSPACE, SpecPlan
+from envspec.export.plan import CARRIED, WORKSPACE, SpecPlan, hash_heading
 from envspec.export.quote import fill
 from envspec.spec.cluster import SlurmTable
 

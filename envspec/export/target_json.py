@@ -8,7 +8,7 @@ from typing import Any
 
 from envspec.base.errors import InputError
 from envspec.export import compat
-from envspec.export.project import project_of
+from envspec.export.environment import project_of
 from envspec.facts import conda_builds, peaks, torch_builds
 from envspec.facts.gpus import find, nearest
 from envspec.lock.inputs import fingerprint

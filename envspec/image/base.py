@@ -2,15 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+import tarfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from envspec.base.cache import keep_value, read_value
-from envspec.image.base_files import BaseFiles, read_layers
 from envspec.image.layer import Descriptor
+from envspec.image.layer_stream import Refused, is_within, read_layer
 from envspec.image.manifest import ImageManifest, Read, read_image
+
+# A base image's contents, from its layers: its packages, its users, its programs and libraries.
+#
+# Layers are read as streams, and nothing is unpacked to a disk. Their entries' names decide nothing but what is looked
+# up.
+
+
+_KEPT_BYTES = 32 << 20
+"""Of a file that is read: dpkg's list of all packages of a full desktop has 10 MB."""
+_KEPT = re.compile(
+    r"etc/(passwd|group|shadow|os-release)|usr/lib/os-release|etc/skel/[^/]+|var/lib/dpkg/status(\.d/[^/]+)?"
+    r"|(usr/)?lib/apk/db/installed"
+)
+"""The files that are read."""
+_LOOKED_FOR = re.compile(r"usr/(local/)?bin/python3\.\d+|usr/(local/)?include/python3\.\d+/Python\.h|opt|home")
+"""The paths that are looked for, beside."""
+_MERGED = ("bin", "lib", "sbin")
+"""What a base may have as links into usr."""
+
+
+@dataclass(frozen=True)
+class BaseFiles:
+    """files  the content of the files that are read, by path below the root
+    modes     the owner's number, the group's and the mode of each
+    paths     which of the paths that are looked for are there
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    modes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    paths: frozenset[str] = frozenset()
+
+    def text(self, path: str) -> str:
+        """Give a file's text; an empty one where there is none."""
+        return self.files.get(path, b"").decode("utf-8", "replace")
+
+    def packages(self) -> dict[str, str]:
+        """Give the installed packages, name -> version, with the names that they provide; of dpkg and apk."""
+        found: dict[str, str] = {}
+        for path in sorted(self.files):
+            text = self.text(path)
+            if path == "var/lib/dpkg/status" or path.startswith("var/lib/dpkg/status.d/"):
+                found |= _dpkg(text, status=path.endswith("status"))
+            elif path.endswith("apk/db/installed"):
+                found |= _apk(text)
+        return found
+
+
+@dataclass
+class _Seen:
+    files: dict[str, bytes] = field(default_factory=dict)
+    modes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
+
+    def forget(self, path: str) -> None:
+        """Forget a path and all that is below it; an empty path is the root."""
+        self.paths = {known for known in self.paths if not is_within(known, path)}
+        self.files = {known: content for known, content in self.files.items() if not is_within(known, path)}
+
+
+def read_layers(
+    layers: Iterable[tuple[Descriptor, str]], blob: Callable[[Descriptor], BinaryIO], where: str
+) -> BaseFiles:
+    """Read the layers of a base from the bottom, each with the digest of its content. `blob` opens one.
+
+    Raises InputError for a layer that isn't what its digests say, or holds more than one may hold; OSError.
+    """
+    seen = _Seen()
+    for layer, diff_id in layers:
+        with blob(layer) as file:
+            _read_layer(layer, diff_id, file, seen, where)
+    return BaseFiles(seen.files, seen.modes, frozenset(seen.paths))
+
+
+def _read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, seen: _Seen, where: str) -> None:
+    added = _Seen()
+    for path in read_layer(layer, diff_id, file, partial(_look, added), where):
+        seen.forget(path)
+    for path in added.files:
+        seen.forget(path)
+    seen.files |= added.files
+    seen.modes |= added.modes
+    seen.paths |= added.paths
+
+
+def _look(added: _Seen, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+    if path.partition("/")[0] in _MERGED and not (member.issym() or member.isdir()):
+        path = f"usr/{path}"
+    if _LOOKED_FOR.fullmatch(path):
+        added.paths.add(path)
+    if _KEPT.fullmatch(path) and member.isfile():
+        if member.size > _KEPT_BYTES:
+            raise Refused(f"{path} has {member.size} bytes, and {_KEPT_BYTES} are the most that are read")
+        content = archive.extractfile(member)
+        added.files[path] = content.read() if content else b""
+        added.modes[path] = (member.uid, member.gid, member.mode & 0o7777)
+
+
+def _dpkg(text: str, *, status: bool) -> dict[str, str]:
+    """Read dpkg's own list: paragraphs of `Field: value` (deb-control(5)). In images without dpkg, each package's is a
+    file of its own and has no Status."""
+    found: dict[str, str] = {}
+    for paragraph in text.split("\n\n"):
+        fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", paragraph, re.MULTILINE))
+        name = fields.get("Package")
+        if name and (not status or fields.get("Status", "").endswith(" installed")):
+            provided = (part.partition("(")[0].strip() for part in fields.get("Provides", "").split(","))
+            found |= {one: fields.get("Version", "") for one in (name, *provided) if one}
+    return found
+
+
+def _apk(text: str) -> dict[str, str]:
+    """Read apk's: paragraphs of `P:name`, `V:version`, `p:what it provides` (apk-package(5)); a program that it
+    provides, `cmd:g++`, counts as a package of that name."""
+    found: dict[str, str] = {}
+    for paragraph in text.split("\n\n"):
+        fields = dict(line.split(":", 1) for line in paragraph.splitlines() if line[1:2] == ":")
+        if name := fields.get("P"):
+            provided = [part.partition("=")[0].removeprefix("cmd:") for part in fields.get("p", "").split()]
+            found |= {one: fields.get("V", "") for one in (*provided, name)}
+    return found
+
 
 FOLDER = "bases-v1"
 """The folder of what bases hold, below envspec's cache, by the digests of their manifests."""

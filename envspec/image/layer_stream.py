@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import IO, BinaryIO
 
 from envspec.base.errors import InputError
-from envspec.image.compress import unpack
-from envspec.image.layer import Descriptor
+from envspec.image.layer import Descriptor, unpack
 from envspec.image.manifest import packing
 from envspec.net.limits import LIMITS
 from envspec.packages.archive_entries import Bounds, TarMember

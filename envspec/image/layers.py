@@ -19,11 +19,11 @@ from typing import Any
 from envspec.base.errors import InputError
 from envspec.binaries.wheel import paths_of_wheel
 from envspec.export.plan import CARRIED, ENVIRONMENT, GROUP, UID, WORKSPACE, Borrowed, Plan
+from envspec.export.target_json import dumps
 from envspec.facts.cuda_stack import TORCH, stack_of
-from envspec.image.base_files import BaseFiles
+from envspec.image.base import BaseFiles
 from envspec.image.conda import LinkedPackages, history_entry
 from envspec.image.layer import PROGRAM, LayerEntry, LayerPlan, folder_entry, text_entry
-from envspec.image.parts import SliceParts
 from envspec.image.python import ImagePython, activation_entries, environment_entries
 from envspec.image.wheel import Scheme, wheel_entries
 from envspec.install.collect import Paths
@@ -31,6 +31,53 @@ from envspec.install.model import identity
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.shared_paths import in_install_order, shared_paths
+
+# The slice of the lock in an image: each layer of packages holds what the slice says of its own, so that a package
+# that moves makes one layer new. The carried check puts the parts together (`envspec_check.lock.read_target`).
+
+
+FOLDER = "packages"
+"""The folder of the parts among the carried files."""
+_KINDS = ("conda", "pip", "python")
+"""The lists of a slice, which its layers share out."""
+
+
+@dataclass(frozen=True)
+class SliceParts:
+    """target.json without what its layers say, and the text of each layer's part, by the layer's name."""
+
+    target: str
+    of_layers: Mapping[str, str]
+
+    @staticmethod
+    def path(layer: str) -> str:
+        """Give a part's path among the carried files."""
+        return f"{FOLDER}/{layer}.json"
+
+
+def split_slice(document: Mapping[str, Any], layer_of: Callable[[str, str], str]) -> SliceParts:
+    """Share a `target.json` out. `layer_of` names the layer of a package, by its kind and its name.
+
+    Beside the packages, the layer of torch gets what that torch is compiled for. The digest of the slice stands
+    nowhere: whoever puts the parts together takes it of them. What the spec asks for by itself stands in target.json:
+    specs with the same packages have the same parts.
+    """
+    whole = {name: value for name, value in document.items() if name not in ("lock_digest", "code")}
+    lock = {name: value for name, value in document["lock"].items() if name not in _KINDS}
+    found: dict[str, dict[str, Any]] = {}
+    direct: list[list[str]] = []
+    for kind in _KINDS:
+        for row in document["lock"].get(kind, ()):
+            layer = "python" if kind == "python" else layer_of(kind, row["name"])
+            if row.get("direct"):
+                direct.append([kind, row["name"]])
+            own = {name: value for name, value in row.items() if name != "direct"}
+            found.setdefault(layer, {"lock": {}})["lock"].setdefault(kind, []).append(own)
+    found.get("torch", whole)["code"] = document["code"]
+    parts = {layer: dumps(found[layer]) for layer in sorted(found)}
+    names = [SliceParts.path(one) for one in parts]
+    return SliceParts(dumps({**whole, "lock": lock, "parts": names, "direct": direct}), parts)
+
 
 _PASSWD, _GROUP, _SHADOW = "etc/passwd", "etc/group", "etc/shadow"
 _HOME = 0o700

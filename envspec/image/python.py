@@ -11,7 +11,7 @@ from pathlib import Path
 from envspec.base.errors import InputError
 from envspec.export.plan import PYTHON, Plan
 from envspec.facts.python_builds import TRIPLES, newest_build
-from envspec.image.base_files import BaseFiles
+from envspec.image.base import BaseFiles
 from envspec.image.layer import LayerEntry, folder_entry, link_entry, text_entry
 from envspec.image.wheel import Scheme
 from envspec.install import activation

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from envspec.base.errors import IndexFailure
-from envspec.image.compress import unpack
-from envspec.image.layer import FILE, PROGRAM, LayerEntry, link_entry, text_entry
+from envspec.image.layer import FILE, PROGRAM, LayerEntry, link_entry, text_entry, unpack
 from envspec.packages.archive_entries import TarMember, path_fault
 
 _ROOT = "python/"

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from envspec import __version__
 from envspec.base.finding import Finding
-from envspec.export.metadata import labels
-from envspec.export.plan import Plan
+from envspec.export.plan import Plan, labels
 from envspec.image.base import BaseImage
-from envspec.image.config import VERSION, config_document, image_labels
+from envspec.image.build import VERSION, config_document, image_labels
 from envspec.image.layer import Descriptor, LayerPlan, PackedLayer, diff_id
 from envspec.image.manifest import ImageManifest
 

@@ -20,18 +20,19 @@ from envspec.base.extras import require_extra
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import Settings, load_settings
-from envspec.export.project import project_of
+from envspec.export.environment import project_of
 from envspec.install import activation
-from envspec.install.addresses import pip_addresses
 from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
-from envspec.install.collect import Collector
+from envspec.install.collect import Collector, pip_addresses
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
 from envspec.install.installed import OVERWRITTEN, InstalledPackages, paths_of_others, read_packages
 from envspec.install.interpreter import (
+    are_asked_for,
     has_python,
     is_of_build,
     make_virtual_environment,
+    place_of_build,
     python_of,
     unmake_virtual_environment,
     version_of,
@@ -53,7 +54,6 @@ from envspec.install.prefix import (
     write_state,
 )
 from envspec.install.project import ProjectBuild, build_project_once, install_project
-from envspec.install.python_builds import are_asked_for, place_of_build
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
 from envspec.lock.judge import SoundLock, judge_on_python

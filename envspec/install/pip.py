@@ -26,9 +26,8 @@ from envspec.base.redact import redact
 from envspec.binaries.wheel import InstalledWheel, paths_of_wheel, untrue_rows
 from envspec.install.build import WheelBuilder, refuse_other_build
 from envspec.install.collect import Collector, Paths, with_plain_names
-from envspec.install.direct_url import files_of, leave_unsaid, record_direct_url
 from envspec.install.inside import cannot_exist, stays_inside
-from envspec.install.installed import Dist, recorded_files, site_packages
+from envspec.install.installed import Dist, files_of, leave_unsaid, record_direct_url, recorded_files, site_packages
 from envspec.install.interpreter import python_of
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints

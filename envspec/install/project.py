@@ -16,8 +16,7 @@ from pathlib import Path
 from envspec.base.errors import ToolError
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
-from envspec.export.environment import build_variables
-from envspec.export.project import VERSIONED, build_names, is_compiled, refuse_unknown_builds
+from envspec.export.environment import VERSIONED, build_names, build_variables, is_compiled, refuse_unknown_builds
 from envspec.install.build import EPOCH, BuiltWheels, WheelBuilder, variables_of
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import python_of

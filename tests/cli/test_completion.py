@@ -13,8 +13,7 @@ import pytest
 from cli_project import Envspec, Project
 from support.matrix import first_by_day
 
-from envspec.app.export.formats import FORMATS, PROJECTS
-from envspec.app.export.render import ALL
+from envspec.app.export.render import ALL, FORMATS, PROJECTS
 from envspec.cli.main import COMMANDS
 from envspec.export import folder as recipes
 from envspec.facts import gpus

@@ -11,8 +11,7 @@ from diff_git import committed as committed
 from envspec.app.diff import annotate
 from envspec.lock.model import Artifact
 from envspec.review.annotations import workflow_commands
-from envspec.review.diff.facts import Fact
-from envspec.review.diff.rows import Review
+from envspec.review.diff.rows import Fact, Review
 
 pytest_plugins = ["cli_fixtures"]
 

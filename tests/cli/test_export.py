@@ -14,7 +14,7 @@ from packaging.pylock import Pylock
 from support.index import Index, html_error, status
 from support.packages import Dist, wheel
 
-from envspec.app.export.formats import FORMATS
+from envspec.app.export.render import FORMATS
 from envspec.app.outputs import write_text
 from envspec.base.errors import StorageError
 from envspec.lock.model import Artifact, GitSource, Lock, Pin

@@ -18,7 +18,7 @@ from support.packages import sdist, wheel
 from support.pretended_python import pretended_python
 from support.recorded import RecordedIndex
 
-from envspec.draft.read import read_draft
+from envspec.draft.repository import read_draft
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.packages.tags import marker_environment

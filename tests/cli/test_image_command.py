@@ -15,7 +15,7 @@ from support.installs import PYTHON, SPEC, SUBDIR, brought_in, pip_pin, write_lo
 from support.machine import ROOT, Machine
 from support.packages import Dist, sdist, wheel
 
-from envspec.export.sums import digest
+from envspec.export.plan import digest
 from envspec.lock.model import Pin
 
 pytestmark = pytest.mark.e2e

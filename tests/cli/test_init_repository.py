@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 from support.documents import valid
 from support.drafts import draft, notes
 
-from envspec.draft.read import read_draft
-from envspec.draft.repository import read_repository
+from envspec.draft.repository import read_draft, read_repository
 from envspec.packages.requirement import is_satisfiable
 from envspec.spec.parse import load_spec
 

@@ -13,7 +13,7 @@ from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import Dist, sdist, wheel
 
-from envspec.prove.compiles import model as compiles
+from envspec.prove.compiles import build
 from envspec.spec.parse import load_spec
 
 pytestmark = needs_compiler
@@ -151,9 +151,9 @@ def test_a_target_for_cpus_has_nothing_to_compile_with(machine: Machine, index: 
 
 
 def test_what_compilers_made_is_told(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    ptxas = compiles.Compiler("ptxas", "triton", "3.6.0", "triton.whl", ("ptxas",))
-    good = compiles.Compilation(ptxas, "12.8", "sm_90", "sm_90a", "sm_90a")
-    found = compiles.Compiled("here", (good, replace(good, made=None, error="no\nmore")), ("nvrtc",))
+    ptxas = build.Compiler("ptxas", "triton", "3.6.0", "triton.whl", ("ptxas",))
+    good = build.Compilation(ptxas, "12.8", "sm_90", "sm_90a", "sm_90a")
+    found = build.Compiled("here", (good, replace(good, made=None, error="no\nmore")), ("nvrtc",))
     write_lock(machine, [pip_pin(PURE)])
     spec = load_spec(machine.folder / SPEC, capability=lambda gpu: None)
     monkeypatch.setattr("envspec.cli.link.compile_kernels", lambda asked: (spec, [found]))

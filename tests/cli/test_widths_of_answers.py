@@ -17,7 +17,7 @@ from smoke_samples import several
 
 from envspec.cli.console import columns, out
 from envspec.cli.table import colour_word
-from envspec.prove.smoke.report.lines import WIDTH, lines
+from envspec.prove.smoke.report.words import WIDTH, lines
 
 pytest_plugins = ["cli_fixtures"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from envspec.draft.model import Draft
-from envspec.draft.read import read_draft
+from envspec.draft.repository import read_draft
 
 SHA = "0" * 64
 

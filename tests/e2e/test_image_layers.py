@@ -14,7 +14,7 @@ import pytest
 from support.oci import Builder, envspec, opened_builder, skip_without, torch_mirror
 from support.sif import shipped_recipe
 
-from envspec.export.sums import digest, read_sums, sums_text
+from envspec.export.plan import digest, read_sums, sums_text
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 

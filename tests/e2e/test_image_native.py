@@ -13,7 +13,7 @@ from support.oci import envspec
 from support.other_python import envspec_of
 from uv import find_uv_bin
 
-from envspec.image.compress import unpack
+from envspec.image.layer import unpack
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 

@@ -23,7 +23,7 @@ from envspec.lock.read import load
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import LinkedPackage
 from envspec.prove.link.store import LinkStore, read_wheel
-from envspec.prove.link.target import is_built, is_read, system_of
+from envspec.prove.link.system import is_built, is_read, system_of
 from envspec.resolve.uv.program import find_uv
 
 ROOT = Path(__file__).resolve().parents[2]

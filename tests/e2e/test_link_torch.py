@@ -74,8 +74,7 @@ def _extension(path: Path, folder: Path) -> LinkedPackage:
 def _installed(name: str, site: Path) -> LinkedPackage:
     """A package as its wheel would say it, from the files that were installed of it."""
     from envspec.binaries.elf import MAGIC, read_dynamic
-    from envspec.prove.link.model import ElfFile, WheelFacts
-    from envspec.prove.link.symbols import concerns
+    from envspec.prove.link.model import ElfFile, WheelFacts, concerns
 
     files = []
     for path in sorted((site / name).rglob("*.so*")):

@@ -46,7 +46,7 @@ def _unquoted(word: str) -> str:
 
 
 def read_dockerfile(text: str, plan: Plan) -> object:
-    from envspec.export.metadata import recipe_labels
+    from envspec.export.plan import recipe_labels
 
     parser = pytest.importorskip("dockerfile")
     found: list[object] = []

@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 from recipe_plans import compiled, shipped, text_in
 
 from envspec.export.apptainer import FILE, OFFLINE_FILE, render
-from envspec.export.metadata import recipe_labels
-from envspec.export.plan import ImageReference, Plan
+from envspec.export.plan import ImageReference, Plan, recipe_labels
 
 HOSTILE = (
     "%post\nrm -rf /",

@@ -18,8 +18,7 @@ from recipe_plans import compiled, shipped, shipped_spec, text_in
 from support.matrix import first_by_day
 
 from envspec.export.dockerfile import render
-from envspec.export.metadata import labels
-from envspec.export.plan import Compiling, ImageReference, PipStep, Plan
+from envspec.export.plan import Compiling, ImageReference, PipStep, Plan, labels
 
 GOLDEN = Path(__file__).parent / "golden" / "dockerfile"
 TARGETS = [

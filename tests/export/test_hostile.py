@@ -40,7 +40,7 @@ from hypothesis import given, settings, strategies as st
 from recipe_readers import YAML, _shape, read_requirements
 from support.matrix import by_day
 
-from envspec.app.export.formats import FORMATS as LOCK_FORMATS
+from envspec.app.export.render import FORMATS as LOCK_FORMATS
 from envspec.base.errors import SpecError
 from envspec.export import folder
 

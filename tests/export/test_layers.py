@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from recipe_plans import parsed
 
-from envspec.export.layers import LAYERS, layer_of
-from envspec.export.pip_steps import pip_steps
+from envspec.export.pip_steps import LAYERS, layer_of, pip_steps
 from envspec.lock.shared_paths import pip_order
 
 

@@ -13,8 +13,7 @@ from envspec.export.carried import check_files
 from envspec.export.folder import OF_A_SPEC, OF_A_TARGET, OF_ALL, OWN, RECIPES, render_all, render_all_of_spec
 from envspec.export.leftovers import CONTAINERS, removable
 from envspec.export.make import make_spec_plan
-from envspec.export.plan import SHARED_FOLDER
-from envspec.export.sums import SUMS
+from envspec.export.plan import SHARED_FOLDER, SUMS
 from envspec.lock.judge import SoundLock
 from envspec.lock.read import load
 from envspec.spec.parse import load_spec

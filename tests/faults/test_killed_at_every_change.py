@@ -24,7 +24,7 @@ from support.packages import wheel
 
 from envspec.export import carried, make
 from envspec.export.carried import carried_files
-from envspec.export.sums import SUMS
+from envspec.export.plan import SUMS
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.store import LockFolder
 

@@ -16,7 +16,7 @@ from support.installs import pip_pin, write_lock
 from support.machine import ROOT, Machine
 from support.packages import wheel
 
-from envspec.export.sums import SUMS, digest, read_sums, sums_text
+from envspec.export.plan import SUMS, digest, read_sums, sums_text
 
 pytestmark = pytest.mark.e2e
 

@@ -11,12 +11,11 @@ from envspec.base.reader.document import decode
 from envspec.base.redact import has_credentials, redact, without_credentials
 from envspec.base.texts import printable
 from envspec.binaries.inspect import inspect
-from envspec.draft.read import read_draft
 from envspec.draft.render import Heading, make_parseable, render
+from envspec.draft.repository import read_draft
 from envspec.draft.targets import CPU
 from envspec.export.leftovers import removable
-from envspec.export.plan import CARRIED_FOLDER
-from envspec.export.sums import read_sums
+from envspec.export.plan import CARRIED_FOLDER, read_sums
 from envspec.facts.gpus import capability_of, find, nearest
 from envspec.lock.judge import judge
 from envspec.lock.model import Lock
@@ -28,9 +27,8 @@ from envspec.packages import licences, names
 from envspec.packages.conda import BuildRecord, admits, compare, starts_with
 from envspec.packages.requirement import canonical_name, parse_marker, parse_requirement
 from envspec.packages.tags import marker_environment
-from envspec.prove.smoke.report.as_json import report_json
-from envspec.prove.smoke.report.read import read_report
-from envspec.prove.smoke.report.references import load_references
+from envspec.prove.smoke.report.compare import load_references
+from envspec.prove.smoke.report.read import read_report, report_json
 from envspec.prove.smoke.run.slurm import partition_of
 from envspec.review.audit.model import PublishedRelease
 from envspec.review.audit.osv import OsvDatabase

@@ -18,12 +18,11 @@ from envspec.install.prefix import claim
 from envspec.net.fetch import Fetcher
 from envspec.net.image_address import image_address
 from envspec.net.registry import Registries, login_for
+from envspec.prove.doctor.gather import ask_nvml, read_nvidia
 from envspec.prove.doctor.machine import Machine, Pythons
 from envspec.prove.doctor.nvidia import devices, driver, nvml
-from envspec.prove.doctor.nvml import ask_nvml, read_nvidia
-from envspec.prove.smoke.run.jobs import _read_end, ask_states, find_job, read_scontrol
+from envspec.prove.smoke.run.jobs import _read_end, ask_states, find_job, read_scontrol, read_submission
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.submitted import read_submission
 from envspec.resolve.conda.channels import channel_addresses, load_conda_config
 from envspec.resolve.uv.program import _user_settings
 

@@ -17,7 +17,7 @@ from envspec.base.settings import split_credentials
 from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
 from envspec.binaries.import_time import modules_importing_at_start
 from envspec.binaries.wheel import open_wheel
-from envspec.image.base_files import read_layers
+from envspec.image.base import read_layers
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import MANIFEST, read_image
 from envspec.net.fetch import Reply, Stream
@@ -49,10 +49,10 @@ from envspec.resolve.uv.answer import FoundFile, read_pylock
 from envspec.resolve.uv.errors import failure
 from envspec.resolve.wheels.model import Unread, WheelSays
 from envspec.resolve.wheels.reader import WheelReader, WheelStore
+from envspec.review.audit.learn import file_facts
 from envspec.review.audit.model import PublishedRelease
-from envspec.review.audit.osv_service import parse_answer
+from envspec.review.audit.osv import parse_answer
 from envspec.review.audit.pypi import parse_release
-from envspec.review.audit.sources import file_facts
 from envspec.review.audit.store import load as load_store
 
 BOUNDS = Bounds(LIMITS.archive_entries, LIMITS.unpacked_bytes, LIMITS.unpacked_ratio)

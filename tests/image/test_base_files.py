@@ -16,7 +16,7 @@ def base(tmp_path: Path, *layers: dict[str, str | bytes]) -> BaseImage:
 
 
 def test_packages_of_dpkg() -> None:
-    from envspec.image.base_files import BaseFiles
+    from envspec.image.base import BaseFiles
 
     text = status({"tini": "1"}) + "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n\n"
     text += "Package: c++\nStatus: install ok installed\nVersion: 2\nProvides: c-compiler, g++ (= 12)\n\n"
@@ -38,7 +38,7 @@ def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
 
 
 def test_packages_of_apk() -> None:
-    from envspec.image.base_files import BaseFiles
+    from envspec.image.base import BaseFiles
 
     text = b"P:gcc\nV:14-r0\np:cmd:g++=14-r0 so:libstdc++.so.6=6\n\nP:glibc\nV:2.40-r1\n\n"
     assert BaseFiles({"lib/apk/db/installed": text}).packages()["g++"] == "14-r0"

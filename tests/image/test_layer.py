@@ -7,7 +7,6 @@ from itertools import product
 import pytest
 
 from envspec.base.errors import ToolError
-from envspec.image.compress import unpack
 from envspec.image.layer import (
     LayerEntry,
     LayerPlan,
@@ -19,6 +18,7 @@ from envspec.image.layer import (
     pack,
     tar_pieces,
     text_entry,
+    unpack,
 )
 
 LONG = "opt/env/" + "x" * 120 + "/" + "y" * 120

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from envspec.base.errors import ToolError
-from envspec.image.beside import beside, join_pieces
-from envspec.image.member import WheelMember
+from envspec.image.layer import beside, join_pieces
+from envspec.image.wheel import WheelMember
 
 NOISE = random.Random(7).randbytes(300_000)
 CONTENTS = {"empty": b"", "small": b"text\n", "zeros": bytes(3 << 20), "noise": NOISE, "mixed": NOISE + bytes(1 << 19)}

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from envspec_check.lock import read_target
 
-from envspec.image.layers import layer_of
-from envspec.image.parts import SliceParts, split_slice
+from envspec.image.layers import SliceParts, layer_of, split_slice
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*/*/target.json"))
 

@@ -9,8 +9,7 @@ from support.installs import PYTHON, SUBDIR
 from support.machine import Machine
 from support.packages import sdist, wheel
 
-from envspec.install.direct_url import record_direct_url
-from envspec.install.installed import read_packages, recorded_files, site_packages
+from envspec.install.installed import read_packages, record_direct_url, recorded_files, site_packages
 from envspec.lock.model import Artifact, Pin
 
 SHA256 = "0" * 64

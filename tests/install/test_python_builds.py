@@ -22,8 +22,7 @@ from support.serving import serving
 
 from envspec.base.errors import ToolError
 from envspec.export.python_build import folder_name
-from envspec.install.interpreter import find_interpreter
-from envspec.install.python_builds import place_of_build
+from envspec.install.interpreter import find_interpreter, place_of_build
 from envspec.lock.model import Lock, LockedPython
 from envspec.lock.store import LockFolder
 from envspec.resolve.uv.program import find_uv

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.draft.read import read_draft
+from envspec.draft.repository import read_draft
 from envspec.packages.names import requirement_name
 from stacks.checkouts import Checkout, digest
 from stacks.own_files import own_requirements

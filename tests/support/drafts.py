@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from envspec.draft.model import Draft
-from envspec.draft.read import read_draft
+from envspec.draft.repository import read_draft
 
 
 def draft(name: str, text: str) -> Draft:

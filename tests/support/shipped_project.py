@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.install.python_builds import MIRROR_VARIABLE
+from envspec.install.interpreter import MIRROR_VARIABLE
 from envspec.lock.read import load
 from envspec.lock.store import LockFolder
 from support.installs import PYTHON

@@ -32,8 +32,7 @@ from envspec.base.errors import EnvspecError, IndexFailure, InputError, Place
 from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.base.texts import byte_size
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
-from envspec.cli.console import out, say
-from envspec.cli.failure import tell
+from envspec.cli.console import out, say, tell
 from envspec.facts import torch_builds, wheels
 from envspec.facts.cuda_stack import TORCH, is_toolkit
 from envspec.facts.edition import MANIFEST, shipped_edition
@@ -44,11 +43,11 @@ from envspec.net.remote_file import open_remote
 from envspec.net.simple_page import parse_page
 from envspec.prove.link.model import WheelFacts
 from envspec.prove.link.store import MACHINES, SHIPPED, LinkStore, pack
-from envspec.prove.link.target import is_read
+from envspec.prove.link.system import is_read
 from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader
 from envspec.resolve.uv.answer import FoundFile
-from tools.refresh import conda_names_table, conda_table, edition, most_used_table, python_builds_table, wheel_sizes
+from tools.refresh import conda_names_table, conda_table, edition, most_used_table, python_builds_table, torch_table
 from tools.refresh.patches_table import table_from
 from tools.refresh.published import PublishedFile
 from tools.refresh.releases import refreshed_dates
@@ -333,7 +332,7 @@ def sizes(variants: tuple[str, ...], write: bool) -> int:
             raise InputError(f"{variant}: envspec has no table of this variant", hint="name one such as cu126")
         text = table.read_text(encoding="utf-8")
         address = split_credentials(index_address(f"pytorch/{variant}", {}, settings, os.environ).rstrip("/"))[0]
-        wanted = wheel_sizes.files_without_size(text)
+        wanted = torch_table.files_without_size(text)
         projects = sorted({file.split("-", 1)[0].replace("_", "-") for file, _ in wanted})
         rows = [row for project in projects for row in _rows(fetcher, f"{address}/{project}/")]
         listed = {(row["filename"], row["hashes"].get("sha256")): row for row in rows}
@@ -343,7 +342,7 @@ def sizes(variants: tuple[str, ...], write: bool) -> int:
             found = {key: size for key, size in zip(asked, lengths, strict=True) if size}
         say(f"{variant}: {len(found)} of {len(wanted)} sizes found")
         again = f"python -m tools.refresh sizes {' '.join(variants)} --write"
-        status = max(status, _show(table, wheel_sizes.with_sizes(text, found), write, again))
+        status = max(status, _show(table, torch_table.with_sizes(text, found), write, again))
     return status
 
 

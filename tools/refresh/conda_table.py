@@ -10,8 +10,7 @@ from envspec.base.documents import Unreadable, read_yaml
 from envspec.facts import toolkits
 from envspec.packages.version_numbers import numbers
 from tools.refresh.arch_lists import batch, shell
-from tools.refresh.published import PLATFORMS, UpstreamChanged
-from tools.refresh.rows import Row, rows_of, with_rows, with_source
+from tools.refresh.published import PLATFORMS, Row, UpstreamChanged, rows_of, with_rows, with_source
 
 REPOSITORY = "conda-forge/pytorch-cpu-feedstock"
 

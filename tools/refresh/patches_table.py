@@ -14,9 +14,8 @@ from envspec.packages.requirement import Clause
 from tools.refresh.conda_bounds import specifier_text as specifier
 from tools.refresh.conda_patches import Patch, patches_of
 from tools.refresh.needed_bounds import Needed, needed
-from tools.refresh.published import Index
+from tools.refresh.published import Index, Row, row_text
 from tools.refresh.releases import PYTHONS, DatedRelease, releases
-from tools.refresh.rows import Row, row_text
 
 if TYPE_CHECKING:
     from packaging.version import Version

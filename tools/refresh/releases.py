@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from envspec.packages.tags import wheel_file_tags, wheel_tags
 from envspec.packages.version_numbers import numbers
-from tools.refresh.published import PLATFORMS, Index, PublishedFile, UpstreamChanged
-from tools.refresh.rows import Row, rows_of, with_rows
+from tools.refresh.published import PLATFORMS, Index, PublishedFile, Row, UpstreamChanged, rows_of, with_rows
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

@@ -10,9 +10,8 @@ from envspec.binaries.wheel import OpenWheel
 from envspec.facts import toolkits
 from envspec.facts.compute_capability import order
 from envspec.packages.version_numbers import numbers
-from tools.refresh.published import PublishedFile, ReadableIndex, UpstreamChanged
+from tools.refresh.published import PublishedFile, ReadableIndex, Row, UpstreamChanged, rows_of, with_rows, with_source
 from tools.refresh.releases import releases
-from tools.refresh.rows import Row, rows_of, with_rows, with_source
 
 SOURCE = (
     "the CUDA that ptxas names in itself, in the linux x86_64 wheel named in the row, and what ptxas of that CUDA"

@@ -13,7 +13,7 @@ from envspec.app.observer import say
 from envspec.base.redact import has_credentials
 from envspec.base.settings import Settings, load_settings
 from envspec.export import apptainer, apt_mirrors, compose, devcontainer, dockerfile, slurm
-from envspec.export.given import SECRETS
+from envspec.export.apt_mirrors import SECRETS
 from envspec.export.plan import Plan, SpecPlan
 from envspec.export.site_build import (
     UV_SETTINGS,

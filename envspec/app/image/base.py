@@ -2,22 +2,124 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from envspec.app.image.registry import registry_of
 from envspec.app.outputs import location
-from envspec.base.errors import InputError
+from envspec.base.cache import keep_entry, read_entry
+from envspec.base.errors import IndexFailure, InputError
+from envspec.base.settings import load_settings
 from envspec.export.plan import Plan
 from envspec.image.base import BaseSource
 from envspec.image.layer import Descriptor, OnBytes
 from envspec.image.layout import layout_source
 from envspec.image.manifest import DIGEST
+from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS
-from envspec.net.registry import MANIFEST_TYPES
+from envspec.net.image_address import ImageAddress, image_address
+from envspec.net.registry import MANIFEST_TYPES, Registries
+from envspec.net.repository import Repository
+
+# The places for an image: a folder with an OCI layout, one tar of it, or a registry.
+
+
+_SCHEME = "docker://"
+
+
+@dataclass(frozen=True)
+class ToFolder:
+    """An OCI layout in this folder."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class ToArchive:
+    """An OCI layout in one tar."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class ToRegistry:
+    """An image of a registry, by its name."""
+
+    name: str
+    address: ImageAddress
+
+
+Output = ToFolder | ToArchive | ToRegistry
+
+
+def output_of(text: str) -> Output:
+    """Read what `-o` says: FILE.tar, an image's name with its registry (`host/name:tag`, `docker://name`), else a
+    folder.
+
+    Raises InputError for a name with a digest: that of an image is known once it is made.
+    """
+    if text.startswith(_SCHEME) or _names_registry(text):
+        name = text.removeprefix(_SCHEME)
+        address = image_address(name)
+        if address.digest or not address.path:
+            raise InputError(f"{text} can't be a new image's name", hint="give -o registry/name:tag")
+        return ToRegistry(name, address)
+    path = Path(text)
+    return ToArchive(path) if path.suffix == ".tar" else ToFolder(path)
+
+
+def _names_registry(text: str) -> bool:
+    """Say whether a text begins with a registry's host, as container tools see it, and no folder here is called so."""
+    head, slash, rest = text.partition("/")
+    is_host = "." in head.strip(".") or ":" in head or head == "localhost"
+    return bool(slash and rest) and is_host and head not in ("", ".", "..") and not Path(head).is_dir()
+
+
+# A repository of a registry as the command line reaches it: with the user's mirrors, logins and proxies.
+
+
+_MANIFESTS = "manifests-v1"
+"""The folder of manifests below envspec's cache, by their digest."""
+
+
+@dataclass(frozen=True)
+class ReachedRegistry:
+    """A repository, and envspec's cache."""
+
+    repository: Repository
+    cache: Path
+
+    def manifest(self, digest: str) -> tuple[bytes, str]:
+        """Read a manifest by its digest, with its media type, from the cache or the registry. Raises IndexFailure."""
+        place = self.cache / _MANIFESTS / digest.removeprefix("sha256:")
+        try:
+            content = read_entry(place)
+            import hashlib
+
+            if f"sha256:{hashlib.sha256(content).hexdigest()}" == digest:
+                return content, str(json.loads(content)["mediaType"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        found = self.repository.manifest(digest)
+        if found is None:
+            raise IndexFailure(
+                f"{self.repository.origin} has no {self.repository.path}@{digest}",
+                hint="check the base's name and digest",
+            )
+        keep_entry(place, found[0])
+        return found
+
+
+def registry_of(name: str, *, offline: bool = False, writes: bool = False) -> ReachedRegistry:
+    """Reach the repository of an image's name. Raises InputError for settings that can't be read."""
+    settings = load_settings(os.environ)
+    fetcher = index_fetcher(settings, {}, os.environ, offline=offline)
+    registries = Registries(fetcher.pool, settings.mirrors, os.environ)
+    return ReachedRegistry(Repository(registries, fetcher, image_address(name), writes=writes), settings.cache())
 
 
 @contextmanager

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from envspec.app.cache_size import prune_to_limit
-from envspec.app.image.base import open_base
-from envspec.app.image.output import Output, ToArchive, ToFolder, ToRegistry, output_of
+from envspec.app.image.base import Output, ToArchive, ToFolder, ToRegistry, open_base, output_of, registry_of
 from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels
-from envspec.app.image.registry import registry_of
 from envspec.app.image.squashfs import MadeSquashfs, make_squashfs
 from envspec.app.observer import observer, say
 from envspec.app.outputs import location, open_output

@@ -22,20 +22,18 @@ from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.export.make import make_plan
-from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan
-from envspec.export.sums import digest
+from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan, digest
 from envspec.image.base import BaseImage, BaseSource
 from envspec.image.borrowed import borrowed_entries
+from envspec.image.build import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.conda import LinkedPackages, link_packages
-from envspec.image.config import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.layer import LayerEntry, LayerPlan
-from envspec.image.layers import LayerInputs, layer_of, layer_plans
-from envspec.image.parts import split_slice
+from envspec.image.layers import LayerInputs, layer_of, layer_plans, split_slice
 from envspec.image.python import image_python
 from envspec.image.requirements import FEATURES, base_recipe, drop_features, refuse_newer, refuse_poor
 from envspec.image.standalone import open_build
 from envspec.install.host import this_host
-from envspec.install.python_builds import fetch_build
+from envspec.install.interpreter import fetch_build
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedPython, LockedTarget

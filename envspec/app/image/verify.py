@@ -8,17 +8,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from envspec.app.image.base import open_base
-from envspec.app.image.output import ToArchive, ToFolder, ToRegistry, output_of
+from envspec.app.image.base import ToArchive, ToFolder, ToRegistry, open_base, output_of, registry_of
 from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels
-from envspec.app.image.registry import registry_of
 from envspec.app.observer import observer
 from envspec.app.outputs import location
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.finding import Finding
 from envspec.export.make import make_plan
 from envspec.image.base import BaseSource
-from envspec.image.config import WITHOUT
+from envspec.image.build import WITHOUT
 from envspec.image.layer import Descriptor
 from envspec.image.layout import layout_source, open_archive
 from envspec.image.manifest import read_image

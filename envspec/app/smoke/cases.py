@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from envspec.app import inputs
-from envspec.app.smoke.request import SmokeRequest
 from envspec.app.this_machine import this_machine
-from envspec.base.errors import InputError
+from envspec.base.errors import InputError, ToolError
+from envspec.base.programs import ENVSPEC, find_program
+from envspec.base.settings import load_settings
 from envspec.base.texts import printable
 from envspec.export.carried import check_files, multi_node_program
 from envspec.export.folder import render
@@ -15,9 +19,73 @@ from envspec.export.make import make_plan
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.prove.doctor.fits import LocalMachine, misfit
-from envspec.prove.smoke.report.references import References, load_references
-from envspec.prove.smoke.run.case import MULTI_NODE, SmokeCase, make_case
+from envspec.prove.smoke.report.compare import References, load_references
+from envspec.prove.smoke.run.apptainer import Apptainer
+from envspec.prove.smoke.run.case import (
+    MULTI_NODE,
+    CheckOptions,
+    Folders,
+    Local,
+    Runner,
+    SiteBuilds,
+    SmokeCase,
+    make_case,
+)
+from envspec.prove.smoke.run.docker import Docker, user_of
+from envspec.prove.smoke.run.process import ask_program
+from envspec.prove.smoke.run.slurm import Resources
 from envspec.spec.model import Spec
+
+# A request to smoke: the targets, the checks, the runner, and the folders and files for the results.
+
+
+@dataclass(frozen=True)
+class SmokeRequest:
+    """A smoke run.
+
+    targets     without names all that this machine, or the cluster, can run
+    references  a file with the site's references for figures
+    inner       with slurm the runner on the nodes
+    image, sif  an image instead of one built from the recipe
+    partitions  with slurm `NAME` or `NAME=TARGET,…`
+    no_wait     with slurm: submit, and don't wait
+    output      the folder for reports and logs; None: a new one in the cache
+    attach      a job's number or the folder of a submission: wait for its jobs, which needs no spec
+    """
+
+    paths: tuple[str, ...]
+    targets: tuple[str, ...]
+    locks_dir: Path | None
+    references: Path | None
+    runner: str
+    inner: str | None
+    image: str | None
+    engine: str | None
+    sif: Path | None
+    offline: bool
+    partitions: tuple[str, ...]
+    no_wait: bool
+    output: Path | None
+    junit: Path | None
+    html: Path | None
+    dry_run: bool
+    attach: str | None
+    checks: CheckOptions
+    resources: Resources
+
+    @property
+    def within(self) -> str:
+        """The runner of the checks themselves: with slurm the inner one."""
+        if self.runner != "slurm":
+            return self.runner
+        return self.inner or ("apptainer" if self.sif else "local")
+
+    @property
+    def documents(self) -> dict[str, Path]:
+        """The other files to write, by their option."""
+        given = {"--junit": self.junit, "--html": self.html}
+        return {option: path for option, path in given.items() if path is not None}
+
 
 Skipped = tuple[str, str, str]
 """A spec, a target, and the reason why this machine can't run it."""
@@ -117,3 +185,41 @@ def _refuse_twins(cases: Sequence[SmokeCase]) -> None:
                 hint="run them one after the other",
             )
         seen[case.title] = case.path
+
+
+# The runners of `envspec smoke`, with this machine's programs.
+
+
+def make_runner(name: str, asked: SmokeRequest, folders: Folders) -> Runner:
+    """Make the runner of this name. Raises ToolError where its program is missing and would run."""
+    if name == "docker":
+        engine = asked.engine or _first_in_path("docker", "podman")
+        if engine is None and not asked.dry_run:
+            raise ToolError("neither docker nor podman is in PATH", hint="install one, or use --runner apptainer")
+        engine = engine or "docker"
+        if engine == "docker" and not asked.image and not asked.dry_run:
+            _need_buildx()
+        user = user_of(engine, (os.getuid(), os.getgid()))
+        return Docker(folders, engine, user, asked.image, site=SiteBuilds(load_settings(), os.environ))
+    if name == "apptainer":
+        program = _first_in_path("apptainer", "singularity")
+        if program is None and not asked.dry_run:
+            raise ToolError("neither apptainer nor singularity is in PATH", hint="on clusters: module load apptainer")
+        sif = Path(os.path.abspath(asked.sif)) if asked.sif else None
+        return Apptainer(folders, program or "apptainer", sif, site=SiteBuilds(load_settings(), os.environ))
+    return Local(folders, ENVSPEC, asked.offline)
+
+
+def _first_in_path(*programs: str) -> str | None:
+    return next((program for program in programs if find_program(program, os.environ)), None)
+
+
+def _need_buildx() -> None:
+    """Test that docker can build the recipe. Raises ToolError where it can't."""
+    done = ask_program(["docker", "buildx", "version"])
+    if done.status:
+        said = done.said.strip().splitlines()
+        raise ToolError(
+            f"docker has no buildx, which builds the image: {printable(said[0]) if said else 'docker gave no reason'}",
+            hint="install docker's buildx plugin, use --engine podman, or name a built image with --image",
+        )

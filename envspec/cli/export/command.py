@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.app import inputs
-from envspec.app.export.files import Superseded, write_files
-from envspec.app.export.formats import FORMATS, PROJECTS
-from envspec.app.export.recipes import tell_missing_pins
-from envspec.app.export.render import ALL, CHOICES, render_files
+from envspec.app.export.recipes import Superseded, tell_missing_pins, write_files
+from envspec.app.export.render import ALL, CHOICES, FORMATS, PROJECTS, render_files
 from envspec.app.outputs import taking_in
 from envspec.base.errors import InputError
 from envspec.cli import options

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 from envspec.base.errors import InputError, Place
-from envspec.base.places import stranger, this_user
+from envspec.base.places import ENVIRONMENTS, stranger, this_user
+from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
-from envspec.export.environment import environment
-from envspec.export.project import project_of
+from envspec.export.environment import environment, project_of
 from envspec.install.build import BuildRules
-from envspec.install.environments.ready import Ready
-from envspec.install.host import InstallHost
+from envspec.install.environments.in_use import Ready
+from envspec.install.host import InstallHost, this_host
 from envspec.install.prefix import digest_of
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
@@ -83,3 +84,15 @@ def variables_of(spec: Spec, target: LockedTarget) -> tuple[dict[str, str], dict
     fixed = {name: image[name] for name in _FIXED if name in image}
     own = {name: image[name] for name in ("TORCH_CUDA_ARCH_LIST", *spec.image.env) if name in image}
     return fixed, {name: value for name, value in own.items() if name not in fixed}
+
+
+# The prefix of an environment that the user gives no place.
+
+
+def default_prefix(spec: Spec, lock: SoundLock, target: LockedTarget, *, make: bool) -> Path:
+    """Give the default prefix of a target, and with `make`, make the folder in which it lies. Raises InputError for a
+    folder that others may write to, StorageError."""
+    prefix = prefix_of(load_settings(os.environ).environments, spec, lock, target, this_host())
+    if make:
+        make_folder(prefix, ENVIRONMENTS)
+    return prefix

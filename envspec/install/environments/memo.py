@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from envspec import __version__
 from envspec.base.documents import read_json
 from envspec.base.places import stranger, this_user
-from envspec.install.environments.ready import ACTIVATE, Ready
+from envspec.install.environments.in_use import ACTIVATE, Ready
 
 FOLDER = "runs-v1"
 """The folder of memos, below envspec's cache."""

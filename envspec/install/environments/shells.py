@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from envspec.install.activation import quote_for_fish
-from envspec.install.environments.ready import ACTIVATE, RECORDS, Ready
+from envspec.install.environments.in_use import ACTIVATE, RECORDS, Ready
 from envspec.install.prefix import storage, write_file
 
 _FOLDER = Path(RECORDS) / "shell"

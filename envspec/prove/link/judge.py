@@ -5,17 +5,93 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envspec.base.finding import Finding, Severity
 from envspec.binaries.elf import DynamicFacts
+from envspec.packages.build_label import label_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.prove.link import remedies
-from envspec.prove.link.model import FORGOTTEN, LinkedPackage, Unloadable
-from envspec.prove.link.symbols import families_of, family, overload_prefix, plain_name
-from envspec.prove.link.system import System, numbers
+from envspec.prove.link.model import (
+    FORGOTTEN,
+    LinkedPackage,
+    Unloadable,
+    families_of,
+    family,
+    overload_prefix,
+    plain_name,
+)
+from envspec.prove.link.system import System, cuda_major_of, debian_package, is_drivers, numbers
+
+# Remedies for the findings of link.
+
+
+def _remedy_of_library(package: LinkedPackage, name: str, system: System) -> str:
+    """Say what would bring a library that nothing brings."""
+    major = cuda_major_of(name)
+    if is_drivers(name) or (major and not system.cuda):
+        return f"this is a build for GPUs: choose a CPU build of {package.name}, or give the target a `cuda`"
+    if major and system.cuda and major != system.cuda.partition(".")[0]:
+        return f"{package.name} was built for CUDA {major}: choose its build for CUDA {system.cuda}"
+    if name.startswith(("libtorch", "libc10")):
+        return f"add torch to [pip] dependencies, or choose a build of {package.name} for the target's torch"
+    debian = debian_package(name)
+    if debian:
+        return f'add to [image]: apt = ["{debian}"]; other machines need the package that brings it'
+    return f"choose another build of {package.name}, or add what brings the library"
+
+
+def explain_unused_libraries(libraries: Sequence[str]) -> str:
+    """Say what would bring libraries that only files need which importing doesn't load."""
+    packages = sorted({f'"{debian}"' for one in libraries if (debian := debian_package(one))})
+    apt = f", in images [image] apt = [{', '.join(packages)}]" if packages else ""
+    return f"nothing to do, unless the program uses these files: then add what brings the libraries{apt}"
+
+
+def _remedy_of_version(
+    package: LinkedPackage, name: str, versions: Sequence[str], had: LinkedPackage | None, system: System
+) -> str:
+    """Say what would have the symbol versions that a library lacks."""
+    if had is not None:
+        return (
+            f"choose a release of {had.name} with {versions[-1]}, or one of {package.name} that was built against "
+            f"{had.name} {had.version}"
+        )
+    glibc = ".".join(map(str, system.glibc))
+    newest = max((one for one in versions if one.startswith("GLIBC_")), key=numbers, default=None)
+    choose = f"choose a release of {package.name} that runs on glibc {glibc}"
+    if newest and numbers(newest):
+        asked = newest.removeprefix("GLIBC_")
+        return f'{choose}, or set glibc = "{asked}" for the target if its machines and its base image have it'
+    return f"{choose}, or raise the target's `glibc` if its machines and its base image are newer"
+
+
+def _remedy_of_symbol(
+    package: LinkedPackage,
+    kind: str,
+    packages: Mapping[str, LinkedPackage],
+) -> str:
+    """Say which builds have the symbols that nothing exports."""
+    if kind == "cuda":
+        return (
+            f"lock CUDA libraries as new as those that {package.name} {package.version} was built against, or an older "
+            f"{package.name}"
+        )
+    torch = packages.get("torch")
+    if torch is None:
+        return "add torch to [pip] dependencies"
+    if package.name == "torch":
+        return "torch's own files don't fit each other: report it to torch's authors"
+    if kind == "stable":
+        return f"lock a newer torch than {torch.version}: {package.name} uses more of the stable ABI than that one has"
+    release = torch.version.partition("+")[0]
+    label = label_of(package.version, package.file)
+    if label and label.torch and torch.version.startswith(f"{label.torch}."):
+        return f"choose another build of {package.name}: this one wasn't built against torch {release} as it says"
+    mine = f", or torch=={label.torch}.*, for which this one was built" if label and label.torch else ""
+    return f"choose the release of {package.name} that was built for torch {release}{mine}"
+
 
 _TORCH = ("libc10", "libtorch")
 
@@ -180,7 +256,9 @@ class _Judge:
     def _libraries(self, library: LoadedFile) -> Iterator[_Missing]:
         for name in library.facts.needed:
             if not self._files.providers(library, name) and not self._system.has(name):
-                yield _Missing(library, "library-missing", remedies.library(library.package, name, self._system), name)
+                yield _Missing(
+                    library, "library-missing", _remedy_of_library(library.package, name, self._system), name
+                )
 
     def _versions(self, library: LoadedFile) -> Iterator[_Missing]:
         for name, versions in library.facts.versions:
@@ -238,12 +316,12 @@ class _Judge:
         files = f"{_some(paths)} {'needs' if len(paths) == 1 else 'need'}"
         if code == "library-missing":
             where = f"the target's wheels, {self._system.base} and {'the driver' if self._system.driver else 'Python'}"
-            return f"{files} {_some(names)}, which {where} don't have", by or remedies.explain_unused_libraries(names)
+            return f"{files} {_some(names)}, which {where} don't have", by or explain_unused_libraries(names)
         if code == "version-missing":
             had = self._provider_of(by)
             has = f"{had.name} {had.version} brings one without" if had else f"{self._of_system(by)} doesn't have"
             needs = f"{files} {_some(names)} of {by}, which {has}{' it' if had else ''}"
-            return needs, remedies.version(package, by, names, had, self._system)
+            return needs, _remedy_of_version(package, by, names, had, self._system)
         shown = _some([_symbol(name) for name in names])
         if code == "symbol-elsewhere":
             message = f"{files} {shown} and no library that has it: loading fails unless one was loaded for all before"
@@ -251,7 +329,7 @@ class _Judge:
         message = f"{files} the {'symbol' if len(names) == 1 else 'symbols'} {shown}, which {self._no_exporter(by)}"
         if overloaded := self._find_overload(names):
             message += f": there, {overloaded} has other arguments"
-        return message, remedies.symbol(package, by, self._packages)
+        return message, _remedy_of_symbol(package, by, self._packages)
 
     def _provider_of(self, library: str) -> LinkedPackage | None:
         named = (one for one in self._files.all if one.path.rpartition("/")[2] == library)

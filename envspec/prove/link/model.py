@@ -2,15 +2,99 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Literal
 
 from envspec.binaries.elf import DynamicFacts
+from envspec.binaries.library import is_library_of_nvidias
+
+# The symbols that link asks about: torch's and the CUDA libraries', known by their names.
+
+
+Family = Literal["torch", "stable", "cuda", "python"]
+"""torch   torch's C++ and Python interfaces, which change with every release
+stable  the C functions of torch's stable ABI, which later releases keep
+cuda    the CUDA libraries
+python  the function by which Python starts an extension module
+"""
+
+_NESTED = rb"_Z(?:T[VTIS]|GV)?N[rVKRO]*"
+_TORCH = _NESTED + rb"(?:3c10|4c10d|2at|5torch|6caffe2)|(?:_Z\d+)?THP[A-Z]"
+_STABLE = rb"aoti_torch_|torch_[a-z]"
+_CUDA = (
+    rb"(?:__)?cuda[A-Z]|cublas(?:Lt|Xt)?[A-Z]|cudnn[A-Z]|cufft[A-Z]|cuFile[A-Z]|cupti[A-Z]|curand[A-Z]"
+    rb"|cusolver[A-Z]|cusparse(?:Lt)?[A-Z]|p?nccl[A-Z]|nvrtc[A-Z]|(?:__)?nvJitLink|nvshmem"
+)
+_FAMILIES = re.compile(
+    rb"(?P<torch>" + _TORCH + rb")|(?P<stable>" + _STABLE + rb")|(?P<cuda>" + _CUDA + rb")|(?P<python>PyInit_)"
+)
+_PREFIX = re.compile(r"_Z(T[VTIS]|GV)?N[rVKRO]*")
+_LENGTH = re.compile(r"[1-9]\d{0,3}")
+_SPECIAL = {"TV": "vtable of ", "TT": "VTT of ", "TI": "type of ", "TS": "type name of ", "GV": "guard of "}
+
+
+def concerns(name: bytes) -> bool:
+    """Say whether a symbol is of a family, which is what facts keep."""
+    return _FAMILIES.match(name) is not None
+
+
+def family(symbol: str) -> Family | None:
+    """Give a symbol's family."""
+    found = _FAMILIES.match(symbol.encode())
+    return found.lastgroup if found else None  # type: ignore[return-value]
+
+
+def families_of(library: str) -> tuple[Family, ...]:
+    """Give the families whose symbols a library exports, by its name."""
+    if library.startswith(("libtorch", "libc10", "libshm")):
+        return ("torch", "stable")
+    # libcuda is the driver's
+    return ("cuda",) if is_library_of_nvidias(library) and not library.startswith("libcuda.") else ()
+
+
+def plain_name(symbol: str) -> str:
+    """Give a C++ symbol's name as people write it, without its arguments: `c10::detail::torchCheckFail`.
+
+    A template's arguments and an operator's sign are left out too. What isn't a nested name stays as it is.
+    """
+    prefix = _PREFIX.match(symbol)
+    if prefix is None:
+        return symbol
+    parts, rest = _identifiers(symbol, prefix.end())
+    if not parts:
+        return symbol
+    if re.match(r"C[123]", rest):
+        parts.append(parts[-1])
+    elif re.match(r"D[012]", rest):
+        parts.append(f"~{parts[-1]}")
+    elif not rest.startswith(("E", "I", "B")):
+        parts.append("operator")
+    return _SPECIAL.get(prefix[1], "") + "::".join(parts)
+
+
+def overload_prefix(symbol: str) -> str | None:
+    """Give the part of a mangled function's name that its overloads share; None for what isn't a plain function."""
+    prefix = _PREFIX.match(symbol)
+    if prefix is None or prefix[1]:
+        return None
+    parts, rest = _identifiers(symbol, prefix.end())
+    return symbol[: len(symbol) - len(rest) + 1] if parts and rest.startswith("E") else None
+
+
+def _identifiers(symbol: str, at: int) -> tuple[list[str], str]:
+    """Read a nested name's identifiers, each behind its length, and what follows them."""
+    parts = []
+    while number := _LENGTH.match(symbol, at):
+        at = number.end() + int(number[0])
+        parts.append(symbol[number.end() : at])
+    return parts, symbol[at:]
 
 
 @dataclass(frozen=True)
 class ElfFile:
     """path   where the file is installed, from site-packages
-    facts  its dynamic facts; of its symbols those of a family (`envspec.prove.link.symbols`)
+    facts  its dynamic facts; of its symbols those of a family (`envspec.prove.link.model`)
     """
 
     path: str

@@ -14,8 +14,7 @@ from envspec.binaries.elf import AARCH64, MAGIC, X86_64, MalformedElf, read_dyna
 from envspec.binaries.fatbin import TEXT
 from envspec.binaries.import_time import imports_at_start
 from envspec.binaries.wheel import installed_path, open_wheel
-from envspec.prove.link.model import FORGOTTEN, ElfFile, WheelFacts
-from envspec.prove.link.symbols import concerns
+from envspec.prove.link.model import FORGOTTEN, ElfFile, WheelFacts, concerns
 
 MACHINES = {"linux-64": X86_64, "linux-aarch64": AARCH64}
 """ELF's machine of each platform that link judges."""
@@ -48,7 +47,7 @@ def read_wheel(path: Path, machine: int) -> WheelFacts:
 
 
 _SCHEMA = 3
-"""Another number for other facts: also where `envspec.prove.link.symbols` has another family."""
+"""Another number for other facts: also where `envspec.prove.link.model` has another family."""
 
 _LARGEST = 512 << 20
 """Bytes of an entry, unpacked. torch's takes 10 MB."""

@@ -17,7 +17,7 @@ from envspec.review.audit import store
 from envspec.review.audit.gather import stamp
 from envspec.review.audit.learn import keep
 from envspec.review.audit.model import AuditedPackage, DatabaseAnswer, Facts, PublishedRelease
-from envspec.review.audit.osv_service import reports_of
+from envspec.review.audit.osv import reports_of
 from envspec.review.audit.rules import findings, is_malicious
 from envspec.spec.model import Audit
 

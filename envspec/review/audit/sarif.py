@@ -13,8 +13,7 @@ from envspec.base.finding import LEVELS, Finding
 from envspec.review.annotations import Annotation, Lines, lines_of
 from envspec.review.audit.model import Advisory, subject
 from envspec.review.audit.report import AuditReport
-from envspec.review.audit.rules import audit_codes
-from envspec.review.audit.waivers import ENDED, UNUSED
+from envspec.review.audit.rules import ENDED, UNUSED, audit_codes
 
 _LEVEL_OF_CODE = {"yanked": "warning", "young": "warning", "source": "note", ENDED: "warning", UNUSED: "warning"}
 # GitHub sorts by this CVSS-like number of a rule; the words are those of GitHub's own advisories

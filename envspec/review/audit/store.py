@@ -11,8 +11,18 @@ from pathlib import Path
 from envspec.base import atomic
 from envspec.base.documents import decode, encode
 from envspec.base.errors import OutsideError, Place, StorageError
-from envspec.review.audit.kept import kept_files
 from envspec.review.audit.model import DatabaseAnswer, FileFacts, PublishedRelease
+
+# The store of answers about releases: a lock without releases on an index needs no audit.
+
+
+def kept_files(cache_dir: Path) -> list[Path]:
+    """List the files with answers, one a source; none where the folder can't be read."""
+    try:
+        return sorted((cache_dir / "audit").glob("*.json"))
+    except OSError:
+        return []
+
 
 _SCHEMA = 2
 

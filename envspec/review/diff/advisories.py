@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from envspec.review.diff.facts import RISKS, Fact, highest
-from envspec.review.diff.rows import LookedUp, Move, Review, Row, View, in_order
+from envspec.review.diff.rows import RISKS, Fact, LookedUp, Move, Review, Row, View, highest, in_order
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from envspec.facts.compute_capability import can_translate, capability_of, cover
 from envspec.facts.cuda_stack import decides, family_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.version_numbers import numbers
-from envspec.review.diff.facts import Fact, Risk
 from envspec.review.diff.jump import jump
+from envspec.review.diff.rows import Fact, Risk
 
 _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL", "cuda-runtime": "CUDA runtime", "triton": "triton"}
 

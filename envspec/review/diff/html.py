@@ -7,8 +7,7 @@ from html import escape
 
 from envspec.base.texts import clean_text
 from envspec.review.diff import words
-from envspec.review.diff.facts import Fact
-from envspec.review.diff.rows import Move, Review, Row
+from envspec.review.diff.rows import Fact, Move, Review, Row
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --high: #c62828; --medium: #8a5a00; --low: #2e7d32; }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import flaws_of as _judged, judge
-from envspec.review.diff.facts import Fact, highest
-from envspec.review.diff.rows import Review, in_order
-from envspec.review.diff.side import Side
+from envspec.review.diff.model import Side
+from envspec.review.diff.rows import Asked, Fact, Move, Review, View, highest, in_order
 from envspec.spec.model import Spec
 
 
@@ -37,3 +37,72 @@ def flaws_of(side: Side, spec: Spec | None) -> tuple[Fact, ...]:
         Fact("high", flaw.code, flaw.message, () if set(flaw.targets) == every else flaw.targets, flaw.package)
         for flaw in found
     )
+
+
+# An index's answer about another file of the same version: plain data in, a review out. This module asks no index.
+
+
+File = tuple[str, str]
+"""A file's name and its SHA-256."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The indexes' answers about a change.
+
+    held     the files that they were found to hold, of either side, under these hashes
+    refuted  what the new lock has and its index doesn't, as facts of high risk
+    asked    how many pins were asked, and what couldn't be
+    """
+
+    held: frozenset[File]
+    refuted: tuple[Fact, ...]
+    asked: Asked
+
+
+def packages_in_doubt(review: Review) -> frozenset[tuple[str, str]]:
+    """Return kind and name of the packages whose old files have to be asked as well: those with another file of the
+    same version."""
+    return frozenset(
+        (row.kind, row.name)
+        for row in review.rows
+        for move in row.moves
+        if any(fact.code == "file-changed" and fact.risk == "high" for fact in move.facts)
+    )
+
+
+def with_answers(review: Review, answers: Answers) -> Review:
+    """Raise what the indexes refute, and lower what they hold on both sides. What couldn't be asked stays as it is."""
+    raised = lower_risks(add_flaws(review, answers.refuted), answers.held)
+    return replace(raised, asked=answers.asked)
+
+
+def lower_risks(review: Review, held: Collection[File]) -> Review:
+    """Lower the risk of another file of the same version where its index holds both, the old and the new one."""
+    others = [(fact.package, fact.risk) for fact in (*review.flaws, *review.gpu)]
+    rows = []
+    for row in review.rows:
+        moves = tuple(_move(move, held) for move in row.moves)
+        if moves != row.moves:
+            around = (risk for name, risk in others if name == row.name)
+            row = replace(row, moves=moves, risk=highest((*(move.risk for move in moves), *around)))
+        rows.append(row)
+    return replace(review, rows=in_order(rows))
+
+
+def _move(move: Move, held: Collection[File]) -> Move:
+    parts = tuple(_move(part, held) for part in move.parts)
+    are_held = [_is_held(one.old, held) and _is_held(one.new, held) for one in move.exact]
+    if not all(are_held):
+        return replace(move, parts=parts)
+    return replace(move, parts=parts, facts=tuple(map(_lower, move.facts)))
+
+
+def _is_held(view: View | None, held: Collection[File]) -> bool:
+    return view is not None and (view.file, view.sha256) in held
+
+
+def _lower(fact: Fact) -> Fact:
+    if fact.code != "file-changed":
+        return fact
+    return replace(fact, risk="low", message="a different file of the same version: its index holds both")

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from envspec.base.texts import clean_text, plural
 from envspec.review.diff import words
-from envspec.review.diff.facts import Fact
-from envspec.review.diff.rows import Move, Review, Row
+from envspec.review.diff.rows import Fact, Move, Review, Row
 
 LIMIT = 65_000
 """Characters. GitHub takes 65,536 in a comment; the rest is for what a workflow adds of its own."""

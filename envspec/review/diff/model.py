@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from envspec.lock.model import (
+    Artifact,
     Lock,
     LockedCorrection,
     LockedImage,
@@ -14,6 +16,74 @@ from envspec.lock.model import (
     SpecInputs,
     TargetInputs,
 )
+
+# One side of a comparison: a lock, or another tool's file in a lock's terms, and what that file can't say.
+
+
+EVERYTHING = frozenset({"inputs", "direct", "edges", "licence", "index", "files"})
+"""What a file may record about its packages. A comparison covers what both sides record: a requirements.txt, which
+has no licences, doesn't change a licence.
+
+inputs   what the spec asks for (TargetInputs, SpecInputs), beyond platform and Python
+direct   which packages the spec asks for by name
+edges    which package requires which
+files    which file is installed, and its hash
+"""
+
+
+@dataclass(frozen=True)
+class Side:
+    """`title` is how messages call it, `format` is the module of `review.diff.foreign` that read it, or "envspec".
+    `complete` is false for a file that names only some of what gets installed.
+    `by_platform`: its targets are platforms, so they are compared with the other side's targets of the same platform.
+    For a universal file, `chosen` says with which extras and groups it was evaluated, empty where it offers none, and
+    `seen` says where: platforms and Pythons.
+    """
+
+    title: str
+    lock: Lock
+    knows: frozenset[str] = EVERYTHING
+    complete: bool = True
+    by_platform: bool = False
+    format: str = "envspec"
+    chosen: str = ""
+    seen: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class HashedPin(Pin):
+    """A package of which only the accepted hashes are known (`sha256` in hexadecimal), not their files."""
+
+    hashes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LoosePin(Pin):
+    """A required package that isn't pinned: it has no version, and `specifier` is ">=2,<3", "=1.26" or "*"."""
+
+    version: str = field(default="", init=False)
+    index: str = field(default="", init=False)
+    artifact: Artifact | None = field(default=None, init=False)
+    specifier: str = "*"
+
+
+def version_text(pin: Pin) -> str:
+    """Return what a file says of a package's version: the pinned one, or the specifier."""
+    return pin.specifier if isinstance(pin, LoosePin) else pin.version
+
+
+def selection_sentences(old: Side, new: Side) -> Iterator[str]:
+    """Say in sentences what was chosen from universal files, so that a reader knows what a comparison covers."""
+    if old.seen and new.seen:
+        platforms = ", ".join(dict.fromkeys(platform for platform, _ in new.seen))
+        pythons = ", ".join(dict.fromkeys(python for _, python in new.seen))
+        yield f"looked at on {platforms} with Python {pythons}"
+    if old.chosen and old.chosen == new.chosen:
+        yield f"both with {old.chosen}"
+        return
+    for name, side in (("old", old), ("new", new)):
+        if side.chosen:
+            yield f"{name} with {side.chosen}"
 
 
 @dataclass(frozen=True)

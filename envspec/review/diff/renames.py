@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from envspec.facts.cuda_stack import is_toolkit, same_library
-from envspec.review.diff.facts import highest
 from envspec.review.diff.model import Diff, PinChange
-from envspec.review.diff.rows import Move, Row, View, in_order
+from envspec.review.diff.rows import Move, Row, View, highest, in_order
 
 TITLE = "CUDA libraries"
 """What stands for them where a package's name does."""

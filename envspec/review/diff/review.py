@@ -19,13 +19,33 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of, parse_requirement
 from envspec.packages.stated import find_metadata
 from envspec.review.diff import renames
-from envspec.review.diff.common import comparable
-from envspec.review.diff.facts import RISKS, Fact, Risk, highest, merge_facts
 from envspec.review.diff.gpu_meaning import concerns, meaning
-from envspec.review.diff.matching import Match, match_targets
-from envspec.review.diff.model import Diff, ImageChange, PackageChange, PinChange, TargetChange, TargetHead
+from envspec.review.diff.matching import Match, comparable, match_targets
+from envspec.review.diff.model import (
+    Diff,
+    ImageChange,
+    PackageChange,
+    PinChange,
+    Side,
+    TargetChange,
+    TargetHead,
+    selection_sentences,
+)
 from envspec.review.diff.risk import ALONE, Around, different_hashes, facts, far, form, label
-from envspec.review.diff.rows import Move, PythonMove, Review, Row, TargetSize, View, in_order
+from envspec.review.diff.rows import (
+    RISKS,
+    Fact,
+    Move,
+    PythonMove,
+    Review,
+    Risk,
+    Row,
+    TargetSize,
+    View,
+    highest,
+    in_order,
+    merge_facts,
+)
 from envspec.review.diff.settings import (
     of_corrections,
     of_images,
@@ -35,7 +55,6 @@ from envspec.review.diff.settings import (
     of_target,
     python_moves,
 )
-from envspec.review.diff.side import Side, selection_sentences
 from envspec.rules.case import reason_for
 
 

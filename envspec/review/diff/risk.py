@@ -12,8 +12,8 @@ from envspec.facts.most_used import lookalike, names
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.licences import is_same, judge
 from envspec.packages.version_numbers import numbers_in
-from envspec.review.diff.facts import Fact
 from envspec.review.diff.jump import Jump, jump
+from envspec.review.diff.rows import Fact
 
 CLASSES = ("permissive", "weak copyleft", "copyleft", "proprietary", "unknown")
 """The classes in the order that counts: of a choice (OR) the first, of licences that hold together (AND) the last.

@@ -9,10 +9,9 @@ from datetime import datetime
 from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.version_numbers import numbers, numbers_in
-from envspec.review.diff.facts import Fact, Risk
 from envspec.review.diff.jump import jump
 from envspec.review.diff.model import ImageChange
-from envspec.review.diff.rows import PythonMove
+from envspec.review.diff.rows import Fact, PythonMove, Risk
 from envspec.spec.model import NewerFor
 from envspec.spec.newer import is_weaker
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from envspec.base.texts import clean_text, printable
 from envspec.review.diff import words
-from envspec.review.diff.facts import Fact
-from envspec.review.diff.rows import Move, Review, Row
+from envspec.review.diff.rows import Fact, Move, Review, Row
 
 WIDTH = 80
 _STYLES: dict[str, str] = {"high": "red;bold", "medium": "yellow", "low": "green", "bold": "bold", "dim": "dim"}

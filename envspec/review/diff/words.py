@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from envspec.base.texts import plural
 from envspec.facts.cuda_stack import TORCH
-from envspec.review.diff.facts import RISKS, Fact, Risk, highest
 from envspec.review.diff.renames import fold_renames
-from envspec.review.diff.rows import Move, Review, Row, TargetSize
+from envspec.review.diff.rows import RISKS, Fact, Move, Review, Risk, Row, TargetSize, highest
 
 SHOWN = 4
 """How many names of a list are shown; the JSON output has all of them."""

@@ -12,9 +12,8 @@ from envspec.base.errors import InputError, Place
 from envspec.lock.graph import Node
 from envspec.lock.model import LockedTarget
 from envspec.review.audit import rules
-from envspec.review.audit.model import DatabaseAnswer, Facts, PublishedRelease, as_json
+from envspec.review.audit.model import DatabaseAnswer, Facts, PublishedRelease, as_json, packages
 from envspec.review.audit.osv import OsvDatabase
-from envspec.review.audit.packages import packages
 from envspec.review.report.collect import numbers_of
 from envspec.review.report.model import AuditSummary, KnownRelease, Trouble
 from envspec.spec.model import Audit as Rules

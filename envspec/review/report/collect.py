@@ -11,7 +11,7 @@ from envspec.facts.compute_capability import can_translate, capability_of, cover
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import LockedPython, LockedTarget, Pin
 from envspec.packages.licences import is_acceptable
-from envspec.prove.proof.model import Standing
+from envspec.prove.proof.records import Standing
 from envspec.prove.rungs import RUNGS, phrase
 from envspec.review.diff.gpu_meaning import cuda_of
 from envspec.review.diff.rows import Review

@@ -15,8 +15,7 @@ from support.machine import ROOT
 
 from envspec.install import prefix as records
 from envspec.install.environments import memo
-from envspec.install.environments.in_use import hold, keep_free
-from envspec.install.environments.ready import RECORDS, STATE, Ready, program
+from envspec.install.environments.in_use import RECORDS, STATE, Ready, hold, keep_free, program
 from envspec.install.environments.shells import shell_of
 
 WHERE = (

@@ -17,9 +17,7 @@ from envspec.facts.gpus import capabilities
 from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.lock.read import load
 from envspec.prove.compiles import build
-from envspec.prove.compiles.build import compile_target
-from envspec.prove.compiles.find import architectures_for, compilers, holders
-from envspec.prove.compiles.model import Compiled, Compiler
+from envspec.prove.compiles.build import Compiled, Compiler, architectures_for, compile_target, compilers, holders
 
 HOPPER = load(ROOT / "locks" / "mm-v2.9" / "envspec.lock").target("cu128-hopper")
 TRITON = "triton/backends/nvidia/bin/ptxas"

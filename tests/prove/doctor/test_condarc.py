@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from envspec.prove.doctor.examine import findings_about_conda
 from envspec.prove.doctor.gather import gather_conda
-from envspec.prove.doctor.python import findings_about_conda
 
 
 @pytest.mark.parametrize(

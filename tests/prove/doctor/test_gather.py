@@ -8,9 +8,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from envspec.prove.doctor import nvml
 from envspec.prove.doctor.examine import examine
-from envspec.prove.doctor.gather import CommandOutput, ask_program, gather, gather_hardware
+from envspec.prove.doctor.gather import (
+    CommandOutput,
+    ask_nvml,
+    ask_program,
+    closed_files,
+    gather,
+    gather_hardware,
+    kernel_driver,
+    pci_devices,
+    read_nvidia,
+)
 from envspec.prove.doctor.machine import Device, Nvidia
 
 VERSION = """\
@@ -46,7 +55,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_the_kernels_files_do_without_nvml(root: Path) -> None:
-    found = nvml.read_nvidia(root, None, silent)
+    found = read_nvidia(root, None, silent)
     expected = Nvidia(("0000:01:00.0",), "570.86.15", "no-library", (Device("NVIDIA H100 80GB HBM3"),))
     assert found == expected
 
@@ -55,24 +64,24 @@ def test_the_kernels_files_do_without_nvml(root: Path) -> None:
 @pytest.mark.parametrize("version", ["570.86.15", "535.104.05", "470.57"])
 def test_kernel_driver(tmp_path: Path, flavour: str, version: str) -> None:
     write(tmp_path / "proc/driver/nvidia/version", VERSION.format(flavour=flavour, version=version))
-    assert nvml.kernel_driver(tmp_path) == version
+    assert kernel_driver(tmp_path) == version
 
 
 def test_an_empty_machine(tmp_path: Path) -> None:
-    assert nvml.read_nvidia(tmp_path, "0", silent) == Nvidia(visible="0")
+    assert read_nvidia(tmp_path, "0", silent) == Nvidia(visible="0")
 
 
 def test_nvidias_other_devices_are_no_gpus(tmp_path: Path) -> None:
     write(tmp_path / "sys/bus/pci/devices/0000:03:00.0/vendor", "0x10de")
     write(tmp_path / "sys/bus/pci/devices/0000:03:00.0/class", "0x068000")
-    assert nvml.pci_devices(tmp_path) == ()
+    assert pci_devices(tmp_path) == ()
 
 
 def test_closed_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-modeset"):
         write(root / "dev" / name, "")
     monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith(("nvidia1", "nvidia-modeset")))
-    assert nvml.closed_files(root) == ("/dev/nvidia1",)
+    assert closed_files(root) == ("/dev/nvidia1",)
 
 
 class Failure(Exception):
@@ -109,14 +118,14 @@ def fails(value: int, text: str) -> object:
 def test_nvml_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", library())
     device = Device("NVIDIA H100 80GB HBM3", "9.0", 80 << 30, mig=True)
-    assert nvml.ask_nvml() == ("answered", (device,), "570.86.15")
+    assert ask_nvml() == ("answered", (device,), "570.86.15")
 
 
 def test_nvml_without_memory_or_mig(monkeypatch: pytest.MonkeyPatch) -> None:
     refuses = fails(3, "Not Supported")
     parts = library(nvmlDeviceGetMemoryInfo=refuses, nvmlDeviceGetMigMode=refuses)
     monkeypatch.setitem(sys.modules, "pynvml", parts)
-    assert nvml.ask_nvml()[1] == (Device("NVIDIA H100 80GB HBM3", "9.0"),)
+    assert ask_nvml()[1] == (Device("NVIDIA H100 80GB HBM3", "9.0"),)
 
 
 @pytest.mark.parametrize(
@@ -129,12 +138,12 @@ def test_nvml_without_memory_or_mig(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_nvml_fails(monkeypatch: pytest.MonkeyPatch, parts: dict[str, object], state: str) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", library(**parts))
-    assert nvml.ask_nvml() == (state, (), None)
+    assert ask_nvml() == (state, (), None)
 
 
 def test_nvml_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert nvml.ask_nvml() == ("no-module", (), None)
+    assert ask_nvml() == ("no-module", (), None)
 
 
 def test_asking_programs(tmp_path: Path) -> None:

@@ -6,8 +6,21 @@ from dataclasses import replace
 import pytest
 
 from envspec.base.finding import Finding
-from envspec.prove.doctor import nvidia, python, system
-from envspec.prove.doctor.examine import CHECKS, HARDWARE, containers as check_containers, examine, slurm
+from envspec.prove.doctor import nvidia
+from envspec.prove.doctor.examine import (
+    CHECKS,
+    HARDWARE,
+    compiler,
+    conda,
+    containers as check_containers,
+    examine,
+    glibc,
+    leaks,
+    shared_memory,
+    slurm,
+    space as check_space,
+    user_namespaces,
+)
 from envspec.prove.doctor.machine import (
     Conda,
     Device,
@@ -214,11 +227,11 @@ def test_libraries_on_the_loaders_paths() -> None:
     ],
 )
 def test_glibc(platform: str, version: str | None, expected: tuple[str, list[str]]) -> None:
-    assert told(system.glibc, replace(BARE, platform=platform, glibc=version)) == expected
+    assert told(glibc, replace(BARE, platform=platform, glibc=version)) == expected
 
 
 def test_an_old_glibc_is_told_the_last_torch() -> None:
-    message = only(system.glibc(replace(BARE, glibc="2.17"))).message
+    message = only(glibc(replace(BARE, glibc="2.17"))).message
     assert "needs; torch 2.6.0 is the last that fits" in message
 
 
@@ -226,7 +239,7 @@ def test_an_old_glibc_is_told_the_last_torch() -> None:
     ("size", "state"), [(None, "warning"), (64 << 20, "warning"), (GIB - 1, "warning"), (GIB, "ok"), (64 * GIB, "ok")]
 )
 def test_shared_memory(size: int | None, state: str) -> None:
-    assert system.shared_memory(replace(BARE, shm=size)).state == state
+    assert shared_memory(replace(BARE, shm=size)).state == state
 
 
 @pytest.mark.parametrize(
@@ -240,12 +253,12 @@ def test_shared_memory(size: int | None, state: str) -> None:
     ],
 )
 def test_user_namespaces(found: UserNamespaces, expected: tuple[str, list[str]]) -> None:
-    assert told(system.user_namespaces, replace(BARE, namespaces=found)) == expected
+    assert told(user_namespaces, replace(BARE, namespaces=found)) == expected
 
 
 def test_the_kernels_setting_is_named() -> None:
     off = {"kernel.unprivileged_userns_clone": "1", "kernel.apparmor_restrict_unprivileged_userns": "1"}
-    message = only(system.user_namespaces(replace(BARE, namespaces=UserNamespaces(False, "denied", off)))).message
+    message = only(user_namespaces(replace(BARE, namespaces=UserNamespaces(False, "denied", off)))).message
     assert "(kernel.apparmor_restrict_unprivileged_userns = 1)" in message
 
 
@@ -260,7 +273,7 @@ def test_the_kernels_setting_is_named() -> None:
     ],
 )
 def test_space(space: Space, codes: list[str]) -> None:
-    assert told(system.space, replace(BARE, spaces=(space,)))[1] == codes
+    assert told(check_space, replace(BARE, spaces=(space,)))[1] == codes
 
 
 @pytest.mark.parametrize(
@@ -274,7 +287,7 @@ def test_space(space: Space, codes: list[str]) -> None:
     ],
 )
 def test_quota(quota: Quota, messages: list[str]) -> None:
-    assert [finding.message for finding in system.space(replace(BARE, quotas=(quota,))).findings] == messages
+    assert [finding.message for finding in check_space(replace(BARE, quotas=(quota,))).findings] == messages
 
 
 @pytest.mark.parametrize(
@@ -304,18 +317,18 @@ def test_slurm() -> None:
 def test_leaks() -> None:
     site = UserSite("3.12", "/home/ada/.local/lib/python3.12/site-packages", tuple(f"package{n} 1.0" for n in range(7)))
     leaking = replace(BARE.pythons, user_sites=(site,))
-    result = python.leaks(replace(BARE, pythons=leaking))
+    result = leaks(replace(BARE, pythons=leaking))
     assert only(result).code == "user-site"
     assert "package4 1.0 and 2 more: every Python 3.12" in only(result).message
     assert "PYTHONNOUSERSITE=1" in str(only(result).remedy)
-    assert told(python.leaks, replace(BARE, pythons=replace(leaking, no_user_site=True))) == ("ok", [])
-    assert told(python.leaks, replace(BARE, pythons=replace(BARE.pythons, path="/x"))) == ("warning", ["pythonpath"])
+    assert told(leaks, replace(BARE, pythons=replace(leaking, no_user_site=True))) == ("ok", [])
+    assert told(leaks, replace(BARE, pythons=replace(BARE.pythons, path="/x"))) == ("warning", ["pythonpath"])
 
 
 def test_compiler() -> None:
-    assert told(python.compiler, BARE) == ("warning", ["no-compiler"])
+    assert told(compiler, BARE) == ("warning", ["no-compiler"])
     headless = replace(GOOD, pythons=replace(GOOD.pythons, headers=False))
-    assert told(python.compiler, headless) == ("ok", ["no-python-headers"])
+    assert told(compiler, headless) == ("ok", ["no-python-headers"])
 
 
 @pytest.mark.parametrize(
@@ -331,4 +344,4 @@ def test_compiler() -> None:
     ],
 )
 def test_conda(settings: Conda, expected: tuple[str, list[str]]) -> None:
-    assert told(python.conda, replace(BARE, conda=settings)) == expected
+    assert told(conda, replace(BARE, conda=settings)) == expected

@@ -12,8 +12,7 @@ from envspec.prove.link import store as module
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import ElfFile, LinkedPackage, WheelFacts
 from envspec.prove.link.store import MACHINES, LinkStore, pack, shipped_facts
-from envspec.prove.link.system import System, runtime_of_glibc
-from envspec.prove.link.target import is_read
+from envspec.prove.link.system import System, is_read, runtime_of_glibc
 
 ROOT = Path(__file__).resolve().parents[3]
 FACTS = WheelFacts((ElfFile("acme/_C.so", DynamicFacts(needed=("libc10.so",), exported=("PyInit__C",))),))

@@ -6,10 +6,8 @@ import subprocess
 import pytest
 
 from envspec.binaries.elf import DynamicFacts
-from envspec.prove.link.model import ElfFile, WheelFacts
-from envspec.prove.link.symbols import family, plain_name
-from envspec.prove.link.system import System, cuda_major_of, runtime_of_gcc, runtime_of_glibc
-from envspec.prove.link.target import torch_abi
+from envspec.prove.link.model import ElfFile, WheelFacts, family, plain_name
+from envspec.prove.link.system import System, cuda_major_of, runtime_of_gcc, runtime_of_glibc, torch_abi
 
 
 def system(glibc: tuple[int, ...], driver: bool = False) -> System:

@@ -14,8 +14,7 @@ from test_shipped_facts import TORCH_2_6, TORCH_2_9, packages
 from envspec.base.documents import decode
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import LinkedPackage, WheelFacts
-from envspec.prove.link.system import System, runtime_of_glibc
-from envspec.prove.link.target import torch_abi
+from envspec.prove.link.system import System, runtime_of_glibc, torch_abi
 
 
 @cache

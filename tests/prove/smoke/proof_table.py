@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envspec.lock.read import load
-from envspec.prove.proof.model import Standing, standings
-from envspec.prove.proof.records import read_records
+from envspec.prove.proof.records import Standing, read_records, standings
 from envspec.prove.rungs import phrase
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,12 +6,10 @@ from pathlib import Path
 from runner_samples import PLAIN, case
 
 from envspec.prove.smoke.report.result import Run
-from envspec.prove.smoke.run.case import CheckOptions, Folders, SmokeCase
-from envspec.prove.smoke.run.jobs import GRACE, POLLS, JobPlan, wait
+from envspec.prove.smoke.run.case import CheckOptions, Folders, Local, SmokeCase
+from envspec.prove.smoke.run.jobs import GRACE, POLLS, JobPlan, Submitted, wait
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.runner import Local
 from envspec.prove.smoke.run.slurm import Partition, Resources, plan_jobs
-from envspec.prove.smoke.run.submitted import Submitted
 
 TWO = (case("cu128-hopper", cuda="12.8"), case("cu128-ampere", cuda="12.8"))
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from smoke_samples import report
 
 from envspec.export.carried import check_digest, check_files
-from envspec.prove.smoke.report.as_json import report_json
+from envspec.prove.smoke.report.read import report_json
 from envspec.prove.smoke.run.foreground import finished_run
+from envspec.prove.smoke.run.jobs import Submitted, read_submission, write_submission
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.submitted import Submitted, read_submission, write_submission
 
 OTHER = f"sha256:{'0' * 64}"
 

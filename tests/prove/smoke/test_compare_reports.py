@@ -10,8 +10,8 @@ from smoke_samples import BROKEN, GPU, checks, on_cpu, report
 from support.documents import valid
 from support.machine import Machine
 
-from envspec.prove.smoke.report.as_json import report_json
 from envspec.prove.smoke.report.compare import compare
+from envspec.prove.smoke.report.read import report_json
 from envspec.prove.smoke.report.result import CheckResult, ReportedGpu, SmokeReport
 
 

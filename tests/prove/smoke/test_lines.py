@@ -12,8 +12,8 @@ from support.examples import examples
 
 from envspec.cli import console
 from envspec.cli.table import colour_word
-from envspec.prove.smoke.report.lines import WIDTH, lines
 from envspec.prove.smoke.report.result import Results
+from envspec.prove.smoke.report.words import WIDTH, lines
 
 
 def shown(*runs: object) -> str:

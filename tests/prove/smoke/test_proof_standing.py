@@ -13,10 +13,9 @@ from envspec.base.errors import InputError
 from envspec.lock.model import Lock
 from envspec.lock.read import load
 from envspec.lock.slice import slice_digest, slice_of
-from envspec.prove.proof.model import Standing, standings
-from envspec.prove.proof.records import of_report, read_records
+from envspec.prove.proof.records import Standing, of_report, read_records, standings
 from envspec.prove.rungs import RUNGS, highest_rung, rungs_of
-from envspec.prove.smoke.report.as_json import report_json
+from envspec.prove.smoke.report.read import report_json
 from envspec.prove.smoke.report.result import ReportedGpu, SmokeReport
 
 LOCK = load(ROOT / "locks" / "mm-v2.9" / "envspec.lock")

@@ -11,14 +11,12 @@ from runner_samples import CARRIED, HOSTILE, HOSTILE_CASE, PLAIN, case
 from smoke_golden import golden
 
 from envspec.base.errors import InputError
-from envspec.prove.smoke.report.references import load_references
+from envspec.prove.smoke.report.compare import load_references
 from envspec.prove.smoke.run.apptainer import Apptainer
-from envspec.prove.smoke.run.case import CheckOptions
-from envspec.prove.smoke.run.command import Command, Files, dry, quote, variable
+from envspec.prove.smoke.run.case import CheckOptions, Command, Files, Local, Runner, dry, quote, variable
 from envspec.prove.smoke.run.docker import Docker, user_of
 from envspec.prove.smoke.run.foreground import steps
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.runner import Local, Runner
 
 ENVSPEC = ("python3", "-m", "envspec")
 RUNNERS: dict[str, Runner] = {

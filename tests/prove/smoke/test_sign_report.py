@@ -8,7 +8,7 @@ from support.documents import valid
 from support.machine import Machine
 from support.ssh import allow, make_key, signature
 
-from envspec.prove.smoke.report.as_json import report_json
+from envspec.prove.smoke.report.read import report_json
 
 REPORT = "h100.json"
 

@@ -14,12 +14,14 @@ from smoke_golden import golden
 from smoke_samples import report
 
 from envspec.base.errors import InputError
-from envspec.prove.smoke.report.as_json import report_json
+from envspec.prove.smoke.report.read import report_json
 from envspec.prove.smoke.run.apptainer import Apptainer
-from envspec.prove.smoke.run.case import Folders, SmokeCase
-from envspec.prove.smoke.run.command import dry
+from envspec.prove.smoke.run.case import Folders, SmokeCase, dry
 from envspec.prove.smoke.run.jobs import (
     GRACE,
+    Submitted,
+    SubmittedJob,
+    SubmittedTask,
     TaskState,
     Unreachable,
     ask_states,
@@ -28,11 +30,12 @@ from envspec.prove.smoke.run.jobs import (
     read_sacct,
     read_scontrol,
     read_squeue,
+    read_submission,
     submit,
+    write_submission,
 )
 from envspec.prove.smoke.run.process import FinishedProgram
 from envspec.prove.smoke.run.slurm import LARGEST_ARRAY, Partition, Resources, partition_of, plan_jobs
-from envspec.prove.smoke.run.submitted import Submitted, SubmittedJob, SubmittedTask, read_submission, write_submission
 
 SITE = Resources(account="team", time="30", gpus_per_node="8", more=("--constraint=a b;c",))
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from runner_samples import case
 
-from envspec.prove.smoke.run.case import CheckOptions, Folders
+from envspec.prove.smoke.run.case import CheckOptions, Folders, Local
 from envspec.prove.smoke.run.jobs import JobPlan
-from envspec.prove.smoke.run.runner import Local
 from envspec.prove.smoke.run.slurm import MULTI_NODE_LIMIT, Partition, Resources, plan_jobs
 
 GPU_CASE = case("cu128-hopper", cuda="12.8")

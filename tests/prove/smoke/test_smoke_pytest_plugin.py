@@ -12,7 +12,7 @@ import pytest
 import tomli
 from smoke_samples import BROKEN, checks, no_gpu, on_cpu
 
-from envspec.prove.smoke.report.as_json import as_json
+from envspec.prove.smoke.report.read import as_json
 from envspec.prove.smoke.report.result import Results, Run
 from envspec.pytest_plugin import Ran, SmokeTarget, Unproved, cases, prove, skip_reason
 

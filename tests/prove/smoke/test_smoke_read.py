@@ -16,8 +16,7 @@ import envspec.cli
 import envspec.prove.smoke
 from envspec.base.errors import EnvspecError, InputError, StorageError
 from envspec.prove.smoke.report import read
-from envspec.prove.smoke.report.as_json import as_json, report_json
-from envspec.prove.smoke.report.read import load_report, read_report, report_of
+from envspec.prove.smoke.report.read import as_json, load_report, read_report, report_json, report_of
 from envspec.prove.smoke.report.result import SmokeReport
 
 CHECK = json.loads((Path(envspec.prove.smoke.__file__).parent / "check.schema.json").read_text(encoding="utf-8"))

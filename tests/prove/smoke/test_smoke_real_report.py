@@ -12,10 +12,9 @@ import pytest
 from support.documents import validator
 
 import envspec.prove.smoke
-from envspec.prove.smoke.report.as_json import report_json
 from envspec.prove.smoke.report.junit import junit
 from envspec.prove.smoke.report.page import page
-from envspec.prove.smoke.report.read import load_report
+from envspec.prove.smoke.report.read import load_report, report_json
 from envspec.prove.smoke.report.result import Results, Run, SmokeReport
 
 FOLDER = Path(envspec.prove.smoke.__file__).parent

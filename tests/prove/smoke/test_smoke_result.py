@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from smoke_samples import BROKEN, blind, broke, checks, failed, left_out, no_gpu, on_cpu, passed, report, several
 
 from envspec.base.errors import InternalError
-from envspec.prove.smoke.report.as_json import report_json
+from envspec.prove.smoke.report.read import report_json
 from envspec.prove.smoke.report.result import (
     CheckResult,
     CheckStatus,

@@ -10,10 +10,10 @@ from support.audit import document, vulnerability
 
 from envspec.base.errors import IndexFailure, InputError
 from envspec.net.simple_page import parse_page
+from envspec.review.audit.learn import file_facts
 from envspec.review.audit.model import Advisory, FileFacts, PublishedRelease
 from envspec.review.audit.osv import OsvDatabase
 from envspec.review.audit.pypi import parse_release, release_url
-from envspec.review.audit.sources import file_facts
 
 JINJA = PublishedRelease("jinja2", "3.1.2")
 NOW = "2026-11-20T00:00:00Z"

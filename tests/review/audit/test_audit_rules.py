@@ -23,8 +23,8 @@ from envspec.review.audit.model import (
     FileFacts,
     NotAsked,
     PublishedRelease,
+    packages,
 )
-from envspec.review.audit.packages import packages
 from envspec.review.audit.rules import OF_FILES, audit_codes, merge_aliases, oldest, unchecked_packages
 from envspec.review.audit.sarif import annotate
 from envspec.spec.model import Audit, Waiver

@@ -8,8 +8,7 @@ from support.audit import package
 
 from envspec.base.finding import Finding
 from envspec.review.audit.model import Advisory, AuditedPackage, Facts, FileFacts
-from envspec.review.audit.rules import findings
-from envspec.review.audit.waivers import about_waivers
+from envspec.review.audit.rules import about_waivers, findings
 from envspec.spec.model import Audit, Waiver
 
 LIB = replace(package("lib"), targets=("cpu", "gpu"))

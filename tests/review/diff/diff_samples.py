@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review
-from envspec.review.diff.side import Side
 
 Change = Callable[[Lock], Lock]
 

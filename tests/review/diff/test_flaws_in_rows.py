@@ -7,7 +7,7 @@ from diff_samples import added, base, reviewed, wheel
 from envspec.lock.model import Artifact, Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.stated import StatedMetadata
 from envspec.review.diff.judged import with_flaws
-from envspec.review.diff.side import Side
+from envspec.review.diff.model import Side
 
 
 def test_what_nothing_asks_for_is_high() -> None:

@@ -11,8 +11,8 @@ from diff_samples import Change, added, artifact, both, fields, pins, sha, targe
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
 from envspec.lock.read import load
 from envspec.review.diff.judged import with_flaws
+from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
-from envspec.review.diff.side import Side
 
 LOCK = Path(__file__).resolve().parents[3] / "locks" / "mm-v2.9" / "envspec.lock"
 

@@ -10,9 +10,9 @@ from envspec.lock.model import LockedPython
 from envspec.review.diff.as_json import as_json
 from envspec.review.diff.html import html
 from envspec.review.diff.markdown import markdown
+from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review
-from envspec.review.diff.side import Side
 from envspec.review.diff.text import text
 
 

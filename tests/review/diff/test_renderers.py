@@ -11,9 +11,9 @@ from diff_samples import added, artifact, base, both, every_target, fields, pins
 from envspec.lock.model import GitSource, Lock
 from envspec.review.diff.html import html
 from envspec.review.diff.markdown import LIMIT, inert, markdown
+from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review
-from envspec.review.diff.side import Side
 from envspec.review.diff.text import cells, text
 
 HOSTILE = [

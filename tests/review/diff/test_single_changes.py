@@ -32,10 +32,9 @@ from envspec.packages.stated import StatedMetadata
 from envspec.review.diff.as_json import as_json
 from envspec.review.diff.html import html
 from envspec.review.diff.markdown import markdown
-from envspec.review.diff.model import nothing
+from envspec.review.diff.model import EVERYTHING, Side, nothing
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Review
-from envspec.review.diff.side import EVERYTHING, Side
 from envspec.review.diff.text import text
 from envspec.review.diff.words import edges, origin, size, versions, where
 

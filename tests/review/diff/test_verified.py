@@ -3,7 +3,7 @@
 import pytest
 from diff_samples import artifact, reviewed, sha
 
-from envspec.review.diff.verified import lower_risks
+from envspec.review.diff.judged import lower_risks
 
 OLD = ("lib-2.5.1-py3-none-any.whl", sha("pypilib-2.5.1-py3-none-any.whl"))
 NEW = ("lib-2.5.1-cp312-none-any.whl", sha("cp"))

@@ -10,7 +10,7 @@ import pytest
 from git_project import BASE, CU126, LOCK, SPEC, Repository, State, conda, pin
 from support.matrix import first_by_day
 
-from envspec.export.heading import MARK
+from envspec.export.plan import MARK
 from envspec.lock.model import Lock
 from envspec.lock.read import load
 from envspec.review.git.setup import install, repository as git_repository

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from envspec.base.programs import ENVSPEC
 from envspec.cli.git_setup import program
-from envspec.export.heading import MARK as EXPORTED
+from envspec.export.plan import MARK as EXPORTED
 from envspec.lock.formats.requirements import MARK
 from envspec.review.git.setup import LOCKS, RENDERED, drivers, with_block, without_block
 

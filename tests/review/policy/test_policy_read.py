@@ -12,10 +12,9 @@ import pytest
 import tomli
 
 import envspec.review.policy.schema
+from envspec.review.policy.judge import rules
 from envspec.review.policy.model import Policy
-from envspec.review.policy.read import PolicyError, load_policy, parse_policy
-from envspec.review.policy.schema import rendered_json_schema
-from envspec.review.policy.tell import rules
+from envspec.review.policy.schema import PolicyError, load_policy, parse_policy, rendered_json_schema
 
 SCHEMA = Path(envspec.review.policy.schema.__file__).with_name("policy.schema.json")
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "policy.md").read_text("utf-8")

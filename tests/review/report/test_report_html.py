@@ -11,9 +11,8 @@ import pytest
 from support import report as sample
 
 from envspec.lock.model import Lock, LockedPython
-from envspec.review.diff.model import nothing
+from envspec.review.diff.model import Side, nothing
 from envspec.review.diff.review import review
-from envspec.review.diff.side import Side
 from envspec.review.report.collect import page_of
 from envspec.review.report.model import AuditSummary, Page, Trouble
 from envspec.review.report.page import html, page_data

@@ -8,8 +8,7 @@ from click.testing import CliRunner
 from envspec.facts import tables
 from tools.refresh import __main__ as program
 from tools.refresh.conda_table import refreshed_builds
-from tools.refresh.published import UpstreamChanged
-from tools.refresh.rows import rows_of
+from tools.refresh.published import UpstreamChanged, rows_of
 
 FILES = Path(__file__).parent / "conda_recipes"
 

@@ -8,9 +8,8 @@ from test_refresh import CUDA_12_1, TABLE, Fake, index, names
 
 from envspec.facts import tables
 from tools.refresh.__main__ import _pypi
-from tools.refresh.published import UpstreamChanged
+from tools.refresh.published import UpstreamChanged, rows_of, with_rows
 from tools.refresh.releases import refreshed_dates
-from tools.refresh.rows import rows_of, with_rows
 from tools.refresh.torch_table import refresh
 from tools.refresh.triton_table import capabilities_of, refreshed_triton
 

@@ -16,8 +16,7 @@ from hypothesis import given, strategies as st
 from envspec.binaries.wheel import OpenWheel, open_wheel
 from envspec.facts import tables, torch_builds
 from tools.refresh import __main__ as program
-from tools.refresh.published import Contents, PublishedFile, Wheel, contents, wheels
-from tools.refresh.rows import row_text, rows_of, with_rows
+from tools.refresh.published import Contents, PublishedFile, Wheel, contents, row_text, rows_of, wheels, with_rows
 from tools.refresh.torch_table import refresh
 
 TABLE = """\

@@ -9,7 +9,7 @@ from support.index import Index, status
 from support.packages import wheel
 
 from tools.refresh import __main__ as program
-from tools.refresh.wheel_sizes import files_without_size, with_sizes
+from tools.refresh.torch_table import files_without_size, with_sizes
 
 TORCH, OTHER = wheel("torch", "2.0.0"), wheel("torch", "2.1.0")
 

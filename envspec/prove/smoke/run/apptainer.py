@@ -11,10 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from envspec.export.apptainer import FILE as DEFINITION
 from envspec.export.apptainer_scripts import SETTINGS
-from envspec.prove.smoke.run.case import Folders, SmokeCase
-from envspec.prove.smoke.run.command import Command, Files, Step
-from envspec.prove.smoke.run.runner import Places
-from envspec.prove.smoke.run.site_builds import SiteBuilds
+from envspec.prove.smoke.run.case import Command, Files, Folders, Places, SiteBuilds, SmokeCase, Step
 
 CARRIED = "/mnt/envspec"
 RESULTS = "/mnt/results"

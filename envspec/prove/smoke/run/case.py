@@ -7,23 +7,165 @@ import hashlib
 import io
 import json
 import re
+import shlex
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import IO
+from typing import IO, Protocol
 
-from envspec.export.plan import SLICE
+from envspec.base.programs import HERE
+from envspec.base.settings import Settings
+from envspec.export import apt_mirrors
+from envspec.export.plan import CHECK, SLICE
+from envspec.export.site_build import UV_SETTINGS, build_arguments, build_files, definition_here, proxy_variables
 from envspec.export.target_json import dumps, reference_row, target_document
 from envspec.lock.inputs import fingerprint
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import Lock, LockedTarget
 from envspec.net.file_store import ARTIFACTS
-from envspec.prove.smoke.run.command import Files
 from envspec.spec.cluster import SlurmTable
 from envspec.spec.model import Reference, Spec
+
+# This site's part in builds of recipes: its mirrors and its proxy. The recipes themselves name no host.
+
+
+_BINDS = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")
+
+
+@dataclass(frozen=True)
+class SiteBuilds:
+    """settings  the user's; None: builds get nothing
+    env       the environment of builds, whose proxy they take over
+    """
+
+    settings: Settings | None = None
+    env: Mapping[str, str] | None = None
+
+    def files(self, recipe: str) -> tuple[tuple[str, str], ...]:
+        """List the files that a build gets beside a recipe with this text, by name."""
+        return tuple(sorted(build_files(recipe, self.settings).items())) if self.settings else ()
+
+    def options(self, dockerfile: str, folder: Path) -> tuple[str, ...]:
+        """List the options of a build of a Dockerfile; its files lie in `folder`. Variables go by name alone, as their
+        values may hold a password.
+        """
+        if self.settings is None:
+            return ()
+        arguments = [f"{name}={value}" for name, value in build_arguments(dockerfile, self.settings).items()]
+        secrets = {UV_SETTINGS: "uv", apt_mirrors.FILE: apt_mirrors.FILE}
+        there = [name for name, _ in self.files(dockerfile) if name in secrets]
+        return (
+            *(word for one in (*arguments, *proxy_variables(self.env or {})) for word in ("--build-arg", one)),
+            *(word for name in there for word in ("--secret", f"id={secrets[name]},src={folder / name}")),
+        )
+
+    def binds(self, place: str) -> bool:
+        """Say whether the user binds a folder of their own there in every container."""
+        given = (value for name, value in (self.env or {}).items() if name in _BINDS)
+        return any(one.split(":")[1:2] == [place] for value in given for one in value.split(","))
+
+    def definition(self, text: str) -> str:
+        """Give a definition with the site's images."""
+        return definition_here(text, self.settings) if self.settings else text
+
+
+# Commands and files as values: a runner's steps, which `envspec.prove.smoke.run.process` runs.
+#
+# A word may contain a `Variable`'s mark, for values that only a job's shell knows. Everything else is quoted.
+
+
+_MARK = re.compile("\x02([A-Za-z_]+)\x03")
+
+
+def variable(name: str) -> str:
+    """A mark that becomes `"$name"` in a script. Only scripts' commands can have it."""
+    return f"\x02{name}\x03"
+
+
+def quote(word: str) -> str:
+    """Quote a word for a POSIX shell, with the marks of variables expanded."""
+    pieces = _MARK.split(word)
+    if len(pieces) == 1:
+        return shlex.quote(word)
+    return "".join(
+        f'"${piece}"' if index % 2 else shlex.quote(piece) if piece else "" for index, piece in enumerate(pieces)
+    )
+
+
+def join(words: Iterable[str]) -> str:
+    return " ".join(quote(word) for word in words)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program to run.
+
+    note    its purpose, for people
+    unless  a program that ends with 0 when this one isn't needed any more; empty: it always runs
+    cwd     its working folder, `HERE` for words with paths that the user gave; None: `/`
+    """
+
+    argv: tuple[str, ...]
+    note: str
+    unless: tuple[str, ...] = ()
+    cwd: Path | None = None
+
+    @property
+    def shell(self) -> str:
+        """The command as a line for a POSIX shell."""
+        line = join(self.argv)
+        if self.cwd not in (None, HERE):
+            line = f"(cd {quote(str(self.cwd))} && {line})"
+        return f"{join(self.unless)} >/dev/null 2>&1 || {line}" if self.unless else line
+
+
+@dataclass(frozen=True)
+class Files:
+    """Texts to write below a folder, each whole or not at all. `shown`: a dry run prints them."""
+
+    folder: Path
+    texts: tuple[tuple[str, str], ...]
+    note: str
+    shown: bool = False
+
+
+Step = Command | Files
+
+
+def dry(steps: Sequence[Step]) -> str:
+    """Render the steps as lines for people and shells: notes and hidden files become comments."""
+    lines: list[str] = []
+    for step in steps:
+        lines.append(f"# {_comment(step.note)}")
+        if isinstance(step, Command):
+            lines.append(step.shell)
+            continue
+        for name, text in step.texts:
+            path = quote(str(step.folder / name))
+            if step.shown:
+                end = _end_mark(text)
+                lines.append(f"mkdir -p {quote(str((step.folder / name).parent))}")
+                lines += [f"cat > {path} <<'{end}'", text.rstrip("\n"), end]
+            else:
+                lines.append(f"# writes {path} ({len(text.encode())} bytes)")
+    return "\n".join(lines)
+
+
+def _comment(text: str) -> str:
+    """Make a text safe inside a comment."""
+    return " ".join(text.split())
+
+
+def _end_mark(text: str) -> str:
+    """Choose a word that isn't a line of `text`."""
+    mark = "END"
+    while mark in text.splitlines():
+        mark += "_"
+    return mark
+
 
 _MOST = 64 << 20
 """The longest RECORD that is read, in bytes: torch's has 2 MB."""
@@ -227,3 +369,94 @@ def _key(lock: Lock, target: LockedTarget, recipe: Mapping[str, str]) -> str:
     ]
     whole = [fingerprint(lock.inputs, target.inputs), sorted(pins, key=repr), sorted(recipe.items())]
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:16]
+
+
+# Runners: how an environment is made, and how a Python program runs inside it.
+#
+# A runner only describes `Step`s; `envspec.prove.smoke.run.foreground` and `envspec.prove.smoke.run.slurm` have them
+# run.
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folder of the carried files and the folder for results, as a program inside the environment sees them."""
+
+    carried: PurePath
+    results: PurePath
+
+
+class Runner(Protocol):
+    """One way to run the checks.
+
+    `carried` and `results` are paths of the machine that the program runs on; `results` may be a shell variable's mark.
+    """
+
+    @property
+    def name(self) -> str:
+        """The runner's name in reports."""
+
+    def prepare(self, case: SmokeCase) -> tuple[Step, ...]:
+        """List the steps that make the environment. Repeating them is cheap: they use existing results."""
+
+    def places(self, carried: str, results: str) -> Places:
+        """Give the paths of these two folders inside the environment."""
+
+    def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
+        """Make the command that runs the environment's Python with these arguments."""
+
+
+def check(runner: Runner, case: SmokeCase, options: CheckOptions, carried: str, results: str) -> Command:
+    """Make the command that runs the checks of a case; their report is `check.json` in `results`."""
+    inside = runner.places(carried, results)
+    arguments = (
+        "-I",
+        str(inside.carried / CHECK),
+        "--config",
+        str(inside.carried / CONFIG),
+        *options.arguments(),
+        "--json",
+        str(inside.results / REPORT),
+    )
+    return runner.python(case, carried, results, arguments)
+
+
+SCRUBBED = (
+    "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH",
+    "PYTHONWARNINGS", "PYTHONOPTIMIZE", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_SHLVL",
+)  # fmt: skip
+"""The variables that another Python in the shell would leave. LD_LIBRARY_PATH and LD_PRELOAD stay: trainings on this
+machine have them too, and the static checks report what they break.
+"""
+
+_ACTIVATED = '. "$0/bin/activate" && exec "$0/bin/python" "$@"'
+
+
+@dataclass(frozen=True)
+class Local:
+    """envspec  the command that starts this envspec; `offline`: use no network."""
+
+    folders: Folders
+    envspec: tuple[str, ...]
+    offline: bool = False
+    name: str = "local"
+
+    def prepare(self, case: SmokeCase) -> tuple[Step, ...]:
+        prefix = str(self.folders.prefix(case))
+        words = ["install", case.path, "--locks-dir", case.locks_dir, "--target", case.target, "--prefix", prefix]
+        words += ["--offline"] if self.offline else []
+        return (Command((*self.envspec, *words), f"the environment of {case.title}", cwd=HERE),)
+
+    def places(self, carried: str, results: str) -> Places:
+        return Places(PurePath(carried), PurePath(results))
+
+    def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
+        return with_activation(self.folders.prefix(case), case, arguments)
+
+
+def with_activation(prefix: Path, case: SmokeCase, arguments: tuple[str, ...]) -> Command:
+    """Make the command of a program under a prefix's Python, with the prefix activated: conda packages set variables
+    then.
+    """
+    unset = [word for name in SCRUBBED for word in ("-u", name)]
+    argv = ("env", *unset, "PYTHONNOUSERSITE=1", "bash", "-c", _ACTIVATED, str(prefix), *arguments)
+    return Command(argv, f"the checks of {case.title}")

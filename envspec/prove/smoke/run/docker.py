@@ -12,11 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from envspec.export.dockerfile import FILE as DOCKERFILE
-from envspec.prove.smoke.run.case import Folders, SmokeCase
-from envspec.prove.smoke.run.command import Command, Files, Step
+from envspec.prove.smoke.run.case import Command, Files, Folders, Places, SiteBuilds, SmokeCase, Step
 from envspec.prove.smoke.run.process import FinishedProgram, ask_program
-from envspec.prove.smoke.run.runner import Places
-from envspec.prove.smoke.run.site_builds import SiteBuilds
 
 CARRIED = "/mnt/envspec"
 RESULTS = "/mnt/results"

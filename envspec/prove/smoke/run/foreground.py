@@ -14,10 +14,8 @@ from envspec.export.carried import check_digest
 from envspec.lock.exclusive import exclusive
 from envspec.prove.smoke.report.read import load_report
 from envspec.prove.smoke.report.result import Run
-from envspec.prove.smoke.run.case import REPORT, CheckOptions, Folders, SmokeCase
-from envspec.prove.smoke.run.command import Command, Step
+from envspec.prove.smoke.run.case import REPORT, CheckOptions, Command, Folders, Runner, SmokeCase, Step, check
 from envspec.prove.smoke.run.process import FinishedProgram, last_lines, run_step, silent
-from envspec.prove.smoke.run.runner import Runner, check
 
 LOG = "log.txt"
 

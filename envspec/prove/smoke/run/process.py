@@ -15,7 +15,7 @@ from envspec.base import programs
 from envspec.base.atomic import replace_files
 from envspec.base.errors import Place, StorageError, ToolError
 from envspec.base.open_folder import locate
-from envspec.prove.smoke.run.command import Command, Files, Step
+from envspec.prove.smoke.run.case import Command, Files, Step
 
 _TERM_SECONDS = 10.0
 """The time for a program to end after a signal, in seconds."""

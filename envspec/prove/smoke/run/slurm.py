@@ -18,9 +18,19 @@ from textwrap import indent
 
 from envspec.base.errors import InputError
 from envspec.export.slurm import MEETING_POINT
-from envspec.prove.smoke.run.case import CONFIG, MULTI_NODE, REPORT, CheckOptions, Folders, SmokeCase
-from envspec.prove.smoke.run.command import join, quote, variable
-from envspec.prove.smoke.run.runner import Runner, check
+from envspec.prove.smoke.run.case import (
+    CONFIG,
+    MULTI_NODE,
+    REPORT,
+    CheckOptions,
+    Folders,
+    Runner,
+    SmokeCase,
+    check,
+    join,
+    quote,
+    variable,
+)
 
 DONE = "done.json"
 """The file that a task of a job writes last: its exit status, node and job."""

@@ -7,9 +7,18 @@ from typing import Any
 
 from envspec.lock.model import Lock, Pin
 from envspec.packages.requirement import canonical_name
-from envspec.review.diff.foreign.names import channel_name, conda_file, index_name
-from envspec.review.diff.foreign.platforms import lock_of
-from envspec.review.diff.foreign.shape import artifact, file_name, optional, string, table, tables
+from envspec.review.diff.foreign.shape import (
+    artifact,
+    channel_name,
+    conda_file,
+    file_name,
+    index_name,
+    lock_of,
+    optional,
+    string,
+    table,
+    tables,
+)
 
 KNOWS = frozenset({"edges", "index", "files"})
 

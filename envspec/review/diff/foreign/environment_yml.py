@@ -9,10 +9,9 @@ from typing import Any
 from envspec.lock.model import Lock, Pin
 from envspec.packages.names import conda_name
 from envspec.review.diff.foreign import requirements
-from envspec.review.diff.foreign.platforms import lock_of
-from envspec.review.diff.foreign.shape import sequence, string
+from envspec.review.diff.foreign.shape import lock_of, sequence, string
 from envspec.review.diff.foreign.universal import DEFAULT_PYTHON, Environment
-from envspec.review.diff.side import LoosePin
+from envspec.review.diff.model import LoosePin
 
 KNOWS: frozenset[str] = frozenset()
 

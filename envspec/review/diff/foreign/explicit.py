@@ -7,9 +7,16 @@ import re
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Lock, Pin
 from envspec.packages.requirement import canonical_name
-from envspec.review.diff.foreign.names import channel_name, conda_file, index_name, subdir
-from envspec.review.diff.foreign.platforms import lock_of
-from envspec.review.diff.foreign.shape import Malformed, artifact, file_name
+from envspec.review.diff.foreign.shape import (
+    Malformed,
+    artifact,
+    channel_name,
+    conda_file,
+    file_name,
+    index_name,
+    lock_of,
+    subdir,
+)
 
 KNOWS = frozenset({"index", "files"})
 

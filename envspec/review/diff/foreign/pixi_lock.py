@@ -8,9 +8,20 @@ from typing import Any
 from envspec.base.redact import without_credentials
 from envspec.lock.model import GitSource, Lock, Pin
 from envspec.packages.requirement import canonical_name
-from envspec.review.diff.foreign.names import channel_name, conda_file, index_name
-from envspec.review.diff.foreign.platforms import lock_of
-from envspec.review.diff.foreign.shape import Malformed, artifact, file_name, optional, string, strings, table, tables
+from envspec.review.diff.foreign.shape import (
+    Malformed,
+    artifact,
+    channel_name,
+    conda_file,
+    file_name,
+    index_name,
+    lock_of,
+    optional,
+    string,
+    strings,
+    table,
+    tables,
+)
 
 KNOWS = frozenset({"edges", "index", "files", "licence"})
 

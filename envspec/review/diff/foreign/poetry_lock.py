@@ -10,9 +10,8 @@ from envspec.base.redact import without_credentials
 from envspec.lock.model import GitSource
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.review.diff.foreign.names import index_name
 from envspec.review.diff.foreign.selection import Offers
-from envspec.review.diff.foreign.shape import artifact, digest, optional, string, strings, table, tables
+from envspec.review.diff.foreign.shape import artifact, digest, index_name, optional, string, strings, table, tables
 from envspec.review.diff.foreign.universal import Universal, UniversalPackage
 
 KNOWS = frozenset({"edges", "index", "files"})

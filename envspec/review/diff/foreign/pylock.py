@@ -11,9 +11,8 @@ from envspec.base.redact import without_credentials
 from envspec.lock.model import GitSource
 from envspec.packages.pylock import File, file_name, parse_pylock
 from envspec.packages.requirement import canonical_name
-from envspec.review.diff.foreign.names import index_name
 from envspec.review.diff.foreign.selection import Offers
-from envspec.review.diff.foreign.shape import Malformed, artifact
+from envspec.review.diff.foreign.shape import Malformed, artifact, index_name
 from envspec.review.diff.foreign.universal import Universal, UniversalPackage
 
 KNOWS = frozenset({"index", "files"})

@@ -12,12 +12,11 @@ from envspec.base.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.other_formats import INTENTS, format_of
 from envspec.packages.tags import PLATFORMS
-from envspec.review.diff.foreign.files import malformed, text_of, toml_of, yaml_of
 from envspec.review.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, describe, forks, select
-from envspec.review.diff.foreign.shape import check_pin
+from envspec.review.diff.foreign.shape import check_pin, malformed, text_of, toml_of, yaml_of
 from envspec.review.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal
 from envspec.review.diff.foreign.uv_lock import UvLock
-from envspec.review.diff.side import Side
+from envspec.review.diff.model import Side
 
 _YAML = ("pixi_lock", "conda_lock", "environment_yml")
 _TOML = ("poetry_lock", "uv_lock", "pylock")

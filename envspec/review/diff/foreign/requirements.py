@@ -20,7 +20,7 @@ from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import marker_environment
 from envspec.review.diff.foreign.shape import Malformed
 from envspec.review.diff.foreign.universal import Environment, holds
-from envspec.review.diff.side import HashedPin, LoosePin
+from envspec.review.diff.model import HashedPin, LoosePin
 
 KNOWS = frozenset({"files"})
 

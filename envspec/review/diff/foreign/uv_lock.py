@@ -17,12 +17,12 @@ from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, Spe
 from envspec.packages.edges import reach
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import marker_environment
-from envspec.review.diff.foreign.names import index_name
 from envspec.review.diff.foreign.selection import Choice, Offers, Selection
 from envspec.review.diff.foreign.shape import (
     artifact,
     digest,
     file_name,
+    index_name,
     optional,
     sequence,
     string,
