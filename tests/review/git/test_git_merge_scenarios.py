@@ -13,6 +13,7 @@ from support.matrix import first_by_day
 from envspec.export.plan import MARK
 from envspec.lock.model import Lock
 from envspec.lock.read import load
+from envspec.lock.store import LockFolder
 from envspec.review.git.setup import install, repository as git_repository
 
 pytestmark = pytest.mark.e2e
@@ -204,6 +205,26 @@ def test_a_conflict_names_both_sides_and_the_hint_ends_it(repository: Repository
     assert_ended_by_what_is_said(repository, told, reason)
     assert as_solved(load(repository.lock_path)) == as_solved(expected(base).lock())
     repository.git("commit", "-q", "--no-edit")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("conflict", [False, True], ids=["clean", "conflict"])
+@pytest.mark.parametrize(("project", "spec"), [("ml", "demo.toml"), (".", "other.toml"), ("ml", "other.toml")])
+def test_the_driver_names_the_spec_where_it_lies(
+    repository: Repository, project: str, spec: str, conflict: bool
+) -> None:
+    """The project is a folder of the repository, or the spec's file has another name than its environment."""
+    root = repository.folder / project
+    states = {"main": BASE, "topic": THEIRS(BASE), "ours": (OURS if conflict else add("rich", "15.0"))(BASE)}
+    for name, state in states.items():
+        if name != "main":
+            repository.git("switch", "-q", "-C", name, "main")
+        (root / "specs").mkdir(parents=True, exist_ok=True)
+        (root / "specs" / spec).write_text(state.spec_text())
+        LockFolder(root / "locks", "demo").write(state.lock())
+        repository.commit()
+    told = repository.git("merge", "--no-edit", "topic", code=int(conflict))
+    assert f"envspec lock {'' if project == '.' else 'ml/'}specs/{spec}" in told
 
 
 def assert_ended_by_what_is_said(repository: Repository, told: str, reason: str) -> None:
