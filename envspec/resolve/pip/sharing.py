@@ -3,6 +3,7 @@ second solve."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,8 +15,10 @@ from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
+from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin, index_of_older
 from envspec.resolve.uv.answer import Found
+
+_TORCH = re.compile(r"\btorch\b")
 
 
 def versions_of(found: Sequence[Found]) -> dict[str, str]:
@@ -113,7 +116,9 @@ def solve_in_indexes_of_pins(
     solve: Callable[[Mapping[Request, TorchIndex]], Mapping[Request, Sequence[Found]]],
 ) -> dict[Request, TorchIndex]:
     """Solve requests, each with the index of the torch that its targets are to keep. Where that torch can't stay, solve
-    again with the index that `choose` gives. Returns the indexes of the solution; raises what `solve` raises."""
+    again with the index that `choose` gives; and where a refusal names torch, with the one that has older releases of
+    it. Returns the indexes of the solution; raises what `solve` raises first."""
+    first: AnswerNo | None = None
     chosen = {request: choose(request) for request in groups}
     pinned = {request: _own_pins(keep, names).get("torch") for request, names in groups.items()}
     indexes = {request: choose_for_pin(request, chosen[request], pinned[request]) for request in groups}
@@ -123,7 +128,12 @@ def solve_in_indexes_of_pins(
         except AnswerNo as refusal:
             moved = [request for request, names in groups.items() if {*names} & {*refusal.targets}]
             if all(indexes[request] == chosen[request] for request in moved):
-                raise
+                about = moved if first is None and _TORCH.search(refusal.message) else ()
+                older = {one: index for one in about if (index := index_of_older(one, chosen[one])) is not None}
+                if not older:
+                    raise first or refusal from None
+                first = refusal
+                chosen |= older
         else:
             moved = [request for request in groups if _version_of("torch", found[request]) != pinned[request]]
             if all(indexes[request] == chosen[request] for request in moved):

@@ -280,7 +280,7 @@ class PipResolver:
                 answers = dict(answered)
 
                 def again(request: Request) -> Resolution:
-                    question = self._question(request, self._index(request), proxy, (), direct.of)
+                    question = self._question(request, indexes[request], proxy, (), direct.of)
                     return answer_of(self._solve(request, question, Preferences(), reading), request, reading)
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)

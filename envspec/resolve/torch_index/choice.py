@@ -112,6 +112,17 @@ def choose_for_pin(request: Request, chosen: TorchIndex, pinned: str | None) -> 
     return chosen
 
 
+def index_of_older(request: Request, chosen: TorchIndex) -> TorchIndex | None:
+    """Give PyTorch's index of the target's CUDA where it has older releases of torch than PyPI has for that CUDA: which
+    one packages want beside the spec, only a resolution tells. None where there are none."""
+    variant = torch_builds.variant_of(request.cuda)
+    if chosen.variant is not None or not chosen.constraints:
+        return None
+    asked, default = torch_request(request), default_builds(request.platform, variant)
+    older = {Version(version).public for version in index_builds(request, variant) if asked.admits(version)}
+    return TorchIndex(variant) if older - {*default} else None
+
+
 def is_own(request: Request) -> bool:
     """Say whether torch comes from an index of the spec's own, or from a URL."""
     named = any(name == "torch" for name, _ in request.sources)

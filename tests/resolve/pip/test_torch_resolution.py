@@ -6,7 +6,7 @@ import pytest
 from resolutions import CUDA, LINUX, MAC, lock, targets
 from support.index import Index
 from support.machine import Machine, cpu
-from support.packages import wheel
+from support.packages import Dist, wheel
 from support.torch_packages import stand_ins
 
 from envspec.base.errors import AnswerNo, Infeasible, WrongBuild
@@ -50,6 +50,24 @@ def test_torch_that_is_only_pulled_in_has_the_right_cuda(machine: Machine, index
     machine.spec(cpu("trainer", targets=targets(t=CUDA.format("12.6"))))
     pin = next(iter(lock(machine))).pin("torch")
     assert pin is not None and (pin.version, pin.index, pin.direct) == ("2.9.1+cu126", "pytorch/cu126", False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("older", [(), (wheel("trainer", "0.9", "torch"),)])
+def test_torch_that_a_package_bounds_is_where_its_release_is(
+    machine: Machine, index: Index, older: tuple[Dist, ...]
+) -> None:
+    """PyPI's newest is for the target's CUDA, and a package wants an older one: that of PyTorch's index has it too. An
+    older release of the package, which doesn't want it, is no better answer."""
+    runtime = wheel("nvidia-cuda-runtime", "13.0.96")
+    index.add(*stand_ins("cu130", "2.10.0"), wheel("torch", "2.12.0", "nvidia-cuda-runtime==13.0.96"), runtime)
+    index.add(wheel("torch", "2.10.0"), wheel("trainer", "1.0", "torch<2.11"), *older)
+    machine.spec(cpu("trainer", targets=targets(t=CUDA.format("13.0"))))
+    for _ in ("first", "again"):
+        found = next(iter(lock(machine)))
+        torch, trainer = found.pin("torch"), found.pin("trainer")
+        assert torch is not None and (torch.version, torch.index) == ("2.10.0+cu130", "pytorch/cu130")
+        assert trainer is not None and trainer.version == "1.0"
 
 
 @pytest.mark.slow
