@@ -359,6 +359,18 @@ def test_two_specs_cannot_have_one_development_container(project: Project, envsp
     assert told.code == 2 and "would both be written to .devcontainer/a-b-c/devcontainer.json" in told.err
 
 
+def test_the_specs_of_a_repository_share_a_build_context(project: Project, envspec: Envspec) -> None:
+    """Each writes `recipes/.dockerignore` and `recipes/_shared`, of one text."""
+    text = re.sub(r"(?s)\[targets\.cu126-volta\].*", "", SPEC)
+    for name in ("a", "b"):
+        project.spec(text, name)
+        project.lock(lambda target: demo_pins("cpu"), name)
+    told = envspec("export", "specs/a.toml", "specs/b.toml", "--format", "all", "-o", "recipes")
+    assert told.code == 0, told.err
+    assert {".dockerignore", "_shared", "a", "b"} <= {path.name for path in (project.folder / "recipes").iterdir()}
+    assert envspec("check", "specs/a.toml", "specs/b.toml").code == 0
+
+
 def test_no_target_has_the_name_of_what_recipes_share(exported: Path) -> None:
     shared = {path.name for path in exported.iterdir()} - {"cpu", "cu126-volta", "cu128-hopper", ".dockerignore"}
     assert shared <= {*RESERVED}

@@ -36,6 +36,8 @@ NOT_RUN = {
     "registry.example": "needs a registry: tests/e2e/test_image_registry.py has one on loopback",
     "-o mm.tar": "needs its base image: tests/e2e/test_image_from_lock.py builds",
     "-o ./mm": "needs its base image: tests/e2e/test_image_from_lock.py builds",
+    "--sif mm-v2.9": "needs Apptainer: tests/e2e/test_apptainer_image.py",
+    "--squashfs mm.sqfs": "needs the lock's build of Python: test_how_tos.py has a mirror with one",
     "torchrun": "torch's program, on GPUs",
     "import torch": "needs torch: docs/tutorial.md's consoles run in test_tutorial.py",
     "--compile": "needs CUDA's compilers: tests/prove/compiles",
@@ -158,8 +160,8 @@ def arguments(command: Command, machine: Machine) -> list[str]:
     """A command's words as a shell gives them: `~` and patterns stand for files."""
     found: list[str] = []
     for word in command.words[1:]:
-        word = word.replace("~", str(machine.home), 1) if word.startswith("~") else word
         word = word.replace("/tmp/", f"{machine.base}/").replace("$spec", "specs/mm-v2.9.toml")
+        word = word.replace("~", str(machine.home), 1) if word.startswith("~") else word
         matched = sorted(glob.glob(word, root_dir=machine.folder)) if "*" in word and os.sep in word else []
         found += matched or [word]
     return found

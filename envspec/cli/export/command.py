@@ -111,7 +111,9 @@ def command(
                 say(f"note: the recipe needs {more}: write all of them with -o DIR")
             return
         named = {os.path.normpath(f"{folder}/{name}"): text for name, text in made.items()}
-        _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in named), of)
+        # the specs of a repository's recipes/ share files of one text
+        own = (name for name, text in named.items() if texts.get(name) != text)
+        _refuse_twins(path, (os.path.normpath(f"{output}/{name}") for name in own), of)
         texts |= named
         if plan:
             plans.append((folder, plan, made))
