@@ -62,7 +62,6 @@ def expanded(pattern: str) -> set[str]:
                 "tests/e2e/test_nix_environments.py",
                 "tests/e2e/test_nix_flakes.py",
                 "tests/export/test_hostile.py",
-                "tests/export/test_hostile_names.py",
                 "tests/export/test_hostile_nix.py",
             ],
         ),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from support.golden import golden
 from support.packages import Dist
 from support.sound import sound_target
 
@@ -66,6 +67,12 @@ TORCH = {
     "cu126-volta": ("2.9.1+cu126", "pytorch/cu126"),
     "cu128-hopper": ("2.9.1+cu128", "pytorch/cu128"),
 }
+
+
+def told_whole(name: str, told: Told) -> bool:
+    """Whether a command that is done and silent on stderr printed what its golden file says."""
+    assert (told.code, told.err) == (0, "")
+    return golden(Path(__file__).parent / "golden" / name, told.out) == told.out
 
 
 def pin(

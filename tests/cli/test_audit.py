@@ -1,22 +1,60 @@
 """`envspec audit`, asked of a loopback index that has PyPI's JSON, of one that hasn't, and of nobody."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_index import APP, FILES, LIB, OLD, OWN, PATH, as_json, codes, pypi as pypi
-from cli_project import TWO, Envspec, Project, pin, served
+from cli_project import TWO, Envspec, Project, pin, served, without_settings
 from support.audit import Pypi, vulnerability
+from support.documents import valid
 from support.index import status
-from support.packages import sdist, wheel
+from support.packages import wheel
 
 from envspec.lock.model import Artifact, Pin
 
 pytest_plugins = ["cli_fixtures"]
+
+APP, LIB, OWN = wheel("app", "1.4", "lib"), wheel("lib", "2.5"), wheel("own", "1.0")
+
+
+OLD = "2020-01-01T00:00:00.000000Z"
+
+
+PATH = "specs/demo.toml"
+
+
+@pytest.fixture
+def pypi(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pypi]:
+    """The user's PyPI, which knows app 1.4 and lib 2.5, both old and sound."""
+    without_settings(monkeypatch, tmp_path / "home")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    project.spec(TWO)
+    project.lock(lambda target: (served(APP, "lib"), served(LIB)))
+    running = Pypi()
+    with running:
+        running.add(APP, LIB, uploaded=OLD)
+        running.know("app", "1.4")
+        running.know("lib", "2.5")
+        monkeypatch.setenv("UV_DEFAULT_INDEX", running.url)
+        yield running
+
+
+def as_json(envspec: Envspec, *arguments: str, code: int = 0) -> dict[str, Any]:
+    told = envspec("audit", PATH, "--json", *arguments)
+    assert told.code == code, told.err
+    document: dict[str, Any] = valid(told.out, "audit")
+    return document
+
+
+def codes(document: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(one["package"], one["code"]) for one in document["findings"]]
+
+
+FILES = "another-file, yanked, young"
 
 
 def test_nothing_found(pypi: Pypi, envspec: Envspec) -> None:
@@ -71,14 +109,6 @@ def test_yanked_young_and_changed(pypi: Pypi, envspec: Envspec) -> None:
     assert codes(as_json(envspec)) == [("app", "yanked")], "a page of HTML has no times"
     pypi.lie_about(LIB, "f" * 64)
     assert codes(as_json(envspec, code=1)) == [("lib", "another-file"), ("app", "yanked")]
-
-
-def test_sources(pypi: Pypi, project: Project, envspec: Envspec) -> None:
-    source = sdist("lib", "2.5")
-    pypi.add(source, uploaded=OLD)
-    project.lock(lambda target: (served(APP, "lib"), served(source)))
-    assert codes(as_json(envspec)) == [("lib", "source")]
-    as_json(envspec, "--fail-on", "note", code=1)
 
 
 def test_a_target(pypi: Pypi, project: Project, envspec: Envspec) -> None:
@@ -354,9 +384,3 @@ def test_files_that_nobody_wants_to_know_of(pypi: Pypi, envspec: Envspec, osv: C
     pypi.asked.clear()
     assert as_json(envspec, "--skip-files")["findings"] == []
     assert pypi.paths("/simple/") == []
-
-
-def test_a_broken_entry_is_named(pypi: Pypi, envspec: Envspec, osv: Callable[..., str]) -> None:
-    broken = [{"package": {"ecosystem": "PyPI", "name": "lib"}, "ranges": [{"type": "ECOSYSTEM"}]}]
-    told = envspec("audit", PATH, "--database", osv(affected=broken))
-    assert (told.code, told.out) == (2, "") and "the entry GHSA-1 isn't in the OSV format" in told.err

@@ -1,16 +1,20 @@
-"""`envspec builds`."""
+"""`envspec builds`: the builds of the tables, and with `--variants` the variant wheels of a release, as an index has them."""
 
-# ruff: noqa: E501  (a table as it is printed)
-
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cli_project import Envspec
+from cli_project import Envspec, told_whole
 from support.documents import valid
+from support.index import Index
+from support.packages import wheel
+from support.variants import cuda, release
 
 from envspec.facts import conda_builds, torch_builds
 
 pytest_plugins = ["cli_fixtures"]
+
+# ruff: noqa: E501  (a table as it is printed)
 
 
 def found(envspec: Envspec, *arguments: str) -> list[dict[str, Any]]:
@@ -30,17 +34,8 @@ def test_all_of_them(envspec: Envspec) -> None:
 
 
 def test_a_table(envspec: Envspec) -> None:
-    told = envspec("builds", "torch", "--torch", "2.9.1", "--platform", "linux-64", "--gpu", "H100")
-    assert (
-        told.out
-        == """\
-TORCH  CUDA  PLATFORM  PYTHON     ARCHITECTURES                  PTX  DRIVER       CUDNN      NCCL    TRITON  GLIBC  NOTE
-2.9.1  12.6  linux-64  3.10-3.14  5.0 6.0 7.0 7.5 8.0 8.6 9.0         >=525.60.13  9.10.2.21  2.27.5  3.5.1   2.28
-2.9.1  12.8  linux-64  3.10-3.14  7.0 7.5 8.0 8.6 9.0 10.0 12.0       >=525.60.13  9.10.2.21  2.27.5  3.5.1   2.28   PyPI's own
-2.9.1  12.9  linux-64  3.10-3.14  7.0 7.5 8.0 8.6 9.0 10.0 12.0       >=525.60.13  9.10.2.21  2.27.5  3.5.1   2.28
-2.9.1  13.0  linux-64  3.10-3.14  7.5 8.0 8.6 9.0 10.0 12.0           >=580.65.06  9.13.0.50  2.27.7  3.5.1   2.28
-"""
-    )
+    words = ("torch", "--torch", "2.9.1", "--platform", "linux-64", "--gpu", "H100")
+    assert told_whole("builds.txt", envspec("builds", *words))
 
 
 @pytest.mark.parametrize(
@@ -70,11 +65,6 @@ def test_a_gpu_has_no_cpu_build(envspec: Envspec) -> None:
 
 def test_a_prefix_is_one_of_numbers(envspec: Envspec) -> None:
     assert {build["version"] for build in found(envspec, "torch", "--torch", "2.1")} == {"2.1.0", "2.1.1", "2.1.2"}
-
-
-def test_conda_runs_with_a_newer_minor(envspec: Envspec) -> None:
-    builds = found(envspec, "pytorch", "--cuda", "12.8", "--torch", "2.7.1", "--platform", "linux-64")
-    assert [build["variant"] for build in builds] == ["cuda126"]
 
 
 def test_ptx_is_told(envspec: Envspec) -> None:
@@ -135,3 +125,71 @@ def test_wrong_input(envspec: Envspec, arguments: list[str], error: str, hint: s
     assert (told.code, told.out) == (2, "")
     assert told.err.startswith(f"error: {error}")
     assert f"hint: {hint}" in told.err
+
+
+VARIANTS = {
+    "null": {},
+    "cu126": cuda("12.6", 70, 90),
+    "cu130": {"nvidia": {"cuda_version_lower_bound": ["13.0"], "sm_arch": ["90_real", "120_virtual"]}},
+    "v3": {"x86_64": {"level": ["v3"]}},
+}
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    with Index() as index:
+        tag = "cp312-cp312-manylinux_2_28_x86_64"
+        index.add(*release("lib", "2.0", VARIANTS, namespaces=("nvidia", "x86_64"), tag=tag))
+        index.add(*release("lib", "1.0", {"null": {}}), wheel("lib", "2.1rc1"), wheel("plain", "1.0"))
+        yield index
+
+
+def variants_found(envspec: Envspec, index: Index, *arguments: str) -> list[dict[str, Any]]:
+    told = envspec("builds", "--variants", "--index", index.url, *arguments, "--json")
+    assert (told.code, told.err) == (0, ""), told.err
+    document = valid(told.out, "variants")
+    rows: list[dict[str, Any]] = document["variants"]
+    return rows
+
+
+def test_a_table_of_variants(envspec: Envspec, index: Index) -> None:
+    assert told_whole("builds-of-variants.txt", envspec("builds", "lib", "--variants", "--index", index.url))
+
+
+def test_filters_of_variants(envspec: Envspec, index: Index) -> None:
+    def labels(*arguments: str) -> list[str]:
+        return [row["variant"] for row in variants_found(envspec, index, "lib", *arguments)]
+
+    assert labels("--gpu", "V100") == ["cu126"]
+    assert labels("--gpu", "H100", "--cuda", "12.8") == ["cu126"]
+    assert labels("--cuda", "13.0") == ["cu130", "cu126"]
+    assert labels("--cuda", "cpu") == ["v3", "null"]
+    assert len(variants_found(envspec, index, "lib==1.0")) == 4, "py3-none-any, on four platforms"
+
+
+def test_the_wheels_themselves_say_it_where_the_index_does_not(envspec: Envspec, index: Index) -> None:
+    before = variants_found(envspec, index, "lib")
+    index.remove(release("lib", "2.0", VARIANTS)[-1])
+    assert variants_found(envspec, index, "lib") == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (["plain"], 1, "plain 1.0 has no variants"),
+        (["none"], 1, "has no none"),
+        (["lib==3"], 1, "the index has no lib 3"),
+        (["lib", "--gpu", "B200"], 1, "no variant of lib is like that"),
+        (["lib==x"], 2, '"x" is not a version'),
+        (["../lib"], 2, '"../lib" names no package'),
+        (["lib", "--gpu", "V1000"], 2, "unknown GPU"),
+    ],
+)
+def test_there_are_none(envspec: Envspec, index: Index, arguments: list[str], code: int, error: str) -> None:
+    told = envspec("builds", "--variants", "--index", index.url, *arguments)
+    assert (told.code, told.out) == (code, "") and error in told.err.splitlines()[0], told.err
+
+
+def test_an_index_is_for_variants(envspec: Envspec, index: Index) -> None:
+    told = envspec("builds", "torch", "--index", index.url)
+    assert told.code == 2 and "--index is for --variants" in told.err

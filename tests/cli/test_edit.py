@@ -130,10 +130,6 @@ def test_quiet_says_errors_and_json(demo: Machine) -> None:
     assert json.loads(ran.out)["specs"][0]["status"] == "fresh" and ran.err == ""
 
 
-def test_what_failed_isnt_told_as_done(demo: Machine) -> None:
-    assert demo.envspec("add", "demo", "nosuch").out == ""
-
-
 def test_a_wrong_name_is_told_by_the_command_that_was_given(demo: Machine) -> None:
     ran = demo.envspec("upgrade", "demo", "alhpa")
     assert ran.status == 2 and "--upgrade-package" not in ran.err and "did you mean alpha?" in ran.err

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 import tomli
-from cli_project import SPEC as DEMO, Envspec, Project, pin, without_settings
+from cli_project import SPEC as DEMO, TWO, Envspec, Project, served, without_settings
 from packaging.pylock import Pylock
 from support.index import Index, html_error, status
-from support.packages import Dist, wheel
+from support.packages import wheel
 
 from envspec.app.export.render import FORMATS
 from envspec.app.outputs import write_text
 from envspec.base.errors import StorageError
-from envspec.lock.model import Artifact, GitSource, Lock, Pin
+from envspec.lock.model import GitSource, Lock, Pin
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -28,23 +28,7 @@ APP, LIB, OWN, TORCH = (
     wheel("torch", "2.99.0+cpu"),
 )
 
-SPEC = """\
-[env]
-name = "demo"
-python = "3.12"
-
-[pip]
-dependencies = ["app", "lib"]
-[targets.a]
-platform = "linux-64"
-[targets.b]
-platform = "linux-64"
-"""
-
-
-def served(dist: Dist, index: str = "pypi", *dependencies: str) -> Pin:
-    made = pin(dist.name, dist.version, *dependencies, index=index, direct=True)
-    return replace(made, artifact=Artifact(dist.file, dist.sha256, len(dist.content)))
+SPEC = TWO + '[targets.b]\nplatform = "linux-64"\n'
 
 
 @pytest.fixture
@@ -63,7 +47,7 @@ def locked(project: Project, index: Index, home: Path) -> Callable[..., Lock]:
     def lock(*pins: Pin, extra: str = "", asked: str = "") -> Lock:
         asked = asked or ", ".join(f'"{p.name}"' for p in pins) or '"app", "lib"'
         project.spec(SPEC.replace("[pip]\n", f"[pip]\n{extra}\n").replace('"app", "lib"', asked))
-        return project.lock(lambda target: pins or (served(APP, "pypi", "lib"), served(LIB)))
+        return project.lock(lambda target: pins or (served(APP, "lib"), served(LIB)))
 
     return lock
 
@@ -140,12 +124,6 @@ def test_misuse(project: Project, envspec: Envspec, arguments: list[str], error:
     assert envspec("export", "specs/demo.toml", *arguments) == (2, "", error)
 
 
-def test_no_format(project: Project, envspec: Envspec) -> None:
-    told = envspec("export", "specs/demo.toml", "-t", "cpu")
-    assert told.code == 2
-    assert "--format" in told.err and "requirements" in told.err
-
-
 @pytest.mark.parametrize("form", ["json", "html"])
 def test_pylock(locked: Callable[..., Lock], envspec: Envspec, index: Index, form: str) -> None:
     index.form = form
@@ -158,14 +136,6 @@ def test_pylock(locked: Callable[..., Lock], envspec: Envspec, index: Index, for
     app, lib = checked.packages
     assert app.wheels is not None and lib.wheels is not None
     assert app.wheels[0].hashes == {"sha256": APP.sha256}
-    assert sorted(index.paths()) == ["/simple/app/", "/simple/lib/"]
-
-
-def test_each_page_is_asked_for_once(
-    locked: Callable[..., Lock], envspec: Envspec, index: Index, tmp_path: Path
-) -> None:
-    locked()
-    assert envspec("export", "specs/demo.toml", "-f", "pylock", "-o", str(tmp_path / "out")).code == 0
     assert sorted(index.paths()) == ["/simple/app/", "/simple/lib/"]
 
 
@@ -269,7 +239,9 @@ def test_named_index(locked: Callable[..., Lock], envspec: Envspec, index: Index
     with Index() as internal:
         internal.add(OWN)
         sources = f'sources = {{ {OWN.name} = "internal" }}\n'
-        locked(served(LIB), served(OWN, "internal"), extra=f'{sources}indexes = {{ internal = "{internal.url}" }}')
+        locked(
+            served(LIB), served(OWN, index="internal"), extra=f'{sources}indexes = {{ internal = "{internal.url}" }}'
+        )
         code, text, err = export(envspec)
         assert (code, err) == (0, "")
         assert urls(text) == [index.file_url(LIB), internal.file_url(OWN)]
@@ -285,14 +257,16 @@ def test_a_mirror_stands_for_a_named_index(locked: Callable[..., Lock], envspec:
         mirror.add(OWN)
         configure(home, f'[mirrors]\ninternal = "{mirror.url}"\n')
         sources = f'sources = {{ {OWN.name} = "internal" }}\n'
-        locked(served(OWN, "internal"), extra=f'{sources}indexes = {{ internal = "https://index.invalid/simple" }}')
+        locked(
+            served(OWN, index="internal"), extra=f'{sources}indexes = {{ internal = "https://index.invalid/simple" }}'
+        )
         assert urls(export(envspec)[1]) == [mirror.file_url(OWN)]
 
 
 def test_pytorch_index(
     locked: Callable[..., Lock], envspec: Envspec, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locked(served(TORCH, "pytorch/cpu"))
+    locked(served(TORCH, index="pytorch/cpu"))
     # uv knows where PyTorch's own index is; the way there ends here
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")

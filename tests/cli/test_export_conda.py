@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cli_project import Envspec, Project, without_settings
+from cli_project import Envspec, Project, served, without_settings
 from support.index import Index
-from support.packages import Dist, wheel
+from support.packages import wheel
 
 from envspec.lock.model import Artifact, Pin
 from envspec.resolve.uv.program import find_uv
@@ -37,11 +37,6 @@ platform = "linux-64"
 [targets.b]
 platform = "linux-aarch64"
 """
-
-
-def served(dist: Dist, *dependencies: str, index: str = "pypi") -> Pin:
-    artifact = Artifact(dist.file, dist.sha256, len(dist.content))
-    return Pin("pip", dist.name, dist.version, index, artifact, dependencies, True, "MIT")
 
 
 def conda(name: str, version: str, index: str = "conda-forge/noarch") -> Pin:

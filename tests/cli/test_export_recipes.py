@@ -146,15 +146,6 @@ def test_a_service_without_its_package_is_refused_whole(project: Project, envspe
     assert not (project.folder / "out").exists()
 
 
-def test_fresh_recipes_are_fresh(exported: Path, envspec: Envspec) -> None:
-    told = envspec("check")
-    assert (told.code, told.err) == (0, ""), told.out
-
-
-def test_without_recipes_check_says_nothing_of_them(project: Project, envspec: Envspec) -> None:
-    assert envspec("check").code == 0
-
-
 def test_an_edited_file_differs(exported: Path, envspec: Envspec) -> None:
     for name in ("cpu/Dockerfile", "../_shared/entrypoint.sh", "../../.devcontainer/demo-cpu/devcontainer.json"):
         with (exported / name).open("a") as file:
@@ -253,12 +244,6 @@ def test_a_format_that_was_not_exported_is_not_missed(exported: Path, envspec: E
     for name in ("job.sbatch", "job-pyxis.sbatch", "cpu/apptainer.def", "cpu/apptainer-offline.def", "compose.yaml"):
         (exported / name).unlink()
     assert envspec("check").code == 0
-
-
-def test_a_target_that_is_gone_leaves_too_much(exported: Path, envspec: Envspec) -> None:
-    (exported / "cpu").rename(exported / "old")
-    found = codes(envspec)
-    assert "old/Dockerfile" in found and found["old/target.json"] == "recipe-extra"
 
 
 def test_what_is_of_a_target_that_is_gone_goes(exported: Path, project: Project, envspec: Envspec) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.index import Answer, Index
 from support.machine import Machine, cpu
-from support.packages import Dist, wheel
+from support.packages import wheel
 
 from envspec.resolve.uv.program import find_uv
 
@@ -144,14 +144,6 @@ def test_uv_refuses_a_changed_file_of_a_pylock(locked: Machine, index: Index, en
     path = pylock(locked)
     index.fail(rf"/files/{LIB.file}$", another_wheel)
     assert "mismatch" in uv(locked, environment, "install", "-r", str(path), status=1).lower()
-
-
-def test_another_file_under_the_same_name(locked: Machine, index: Index) -> None:
-    other: Dist = replace(LIB, content=LIB.content + b"\0")
-    index.add(other)
-    ran = locked.envspec("export", "specs/demo.toml", "--format", "pylock")
-    assert (ran.status, ran.out) == (3, "")
-    assert LIB.sha256 in ran.error and other.sha256 in ran.error
 
 
 @pytest.mark.network

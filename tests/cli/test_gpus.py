@@ -1,9 +1,10 @@
-"""`envspec gpus`."""
+"""`envspec gpus`; and a name of no GPU in a spec is a wrong input, wherever the spec is read."""
 
 import json
+from pathlib import Path
 
 import pytest
-from cli_project import Envspec
+from cli_project import Envspec, told_whole
 from support.documents import valid
 
 from envspec.facts import gpus
@@ -21,15 +22,9 @@ def test_all(envspec: Envspec) -> None:
     assert names(told.out) == [gpu.name for gpu in gpus.products()]
 
 
-def test_some(envspec: Envspec) -> None:
-    assert (
-        envspec("gpus", "H100", "v100").out
-        == """\
-GPU   ARCHITECTURE  CAPABILITY   KIND        MEMORY       BANDWIDTH  CUDA           DRIVER
-H100  Hopper        9.0 (sm_90)  datacentre  80 GiB       3350 GB/s  11.8 or newer  R520 or newer
-V100  Volta         7.0 (sm_70)  datacentre  16 / 32 GiB  900 GB/s   9.0 to 12.9    R384 to R580
-"""
-    )
+@pytest.mark.parametrize(("name", "more"), [("gpus.txt", ()), ("gpus.json", ("--json",))])
+def test_some(envspec: Envspec, name: str, more: tuple[str, ...]) -> None:
+    assert told_whole(name, envspec("gpus", "H100", "v100", *more))
 
 
 @pytest.mark.parametrize("arch", ["hopper", "Hopper", "HOPPER"])
@@ -49,23 +44,6 @@ def test_blackwell_has_its_ultra(envspec: Envspec) -> None:
 def test_json(envspec: Envspec) -> None:
     for arguments in ((), ("H100",), ("sm_37",), ("sm_35",)):
         valid(envspec("gpus", *arguments, "--json").out, "gpus")
-    (gpu,) = json.loads(envspec("gpus", "H100", "--json").out)["gpus"]
-    assert gpu == {
-        "name": "H100",
-        "architecture": "Hopper",
-        "capability": "9.0",
-        "sm": "sm_90",
-        "kind": "datacentre",
-        "memory_gib": [80],
-        "bandwidth_gbs": 3350,
-        "aliases": gpu["aliases"],
-        "first_cuda": "11.8",
-        "last_cuda": None,
-        "first_driver": 520,
-        "last_driver": None,
-        "drivers": [],
-        "sources": gpu["sources"],
-    }
 
 
 @pytest.mark.parametrize(
@@ -83,3 +61,50 @@ def test_wrong_input(envspec: Envspec, arguments: list[str], error: str) -> None
     told = envspec("gpus", *arguments)
     assert (told.code, told.out) == (2, "")
     assert told.err.startswith(error)
+
+
+TEXT = """\
+[env]
+name = "demo"
+python = "3.12"
+[pip]
+dependencies = ["numpy"]
+[targets.t]
+platform = "linux-64"
+cuda = "12.8"
+gpus = ["H100", "{name}"]
+"""
+
+
+@pytest.mark.parametrize("command", ["lock", "check", "doctor"])
+def test_it_is_told_at_its_place(tmp_path: Path, envspec: Envspec, command: str) -> None:
+    spec = tmp_path / "demo.toml"
+    spec.write_text(TEXT.format(name="H1000"))
+    ran = envspec(command, str(spec))
+    assert ran.code == 2
+    assert f'{spec}:9:17: targets.t.gpus[1]: unknown GPU "H1000"' in ran.err
+    assert 'hint: did you mean "H100", "H800" or "H200"?' in ran.err
+
+
+@pytest.mark.parametrize(("name", "maker"), [("MI300X", "AMD"), ("Gaudi 3", "Intel"), ("mps", "Apple")])
+def test_another_makers_is_told_as_what_it_is(tmp_path: Path, envspec: Envspec, name: str, maker: str) -> None:
+    spec = tmp_path / "demo.toml"
+    spec.write_text(TEXT.format(name=name))
+    ran = envspec("doctor", str(spec))
+    assert (
+        ran.code == 2 and f'"{name}" is {maker}\'s, and envspec locks for NVIDIA GPUs (CUDA) and CPUs only' in ran.err
+    )
+
+
+def test_a_target_of_apples_gpus_is_not_sent_to_cuda(tmp_path: Path, envspec: Envspec) -> None:
+    spec = tmp_path / "demo.toml"
+    spec.write_text(TEXT.format(name="mps").replace('cuda = "12.8"\n', "").replace('"H100", ', ""))
+    ran = envspec("doctor", str(spec))
+    assert ran.code == 2 and "MPS as well" in ran.err and 'cuda = "12.8"' not in ran.err
+
+
+def test_a_free_threaded_python_is_told_as_one(tmp_path: Path, envspec: Envspec) -> None:
+    spec = tmp_path / "demo.toml"
+    spec.write_text(TEXT.format(name="A100").replace('"3.12"', '"3.14t"'))
+    ran = envspec("doctor", str(spec))
+    assert ran.code == 2 and "free-threaded builds aren't supported" in ran.err

@@ -38,7 +38,9 @@ def made(machine: Machine, *arguments: str, to: str = "out", spawn: bool = False
 
 
 def lock_of(machine: Machine, index: Index, *dists: Dist, platform: str = SUBDIR) -> None:
+    """Lock these packages, beside a base for their image."""
     index.add(*dists)
+    put_base(machine, platform)
     write_lock(machine, [pip_pin(dist) for dist in dists], platform=platform)
 
 
@@ -49,7 +51,6 @@ def digest_of(layout: Path) -> str:
 
 @pytest.mark.slow
 def test_what_is_in_an_image(machine: Machine, index: Index) -> None:
-    put_base(machine)
     lock_of(machine, index, APP, LIB, CUBLAS)
     layout = made(machine)
     manifest, config = documents(layout)
@@ -76,7 +77,6 @@ def test_what_is_in_an_image(machine: Machine, index: Index) -> None:
 
 
 def test_the_user_is_written_into_the_bases_lists(machine: Machine, index: Index) -> None:
-    put_base(machine)
     lock_of(machine, index, LIB)
     layout = made(machine)
     assert text(layout, "system", "etc/passwd").endswith("\ndev:x:1000:1000::/home/dev:/bin/bash\n")
@@ -90,7 +90,6 @@ def test_the_user_is_written_into_the_bases_lists(machine: Machine, index: Index
 @pytest.mark.slow
 def test_the_same_lock_and_base_give_the_same_image(machine: Machine, index: Index) -> None:
     """Whatever the umask, the time zone and the folder, in a process of its own each."""
-    put_base(machine)
     lock_of(machine, index, APP, LIB, CUBLAS)
     first = made(machine, spawn=True)
     machine.variables |= {"TZ": "Asia/Tokyo", "LANG": "C", "PYTHONHASHSEED": "7", "TMPDIR": str(machine.home)}
@@ -106,7 +105,6 @@ def test_the_same_lock_and_base_give_the_same_image(machine: Machine, index: Ind
 
 @pytest.mark.parametrize("kind", ["zstd", "gzip"])
 def test_what_packs_the_layers_changes_no_content(kind: str, machine: Machine, index: Index) -> None:
-    put_base(machine)
     lock_of(machine, index, LIB)
     _, config = documents(made(machine))
     manifest, packed = documents(made(machine, "--compression", kind, to=kind))
@@ -134,7 +132,6 @@ def test_a_package_that_moves_makes_one_layer_new(machine: Machine, index: Index
 def test_another_platform_is_made_without_running_anything(machine: Machine, index: Index) -> None:
     other = "linux-aarch64" if SUBDIR == "linux-64" else "linux-64"
     tag = {"linux-64": "cp39-abi3-manylinux_2_17_x86_64", "linux-aarch64": "cp39-abi3-manylinux_2_17_aarch64"}[other]
-    put_base(machine, other)
     lock_of(machine, index, wheel("native", "1.0", tag=tag), platform=other)
     _, config = documents(made(machine))
     assert config["architecture"] == MACHINES[other]
@@ -156,7 +153,6 @@ def test_two_platforms_are_one_index(machine: Machine, index: Index) -> None:
 
 
 def test_an_archive_has_the_same_image(machine: Machine, index: Index) -> None:
-    put_base(machine)
     lock_of(machine, index, LIB)
     layout = made(machine)
     path = made(machine, to="out.tar")
@@ -184,7 +180,6 @@ def test_an_archive_has_the_same_image(machine: Machine, index: Index) -> None:
     ],
 )
 def test_what_is_no_image(arguments: tuple[str, ...], said: str, machine: Machine, index: Index) -> None:
-    put_base(machine)
     (machine.folder / "full").mkdir()
     (machine.folder / "full" / "file").touch()
     lock_of(machine, index, LIB)
@@ -224,7 +219,6 @@ def test_conda_packages_are_placed_for_the_images_prefix(machine: Machine, index
 
 
 def test_verify_tells_whether_an_image_is_the_locks(machine: Machine, index: Index) -> None:
-    put_base(machine)
     lock_of(machine, index, LIB)
     made(machine, to="out.tar")
     ran = machine.envspec("image", SPEC, "--base", "./base", "--verify", "out.tar")
@@ -236,7 +230,6 @@ def test_verify_tells_whether_an_image_is_the_locks(machine: Machine, index: Ind
 
 
 def test_json(machine: Machine, index: Index) -> None:
-    put_base(machine)
     lock_of(machine, index, LIB)
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out", "--json")
     document = valid(ran.out, "image")

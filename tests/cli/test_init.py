@@ -1,13 +1,20 @@
-"""`envspec init`: a spec that parses, from nothing or from another tool's file; nothing is overwritten unasked."""
+"""`envspec init`: a spec from nothing, from another tool's file or a repository; what contradicts is told."""
+
+from __future__ import annotations
 
 import io
+import subprocess
 from pathlib import Path
 
 import pytest
 from cli_project import Envspec
+from hypothesis import given, strategies as st
 from support.documents import valid
+from support.drafts import draft, notes
 
 from envspec.app.init import options_of
+from envspec.draft.repository import read_draft, read_repository
+from envspec.packages.requirement import is_satisfiable
 from envspec.prove.doctor.feasibility import Hardware
 from envspec.spec.parse import load_spec
 
@@ -205,3 +212,196 @@ def test_who_says_it_isnt_asked(envspec: Envspec, monkeypatch: pytest.MonkeyPatc
     Path("requirements.txt").write_text("torch==2.8.0+cu128\n")
     assert envspec("init", "c", "--from", "requirements.txt").code == 0
     assert envspec("init", "d").code == 130 and not Path("specs/d.toml").exists()
+
+
+def write(files: dict[str, str]) -> None:
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text, encoding="utf-8")
+
+
+def asked(path: str = "specs/demo.toml") -> list[str]:
+    return [one.text for one in load_spec(path).pip.dependencies]
+
+
+def test_several_files_are_joined_and_each_says_what_it_gave(envspec: Envspec) -> None:
+    write({"requirements/torch.txt": "torch==2.1.0\n", "requirements/runtime.txt": "einops\ntorch>=2\n"})
+    ran = envspec("init", "demo", "--from", "requirements/torch.txt", "--from", "requirements/runtime.txt")
+    assert ran.code == 0 and asked() == ["torch==2.1.0,>=2", "einops"]
+    assert "from requirements/torch.txt: 1 requirement (torch)\n" in ran.err
+
+
+def test_a_repository_is_gathered_whole(envspec: Envspec) -> None:
+    write(
+        {
+            "setup.py": "from setuptools import setup\nREQ = ['einops>=0.6']\nsetup(install_requires=REQ)\n",
+            "setup.cfg": "[options]\npython_requires = >=3.9\ninstall_requires =\n    tqdm\n",
+            "requirements.txt": "torch==2.1.2\n",
+            "constraints.txt": "scipy<2\n",
+            "requirements-dev.txt": "pytest\n",
+            "docs/requirements.txt": "sphinx\n",
+            ".python-version": "3.10.4\n",
+            "README.md": "Install:\n\n    $ pip install flash-attn --no-build-isolation  # fast\n"
+            "    $ conda create -n env --file conda.txt\n",
+            ".venv/requirements.txt": "hidden\n",
+        }
+    )
+    ran = envspec("init", "demo", "--from", ".", "--json")
+    files = {one["file"]: one["aside"] for one in valid(ran.out, "init")["sources"]}
+    assert [one for one, aside in files.items() if aside is None] == [
+        "setup.py", "setup.cfg", "requirements.txt", ".python-version",
+    ]  # fmt: skip
+    assert files["README.md"] and files["requirements-dev.txt"] and files["docs/requirements.txt"]
+    assert asked() == ["einops>=0.6", "tqdm", "torch==2.1.2"] and load_spec("specs/demo.toml").python == "3.10"
+    for offered in ("(flash-attn) (--from README.md)", "(pytest) (--from requirements-dev.txt)", "(sphinx)"):
+        assert offered in ran.err and offered in Path("specs/demo.toml").read_text()
+    assert envspec("init", "all", "--from", ".", "--from", "README.md").code == 0
+    assert "flash-attn" in asked("specs/all.toml") and not load_spec("specs/all.toml").conda.dependencies
+
+
+TORCHES = {"a.txt": "torch==2.1.0\n", "b.txt": "torch==2.0.1\n"}
+ADDRESSES = {"a.txt": "acme @ git+https://h/a\n", "b.txt": "acme @ git+https://h/b\n"}
+NEWER = '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["einops"]\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "said", "option"),
+    [
+        (TORCHES, "torch (torch==2.1.0, torch==2.0.1)", "--prefer b.txt"),
+        (ADDRESSES, "acme (acme @ git+https://h/a, ", "--prefer a.txt"),
+        ({".python-version": "3.10", "pyproject.toml": NEWER}, "Python (3.10, >=3.11)", "--python 3.10"),
+        ({"Dockerfile": "FROM nvidia/cuda:12.4.1-base\n", "b.txt": "torch==2.1.0+cu118\n"}, "CUDA", "--cuda 11.8"),
+    ],
+)
+def test_a_contradiction_is_told_with_what_decides_it(
+    envspec: Envspec, files: dict[str, str], said: str, option: str
+) -> None:
+    write(files)
+    words = [word for name in files for word in ("--from", name)]
+    ran = envspec("init", "demo", *words)
+    assert ran.code == 2 and said in ran.err and option in ran.err and not Path("specs").exists()
+    assert envspec("init", "demo", *words, *option.split()).code == 0
+
+
+def test_the_preferred_file_counts_and_the_other_is_told(envspec: Envspec) -> None:
+    write({"a.txt": "torch==2.1.0\neinops\n", "b.txt": "torch==2.0.1\ntqdm\n"})
+    assert envspec("init", "demo", "--from", "a.txt", "--from", "b.txt", "--prefer", "b.txt").code == 0
+    assert asked() == ["einops", "torch==2.0.1", "tqdm"]
+    assert "torch==2.1.0 of a.txt is left out: b.txt has torch==2.0.1" in Path("specs/demo.toml").read_text()
+    assert envspec("init", "two", "--from", "a.txt", "--prefer", "b.txt").code == 2
+
+
+def test_a_project_that_the_preferred_file_contradicts_is_listed(envspec: Envspec) -> None:
+    project = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["torch==2.1.0", "tqdm"]\n'
+    write({"pyproject.toml": project, "requirements.txt": "torch==2.0.1\n"})
+    assert envspec("init", "demo", "--from", ".", "--prefer", "requirements.txt").code == 0
+    assert asked() == ["tqdm", "torch==2.0.1"] and load_spec("specs/demo.toml").project is None
+
+
+def test_setup_py_that_reads_its_lists_by_code() -> None:
+    write({"requirements/runtime.txt": "einops\n"})
+    found = draft(
+        "setup.py",
+        "import os\nfrom setuptools import setup\n"
+        "def lists():\n    os._exit(7)\n    return open('requirements/runtime.txt')\n"
+        "setup(install_requires=lists(), extras_require={'eval': ['nltk']}, python_requires='>=3.9')\n",
+    )
+    assert (found.pip, found.requires_python, found.available) == (("einops",), ">=3.9", {"extra eval": ("nltk",)})
+    assert "setup.py:6: install_requires is put together by code" in notes(found)
+
+
+def test_a_project_with_dynamic_lists() -> None:
+    write({"requirements.txt": "einops\n"})
+    text = '[project]\nname = "a"\ndynamic = ["dependencies"]\n[tool.setuptools.dynamic]\n'
+    found = draft("pyproject.toml", text + 'dependencies = { file = ["requirements.txt"] }\n')
+    assert (found.pip, found.project) == (("einops",), None)
+
+
+def test_a_conda_export_named_requirements_txt() -> None:
+    text = "# This file may be used to create an environment using:\n# platform: linux-64\n"
+    found = draft("requirements.txt", text + "python=3.9.16=h7a1cb2a_0\nnumpy=1.24.3=py39\neinops=0.6.1=pypi_0\n")
+    assert (found.python, found.conda, found.pip) == ("3.9", ("numpy ==1.24.3",), ("einops==0.6.1",))
+
+
+def test_a_source_of_an_extra_is_told() -> None:
+    text = '[project]\nname = "a"\ndependencies = ["torch"]\n'
+    text += '[tool.uv.sources]\ntorch = [{ index = "pt", extra = "cpu" }]\n'
+    found = draft(
+        "pyproject.toml", text + '[[tool.uv.index]]\nname = "pt"\nurl = "https://h/whl/cpu"\nexplicit = true\n'
+    )
+    assert "torch: its source is left out, since it holds for the extra cpu alone" in notes(found)
+
+
+def test_no_infeasible_target_is_written(envspec: Envspec) -> None:
+    write({"requirements.txt": "torch==2.1.2\n"})
+    words = ["init", "demo", "--from", "requirements.txt", "--gpu", "H100", "--driver", "550.54.15"]
+    ran = envspec(*words, "--python", "3.12")
+    assert ran.code == 1 and "Python 3.12: it has 3.8 to 3.11" in ran.err and not Path("specs").exists()
+    assert envspec(*words).code == 0
+    spec = load_spec("specs/demo.toml")
+    assert (spec.python, spec.targets[0].cuda) == ("3.11", "12.1")
+    assert 'python = "3.11"  # torch 2.1.2+cu121 has no wheel for Python 3.12' in Path(spec.path).read_text()
+    assert "# torch 2.1.2 has its build on PyPI for it and driver 550.54.15 runs" in Path(spec.path).read_text()
+    assert envspec("doctor", spec.path, "--gpu", "H100", "--driver", "550.54.15").code == 0
+
+
+def test_imports_without_a_requirement_are_told_and_not_added(envspec: Envspec) -> None:
+    write(
+        {
+            "requirements.txt": "einops\n",
+            "requirements-eval.txt": "nltk\ntorch\n",
+            "pyproject.toml": '[project]\nname = "a"\n[project.optional-dependencies]\neval = ["nltk"]\n',
+            "train.py": "import torch, einops, nltk, unheard\n",
+            "more.py": "import torch\n",
+        }
+    )
+    assert envspec("init", "demo", "--from", ".", "--gpu", "H100").code == 0
+    text = Path("specs/demo.toml").read_text()
+    assert "torch is imported by 2 files (more.py) and the spec doesn't ask for it" in text
+    assert "; torch is declared in requirements-eval.txt" in text
+    assert "nltk is declared in the extra eval of pyproject.toml, requirements-eval.txt" in text
+    assert "imported, and declared nowhere: unheard (1 file)" in text and asked() == ["einops"]
+
+
+@pytest.mark.parametrize(
+    ("day", "python"), [("2024-02-15", "3.11"), ("2021-06-01", "3.8"), ("2022-01-01", "3.9"), ("2025-01-01", "3.12")]
+)
+def test_a_day_brings_the_python_that_had_been_out_for_a_year(envspec: Envspec, day: str, python: str) -> None:
+    write({"requirements.txt": "einops\n"})
+    assert envspec("init", "demo", "--from", "requirements.txt", "--as-of", day).code == 0
+    spec = load_spec("specs/demo.toml")
+    assert (spec.exclude_newer, spec.python) == (f"{day}T00:00:00Z", python)
+
+
+def test_a_day_by_a_revision(envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
+    write({"requirements.txt": "einops\n"})
+    for word in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{word}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{word}_EMAIL", "a@example.org")
+        monkeypatch.setenv(f"GIT_{word}_DATE", "2023-05-12T00:08:41+08:00")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run(["git", *words], check=True)
+    assert envspec("init", "demo", "--from", ".", "--as-of", "HEAD").code == 0
+    spec = load_spec("specs/demo.toml")
+    assert (spec.exclude_newer, spec.python) == ("2023-05-11T16:08:41Z", "3.10")
+    assert envspec("init", "two", "--from", ".", "--as-of", "no-such").code in (2, 3)
+
+
+def test_files_outside_the_folder_are_not_read(tmp_path: Path) -> None:
+    write({"secret.txt": "secret\n", "repo/requirements.txt": "-r ../secret.txt\neinops\n"})
+    (source,) = read_repository(Path("repo"))
+    assert source.draft.pip == ("einops",) and "lies outside" in notes(source.draft)
+    assert read_draft(Path("secret.txt")).pip == ("secret",)
+
+
+_CLAUSE = st.tuples(
+    st.sampled_from(["==", ">=", "<", "<=", ">", "!="]), st.sampled_from(["1.0", "1.5", "2.0", "2.1.3"])
+)
+
+
+@given(st.lists(_CLAUSE, max_size=4), st.sampled_from(["0.9", "1.0", "1.2", "1.5", "2.0", "2.0.1", "2.1.3", "3"]))
+def test_what_a_version_satisfies_is_no_contradiction(clauses: list[tuple[str, str]], version: str) -> None:
+    from packaging.specifiers import SpecifierSet
+
+    text = ",".join(map("".join, clauses))
+    assert is_satisfiable(text) or not SpecifierSet(text).contains(version)

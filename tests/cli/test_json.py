@@ -11,11 +11,13 @@ import pytest
 from cli_project import SPEC, Envspec, Project
 from support import documents
 
+import envspec.spec.schema
 from envspec.base.codes import meanings
 from envspec.base.finding import Finding
 from envspec.cli.main import COMMANDS
 from envspec.lock.rules.requirements import REFUSED_PYTHON
 from envspec.lock.rules.whole import WRONG_PYTHON
+from envspec.spec.parse import parse_spec
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -240,3 +242,24 @@ def test_each_failure_of_each_command_is_one_document(project: Project, envspec:
         assert document.get("exit-code", ran.code) == ran.code
         told += 1
     assert told > 8
+
+
+SHIPPED = Path(envspec.spec.schema.__file__).parent / "spec.schema.json"
+
+
+def test_the_shipped_schema_is_printed(envspec: Envspec) -> None:
+    assert envspec("schema").out == SHIPPED.read_text(encoding="utf-8")
+
+
+def test_the_shipped_specs_name_it() -> None:
+    specs = sorted((SHIPPED.parents[2] / "specs").glob("*.toml"))
+    assert specs
+    for spec in specs:
+        mark, named = spec.read_text("utf-8").splitlines()[0].split(" ")
+        assert mark == "#:schema" and (spec.parent / named).resolve() == SHIPPED.resolve()
+
+
+def test_services_by_the_names_that_people_try() -> None:
+    text = "[env]\npython = '3.12'\n[pip]\ndependencies = ['a']\n[targets.cpu]\nplatform = 'linux-64'\n"
+    spec = parse_spec(text + "[image]\nservices = ['vscode', 'sshd', 'ssh']\n", "a.toml")
+    assert spec.image.services == ("code-server", "ssh")

@@ -8,22 +8,49 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from run_project import APP, APP2, PRINT, locked as locked, planned, ran, refused
 from support.conda_archives import Archive, Channel
+from support.documents import valid
 from support.index import Index
 from support.installs import SPEC, pip_pin, tree, write_lock
-from support.machine import Machine
+from support.machine import Machine, Ran
+from support.packages import wheel
 from support.site import CONTACT, place_policy
 
 from envspec.install.environments import memo
 from envspec.prove.doctor import gather
 from envspec.prove.doctor.machine import Device, Nvidia
 
-pytestmark = pytest.mark.e2e
+APP, APP2 = wheel("app", "1.0"), wheel("app", "2.0")
+PRINT = "import app, sys; print(app.version, sys.prefix)"
 
 
+@pytest.fixture
+def locked(machine: Machine, index: Index) -> Machine:
+    index.add(APP, APP2)
+    write_lock(machine, [pip_pin(APP)])
+    return machine
+
+
+def ran(machine: Machine, *arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Ran:
+    """A run in a process of its own, which becomes the command."""
+    return machine.envspec("run", *arguments, env=env, spawn=True, status=status)
+
+
+def planned(machine: Machine, *arguments: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """What a run would do."""
+    found = machine.envspec("run", "--dry-run", "--json", *arguments, "--", "python", env=env, status=0)
+    document: dict[str, Any] = valid(found.out, "run")
+    return document
+
+
+def refused(machine: Machine, *arguments: str) -> Ran:
+    return machine.envspec("run", "--dry-run", *arguments, "--", "python", status=2)
+
+
+@pytest.mark.e2e
 def test_a_command_in_an_environment_that_is_made_for_it(locked: Machine, index: Index) -> None:
     first = ran(locked, "--", "python", "-c", PRINT)
     (prefix,) = locked.environments.iterdir()
@@ -38,6 +65,7 @@ def test_a_command_in_an_environment_that_is_made_for_it(locked: Machine, index:
     assert index.asked == [] and tree(prefix) == before
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_a_ready_environment_is_found_without_reading_the_lock(locked: Machine) -> None:
     ran(locked, "--", "true")
@@ -55,6 +83,7 @@ def test_a_ready_environment_is_found_without_reading_the_lock(locked: Machine) 
     assert done.stdout == b"[]\n"
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_a_changed_lock_gets_an_environment_of_its_own(locked: Machine) -> None:
     """What runs in the old one isn't changed under it."""
@@ -68,6 +97,7 @@ def test_a_changed_lock_gets_an_environment_of_its_own(locked: Machine) -> None:
     assert ran(locked, "--", "python", "-c", PRINT).out == f"1.0 {old}\n"
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_a_stale_lock_is_refused(locked: Machine) -> None:
     ran(locked, "--", "true")
@@ -78,12 +108,14 @@ def test_a_stale_lock_is_refused(locked: Machine) -> None:
     assert found.hint == f"hint: envspec lock {SPEC}"
 
 
+@pytest.mark.e2e
 def test_a_lock_that_cant_be_right_is_refused_as_install_does(locked: Machine) -> None:
     path = locked.lock_path()
     path.write_text(path.read_text().replace(APP.file, APP2.file))
     assert "what the lock pins can't be right for its spec" in refused(locked).error
 
 
+@pytest.mark.e2e
 def test_no_lock_and_no_spec(machine: Machine) -> None:
     assert "there is no spec" in refused(machine).error
     write_lock(machine, [pip_pin(APP)])
@@ -91,6 +123,7 @@ def test_no_lock_and_no_spec(machine: Machine) -> None:
     assert refused(machine).hint == f"hint: envspec lock {SPEC}"
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_from_a_subfolder_of_the_repository(locked: Machine) -> None:
     (locked.folder / ".git").mkdir()
@@ -103,12 +136,7 @@ def test_from_a_subfolder_of_the_repository(locked: Machine) -> None:
     assert done.stdout == f"{below}\n"
 
 
-def test_several_specs_are_a_question(locked: Machine) -> None:
-    write_lock(locked, [pip_pin(APP)], name="other")
-    assert "there are 2 specs: specs/demo.toml, specs/other.toml" in refused(locked).error
-    assert planned(locked, "demo")["spec"] == SPEC
-
-
+@pytest.mark.e2e
 def test_a_target_is_named(machine: Machine) -> None:
     write_lock(machine, {"one": [pip_pin(APP)], "two": [pip_pin(APP2)]})
     found = refused(machine)
@@ -121,6 +149,7 @@ def test_a_target_is_named(machine: Machine) -> None:
     assert (planned(machine)["target"], planned(machine)["because"]) == ("one", "by the default of your settings")
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_the_choice_is_said_in_a_line(machine: Machine, index: Index) -> None:
     index.add(APP)
@@ -132,6 +161,7 @@ def test_the_choice_is_said_in_a_line(machine: Machine, index: Index) -> None:
     assert ran(machine, "-q", "--", "true", env=default).err == ""
 
 
+@pytest.mark.e2e
 def test_the_exit_code_and_the_streams_are_the_commands(locked: Machine) -> None:
     code = "import sys; sys.stdout.write(sys.argv[1]); sys.stderr.write('talk'); sys.exit(41)"
     found = ran(locked, "--", "python", "-c", code, "--json", status=41)
@@ -139,6 +169,7 @@ def test_the_exit_code_and_the_streams_are_the_commands(locked: Machine) -> None
     assert ran(locked, "--", "sh", "-c", "kill -TERM $$", status=-signal.SIGTERM).out == ""
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_the_command_starts_as_from_a_shell(locked: Machine) -> None:
     """No ignored signals, no timer, and the caller's umask: what envspec needs for itself stays with it."""
@@ -156,6 +187,7 @@ def test_the_command_starts_as_from_a_shell(locked: Machine) -> None:
     assert all(int(line.split()[1], 16) & (1 << (signal.SIGPIPE - 1)) == 0 for line in ignored)
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_a_signal_reaches_the_command(locked: Machine) -> None:
     ran(locked, "--", "true")
@@ -169,6 +201,7 @@ def test_a_signal_reaches_the_command(locked: Machine) -> None:
     assert process.wait(30) == 7
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_variables(locked: Machine) -> None:
     path = locked.folder / SPEC
@@ -193,6 +226,7 @@ def test_variables(locked: Machine) -> None:
     assert found[-1].split(os.pathsep)[0] == f"{prefix}/bin"
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_pythonpath_stays_outside_unless_it_is_asked_for(locked: Machine, tmp_path: Path) -> None:
     """A module there would shadow the locked one."""
@@ -204,6 +238,7 @@ def test_pythonpath_stays_outside_unless_it_is_asked_for(locked: Machine, tmp_pa
     assert str(tmp_path) in kept.out and "note: PYTHONPATH stays" in kept.err
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_scripts_that_conda_packages_bring_are_run(machine: Machine, tmp_path: Path) -> None:
     script = {
@@ -219,12 +254,14 @@ def test_scripts_that_conda_packages_bring_are_run(machine: Machine, tmp_path: P
         assert found.out == f"{prefix}/tool a  b\n"
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_a_program_that_isnt_there(locked: Machine) -> None:
     found = ran(locked, "--", "no-such-program", status=2)
     assert "'no-such-program' is neither in the environment" in found.error
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -241,6 +278,7 @@ def test_a_line_without_a_command(locked: Machine, arguments: list[str], hint: s
     assert (found.status, found.hint) == (2, f"hint: {hint}")
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_dry_run_makes_nothing(locked: Machine) -> None:
     found = locked.envspec("run", "--dry-run", "--", "python", "a b.py", status=0)
@@ -253,6 +291,7 @@ def test_dry_run_makes_nothing(locked: Machine) -> None:
     assert planned(locked)["status"] == "ready"
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_install_without_a_prefix_makes_the_same(locked: Machine) -> None:
     found = locked.envspec("install", SPEC, status=0)
@@ -262,6 +301,7 @@ def test_install_without_a_prefix_makes_the_same(locked: Machine) -> None:
     assert (prefix.parent.stat().st_mode & 0o077) == 0
 
 
+@pytest.mark.e2e
 def test_the_folder_is_a_setting(locked: Machine, tmp_path: Path) -> None:
     path = locked.configure("")
     path.write_text(path.read_text() + '[run]\nenvironments = "$PLACE/envs"\n')
@@ -274,6 +314,7 @@ def test_the_folder_is_a_setting(locked: Machine, tmp_path: Path) -> None:
 # room
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_old_environments_go_by_age_and_what_runs_stays(locked: Machine) -> None:
     ran(locked, "--", "true")
@@ -300,6 +341,7 @@ def test_old_environments_go_by_age_and_what_runs_stays(locked: Machine) -> None
     assert not prefix.exists() and mine.exists()
 
 
+@pytest.mark.e2e
 def test_a_command_without_its_dashes(locked: Machine) -> None:
     found = locked.envspec("run", "python", "-c", "print(1)")
     assert found.status == 2 and found.hint == "hint: envspec run -- python -c 'print(1)'"
@@ -307,6 +349,7 @@ def test_a_command_without_its_dashes(locked: Machine) -> None:
     assert found.status == 2 and "no such option '--nosuch'" in found.err
 
 
+@pytest.mark.e2e
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("words", [["install", SPEC, "-q"], ["run", "-q", "--", "true"]], ids=["install", "run"])
 def test_quiet(locked: Machine, words: list[str]) -> None:
@@ -335,6 +378,7 @@ def for_gpus(machine: Machine, index: Index) -> Machine:
     return machine
 
 
+@pytest.mark.e2e
 def test_the_gpu_of_this_machine_decides(for_gpus: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     shows(monkeypatch, H100)
     document = planned(for_gpus)
@@ -342,6 +386,7 @@ def test_the_gpu_of_this_machine_decides(for_gpus: Machine, monkeypatch: pytest.
     assert document["variables"]["TORCH_CUDA_ARCH_LIST"] == "9.0"
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     "nvidia", [Nvidia(), Nvidia(driver="550.54.15", devices=(Device("NVIDIA H100", "9.0"),), visible="-1")]
 )
@@ -359,6 +404,7 @@ def test_a_login_node_is_asked_and_never_given_a_cpu_target(
     assert "not judged here" in for_gpus.envspec("run", "--dry-run", "--", "python", env=default).out
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_in_a_terminal_it_is_a_question(machine: Machine, index: Index) -> None:
     index.add(APP, APP2)
@@ -379,6 +425,7 @@ def test_in_a_terminal_it_is_a_question(machine: Machine, index: Index) -> None:
     assert '[run] targets = ["two"]' in told
 
 
+@pytest.mark.e2e
 def test_inside_the_job_it_is_chosen_again(for_gpus: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell of the login node hands its variables to the job: what was chosen there decides nothing here."""
     login = {"ENVSPEC_TARGET": "cpu", "ENVSPEC_SPEC": "demo", "VIRTUAL_ENV": "/login"}
@@ -387,6 +434,7 @@ def test_inside_the_job_it_is_chosen_again(for_gpus: Machine, monkeypatch: pytes
     assert "target   gpu (GPU of sm_90" in for_gpus.envspec("run", "--dry-run", "--", "python", env=job).out
 
 
+@pytest.mark.e2e
 def test_the_policy_of_the_site_is_obeyed(locked: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place_policy(monkeypatch, tmp_path, '[indexes]\nallow = ["conda-forge"]\n')
     found = locked.envspec("run", "--", "true")
@@ -394,6 +442,7 @@ def test_the_policy_of_the_site_is_obeyed(locked: Machine, monkeypatch: pytest.M
     assert not locked.environments.exists()
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_a_policy_that_came_later_is_obeyed(locked: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The memo of an earlier run holds only under the policy that it was made under."""
@@ -443,6 +492,7 @@ def in_terminal(machine: Machine, lines: str, shell: str) -> str:
     return done.stdout.replace("\r\n", "\n")
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("script") is None, reason="there is no script(1) here")
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
@@ -459,6 +509,7 @@ def test_a_shell_with_the_users_settings_and_a_mark(shell_home: Machine, name: s
     assert "(demo) $ " in told
 
 
+@pytest.mark.e2e
 @pytest.mark.slow
 def test_a_shell_reads_a_script(shell_home: Machine) -> None:
     """Any shell, without a terminal: its variables are those of `run`."""
@@ -472,6 +523,7 @@ def test_a_shell_reads_a_script(shell_home: Machine) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (9, f"{prefix}/bin/python\n", "")
 
 
+@pytest.mark.e2e
 def test_install_without_a_prefix_chooses_as_run_does(for_gpus: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     shows(monkeypatch, H100)
     prefix = planned(for_gpus)["prefix"]

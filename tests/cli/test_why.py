@@ -1,116 +1,93 @@
-"""`envspec why`."""
+"""`envspec why` and `envspec tree`."""
 
-import json
+import os
+import sys
+from pathlib import Path
 
 import pytest
-from cli_project import SPEC, Envspec, Project, demo_pins, pin, without
+from cli_project import SPEC, Envspec, Project, demo_pins, pin, told_whole, without
+from support.terminal import at_terminal
 
 from envspec.lock.model import Pin
 
 pytest_plugins = ["cli_fixtures"]
 
-
-def test_every_path_the_shortest_first(project: Project, envspec: Envspec) -> None:
-    told = envspec("why", "specs/demo.toml", "fsspec")
-    assert told == (
-        0,
-        """\
-all 3 targets: fsspec 2026.9.0 (pypi, BSD-3-Clause)
-  1.  the spec requires torch==2.9.*
-      torch 2.9.1 requires fsspec>=0.8
-  2.  the spec requires app>=1
-      app 1.4 requires torch>=2
-      torch 2.9.1 requires fsspec>=0.8
-  3.  the spec requires app>=1
-      app 1.4 requires lib[fast]<3,>=2
-      lib 2.5 requires fsspec
-  4.  the spec requires app>=1
-      app 1.4 requires lib[fast]<3,>=2
-      lib 2.5 requires ping
-      ping 1.0 requires pong
-      pong 1.0 requires fsspec>=0.8; python_version >= "3.8"
-""",
-        "",
-    )
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_limit(project: Project, envspec: Envspec) -> None:
-    told = envspec("why", "specs/demo.toml", "fsspec", "--limit", "1")
-    assert told.out.splitlines()[1:] == [
-        "  1.  the spec requires torch==2.9.*",
-        "      torch 2.9.1 requires fsspec>=0.8",
-        "  ... and more paths: raise --limit to see them",
-    ]
-    assert "and others" not in envspec("why", "specs/demo.toml", "fsspec", "--limit", "4").out
+WHOLE = {
+    "why-every-path-the-shortest-first": ["why", "fsspec"],
+    "why-targets-with-other-answers-stand-apart": ["why", "Nvidia_Cublas.cu12"],
+    "why-a-cycle-ends": ["why", "ping", "--limit", "100"],
+    "why-limit": ["why", "fsspec", "--limit", "1"],
+    "why-an-extra": ["why", "speedup"],
+    "why-the-spec-itself": ["why", "app", "--target", "cpu"],
+    "tree": ["tree", "--target", "cpu"],
+    "tree-every-group-under-its-heading": ["tree"],
+    "tree-of-a-package": ["tree", "--package", "ping"],
+    "tree-depth-1": ["tree", "-t", "cpu", "--depth", "1"],
+    "tree-depth-0": ["tree", "-t", "cpu", "--depth", "0"],
+    "tree-inverse": ["tree", "--package", "FSSpec", "--inverse", "-t", "cpu"],
+    "tree-a-package-of-some-targets": ["tree", "--package", "nvidia-cublas-cu12"],
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_output(project: Project, envspec: Envspec, name: str) -> None:
+    command, *arguments = WHOLE[name]
+    assert told_whole(f"{name}.txt", envspec(command, "specs/demo.toml", *arguments))
+
+
+def test_a_limit_that_is_enough_says_nothing_of_more(project: Project, envspec: Envspec) -> None:
+    assert "more paths" not in envspec("why", "specs/demo.toml", "fsspec", "--limit", "4").out
     assert envspec("why", "specs/demo.toml", "fsspec", "--limit", "0").code == 2
+    assert envspec("tree", "specs/demo.toml", "--depth", "-1").code == 2
 
 
-def test_a_cycle_ends(project: Project, envspec: Envspec) -> None:
-    told = envspec("why", "specs/demo.toml", "ping", "--limit", "100")
-    assert told.out.splitlines()[1:] == [
-        "  1.  the spec requires app>=1",
-        "      app 1.4 requires lib[fast]<3,>=2",
-        "      lib 2.5 requires ping",
-    ]
-
-
-def test_an_extra_is_why(project: Project, envspec: Envspec) -> None:
-    told = envspec("why", "specs/demo.toml", "speedup")
-    assert 'lib 2.5 requires speedup>=1; extra == "fast"' in told.out
-
-
-def test_targets_with_other_answers_stand_apart(project: Project, envspec: Envspec) -> None:
-    told = envspec("why", "specs/demo.toml", "Nvidia_Cublas.cu12")
-    assert (
-        told.out
-        == """\
-cpu: nothing requires it
-
-cu126-volta, cu128-hopper: nvidia-cublas-cu12 12.8.4.1 (pypi, LicenseRef-NVIDIA-Proprietary)
-  1.  the spec requires torch==2.9.*
-      torch 2.9.1 requires nvidia-cublas-cu12==12.8.4.1; platform_system == "Linux"
-  2.  the spec requires app>=1
-      app 1.4 requires torch>=2
-      torch 2.9.1 requires nvidia-cublas-cu12==12.8.4.1; platform_system == "Linux"
-"""
-    )
-    heads = [line for line in envspec("why", "specs/demo.toml", "torch").out.splitlines() if not line.startswith(" ")]
+def test_each_torch_has_its_own_heading(project: Project, envspec: Envspec) -> None:
+    heads = [line for line in envspec("why", "specs/demo.toml", "torch").out.splitlines() if line[:1].strip()]
     assert heads == [
         "cpu: torch 2.9.1+cpu (pytorch/cpu, BSD-3-Clause)",
-        "",
         "cu126-volta: torch 2.9.1+cu126 (pytorch/cu126, BSD-3-Clause)",
-        "",
         "cu128-hopper: torch 2.9.1+cu128 (pytorch/cu128, BSD-3-Clause)",
     ]
 
 
-def test_what_the_spec_asks_for_itself(project: Project, envspec: Envspec) -> None:
-    told = envspec("why", "specs/demo.toml", "app", "--target", "cpu")
-    assert told.out == "cpu: app 1.4 (pypi, licence unknown)\n  1.  the spec requires app>=1\n"
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (["why", "fspec"], 1, "fspec isn't in the lock of demo\nhint: did you mean fsspec?"),
+        (
+            ["why", "nvidia-cublas-cu12", "-t", "cpu"],
+            1,
+            "nvidia-cublas-cu12 isn't locked for cpu\nhint: it is locked for cu126-volta, cu128-hopper",
+        ),
+        (
+            ["why", "torch", "--target", "cu128-hoper"],
+            2,
+            "the lock of demo has no target cu128-hoper\nhint: did you mean cu128-hopper?",
+        ),
+        (["tree", "--package", "troch"], 1, "troch isn't in the lock of demo\nhint: did you mean torch?"),
+        (
+            ["tree", "--inverse"],
+            2,
+            "--inverse needs --package\nhint: envspec tree specs/demo.toml --inverse --package PKG",
+        ),
+        (
+            ["tree", "--target", "laptop"],
+            2,
+            "the lock of demo has no target laptop\nhint: its targets: cpu, cu126-volta, cu128-hopper",
+        ),
+    ],
+)
+def test_no_answer(project: Project, envspec: Envspec, arguments: list[str], code: int, error: str) -> None:
+    command, *rest = arguments
+    assert envspec(command, "specs/demo.toml", *rest) == (code, "", f"error: {error}\n")
 
 
-def test_not_in_the_lock(project: Project, envspec: Envspec) -> None:
-    assert envspec("why", "specs/demo.toml", "fspec") == (
-        1,
-        "",
-        "error: fspec isn't in the lock of demo\nhint: did you mean fsspec?\n",
-    )
+def test_a_name_that_is_none_steers_no_terminal(project: Project, envspec: Envspec) -> None:
     told = envspec("why", "specs/demo.toml", "\x1b[2J")
-    assert told.code == 1
-    assert "\x1b" not in told.err and "`envspec tree`" in told.err
-
-
-def test_not_in_this_target(project: Project, envspec: Envspec) -> None:
-    told = envspec("why", "specs/demo.toml", "nvidia-cublas-cu12", "-t", "cpu")
-    assert (told.code, told.out) == (1, "")
-    assert told.err == (
-        "error: nvidia-cublas-cu12 isn't locked for cpu\nhint: it is locked for cu126-volta, cu128-hopper\n"
-    )
-
-
-def test_unknown_target(project: Project, envspec: Envspec) -> None:
-    told = envspec("why", "specs/demo.toml", "torch", "--target", "cu128-hoper")
-    assert told == (2, "", "error: the lock of demo has no target cu128-hoper\nhint: did you mean cu128-hopper?\n")
+    assert told.code == 1 and "\x1b" not in told.err and "`envspec tree`" in told.err
 
 
 def test_no_lock(project: Project, envspec: Envspec) -> None:
@@ -174,13 +151,20 @@ cpu: libfs 1.0 h1_0 (conda-forge/linux-64, licence unknown)
 
 @pytest.mark.parametrize("package", ["nvidia-cublas-cu12", "fsspec"])
 def test_json_holds_what_the_text_tells(project: Project, envspec: Envspec, package: str) -> None:
-    report = json.loads(envspec("why", "specs/demo.toml", package, "--json").out)
-    assert (report["schema"], report["spec"], report["package"]) == ("envspec/why/1", "specs/demo.toml", package)
-    answer = report["groups"][-1]
-    assert answer["targets"][-1] == "cu128-hopper"
-    assert answer["packages"][0]["name"] == package
-    assert answer["paths"][0][0] == {"from": None, "requirement": "torch==2.9.*"}
-    assert answer["paths"][0][1]["from"] == {"kind": "pip", "name": "torch", "version": "2.9.1"}
-    assert answer["more"] is False
-    assert report["groups"][0]["targets"] == (["cpu"] if package != "fsspec" else answer["targets"])
-    assert report["groups"][0]["packages"] == ([] if package != "fsspec" else answer["packages"])
+    assert told_whole(f"why-{package}.json", envspec("why", "specs/demo.toml", package, "--json"))
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize(("encoding", "branch"), [("utf-8", "└── torch"), ("ascii", "`-- torch")])
+def test_lines_on_a_terminal(project: Project, encoding: str, branch: str) -> None:
+    command = [sys.executable, "-c", "from envspec.cli.main import main; main()"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding, "NO_COLOR": ""}
+    at = at_terminal([*command, "tree", "specs/demo.toml", "-t", "cpu"], env=environment, stdout=True)
+    assert at.status == 0
+    shown = at.told.decode()
+    assert branch in shown
+    assert 'speedup 1.1\x1b[2m if extra == "fast"\x1b[0m' in shown
+
+
+def test_tree_as_json(project: Project, envspec: Envspec) -> None:
+    assert told_whole("tree.json", envspec("tree", "specs/demo.toml", "--json", "--target", "cpu"))

@@ -28,7 +28,7 @@ NOT_RUN = {
     "envspec shell": "a shell that people type into: tests/cli/test_run.py has terminals",
     "--runner slurm": "needs a cluster: tests/e2e/test_smoke_slurm.py, where Slurm is",
     "--attach": "needs a cluster's jobs: tests/e2e/test_smoke_slurm.py",
-    "--runner apptainer": "tests/e2e/test_smoke_apptainer.py, where Apptainer is",
+    "--runner apptainer": "tests/e2e/test_smoke_local.py, where Apptainer is",
     "--compare": "needs two machines' reports: tests/prove/smoke",
     "envspec smoke specs/cpu-py311.toml": "trains with torch: tests/e2e/test_smoke_local.py",
     "envspec smoke specs/first.toml": "trains with torch: tests/e2e/test_smoke_local.py",
@@ -44,9 +44,9 @@ NOT_RUN = {
     "docs/evidence/h100.json": "a report from a GPU: tests/lock/signing has one",
     "old:gpu": "two locks of uv with such extras: tests/diff/test_uv_lock.py",
     "--extra cu12": "two locks of uv with such extras: tests/diff/test_uv_lock.py",
-    "--package torch": "torch's wheels are on PyTorch's own index: tests/cli/test_tree.py",
+    "--package torch": "torch's wheels are on PyTorch's own index: tests/cli/test_why.py",
     "--database all.zip": "a copy of the database: tests/cli/test_audit.py",
-    "--variants": "asks the live index of variants: tests/cli/test_builds_variants.py",
+    "--variants": "asks the live index of variants: tests/cli/test_builds.py",
     "--verify registry": "needs a registry: tests/e2e/test_image_registry.py",
 }
 """Words of a line → why it isn't run here, and what tests it."""

@@ -73,14 +73,6 @@ def test_a_service_is_what_its_dockerfile_builds() -> None:
             assert epoch == f"SOURCE_DATE_EPOCH={of.epoch}" and set(by_name) == asked | {*PROXY_VARIABLES}
 
 
-def test_builds_get_the_mirrors_that_the_environment_has() -> None:
-    """The secrets that a Dockerfile reads, so no layer changes by them, and no service has them when it runs."""
-    found = document(shipped_spec("mm-v2.9"))
-    assert found["secrets"] == {"apt-mirrors": {"environment": "APT_MIRRORS"}, "uv": {"environment": "UV_SETTINGS"}}
-    for service in found["services"].values():
-        assert service["build"]["secrets"] == ["apt-mirrors", "uv"] and "secrets" not in service
-
-
 @pytest.mark.skipif(shutil.which("podman-compose") is None, reason="podman-compose isn't installed")
 def test_podmans_program_hands_a_build_what_the_environment_has(tmp_path: Path) -> None:
     (tmp_path / "podman").write_text(f"#!/bin/sh\necho 'podman version 5.0.0'\necho \"$@\" >>{tmp_path}/asked\n")
@@ -93,24 +85,6 @@ def test_podmans_program_hands_a_build_what_the_environment_has(tmp_path: Path) 
     (built,) = [line for line in (tmp_path / "asked").read_text().splitlines() if line.startswith("build ")]
     assert " --secret id=apt-mirrors,env=APT_MIRRORS --secret id=uv,env=UV_SETTINGS " in built
     assert " --build-arg BASE_IMAGE --build-arg UV_IMAGE " in built and "m.example" not in built
-
-
-def test_gpus_for_what_has_cuda() -> None:
-    services = document(shipped_spec("mm-v2.9"))["services"]
-    (device,) = services["cu128-hopper"]["deploy"]["resources"]["reservations"]["devices"]
-    assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
-    assert "deploy" not in services["cpu"] and services["cpu"]["shm_size"] == "8gb"
-
-
-def test_services_of_the_spec_are_published_to_this_machine_alone() -> None:
-    service = document(shipped_spec("team-v2.9"))["services"]["cpu"]
-    assert service["ports"] == [f"127.0.0.1:{port}:{port}" for port in (8888, 2222, 8080, 6006)]
-    assert service["environment"] == ["JUPYTER_TOKEN", "AUTHORIZED_KEYS", "HASHED_PASSWORD", "TENSORBOARD_TOKEN"]
-    assert "ports" not in document(shipped_spec("cpu-py311"))["services"]["cpu"]
-
-
-def test_a_bare_up_starts_nothing() -> None:
-    assert all(service["profiles"] == [PROFILE] for service in document(shipped_spec("mm-v2.9"))["services"].values())
 
 
 @pytest.mark.parametrize("name", ["demo", "a.b", "9", "a_b-c.d"])

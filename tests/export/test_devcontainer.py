@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recipe_plans import shipped, shipped_spec, text_in
+from recipe_plans import shipped, text_in
 
 from envspec.base.user_config import PROXY_VARIABLES
 from envspec.export import dockerfile
@@ -23,26 +23,12 @@ def document(plan: Plan) -> dict[str, Any]:
     return loaded
 
 
-def test_the_gpu_is_optional() -> None:
-    assert document(shipped("mm-v2.9", "cu128-hopper"))["hostRequirements"] == {"gpu": "optional"}
-    assert "hostRequirements" not in document(shipped("mm-v2.9", "cpu"))
-
-
 def test_it_builds_the_dockerfile_in_the_specs_folder_and_works_as_the_specs_user() -> None:
     found = document(shipped("mm-v2.9", "cpu"))
     platform, *_ = found["build"].pop("options")
     assert found["build"] == {"dockerfile": "../../cpu/Dockerfile", "context": "../.."}
     assert platform == "--platform=linux/amd64"
     assert found["remoteUser"] == "dev"
-
-
-def test_in_a_repository_it_lies_at_the_root() -> None:
-    (plan,) = (plan for plan in shipped_spec("mm-v2.9").targets if plan.target == "cpu")
-    (path,) = render(plan)
-    assert path == "../../.devcontainer/mm-v2.9-cpu/devcontainer.json"
-    build = document(plan)["build"]
-    assert build["context"] == "../../recipes"
-    assert build["dockerfile"] == "../../recipes/mm-v2.9/cpu/Dockerfile"
 
 
 @pytest.mark.parametrize(("spec", "target"), [("hpc-v2.7", "cu128-gh200"), ("mm-v2.9", "cu126-volta")])
@@ -84,19 +70,6 @@ def test_the_driver_is_looked_at_and_then_services_start(tmp_path: Path) -> None
 def test_no_service_starts_on_a_machine_that_the_image_is_not_for(tmp_path: Path) -> None:
     ran = start(shipped("team-v2.9", "cpu"), tmp_path, "exit 1")
     assert ran.returncode == 1 and not list(tmp_path.glob("*.log"))
-
-
-def test_without_services_only_the_driver_is_looked_at() -> None:
-    assert document(shipped("cpu-py311", "cpu"))["postStartCommand"] == "/opt/envspec/entrypoint.sh true"
-
-
-def test_ports_of_the_services() -> None:
-    found = document(shipped("team-v2.9", "cpu"))
-    assert found["forwardPorts"] == [8888, 2222, 8080, 6006]
-    assert found["remoteEnv"]["AUTHORIZED_KEYS"] == "${localEnv:AUTHORIZED_KEYS}"
-    labels = [entry["label"] for entry in found["portsAttributes"].values()]
-    assert labels == ["jupyter", "ssh", "code-server", "tensorboard"]
-    assert "forwardPorts" not in document(shipped("cpu-py311", "cpu"))
 
 
 def test_names_stay_text() -> None:

@@ -22,23 +22,6 @@ def job(plan: Plan) -> dict[str, Any]:
     return loaded
 
 
-def test_a_gpu_and_where_to_look_for_it() -> None:
-    pod = job(shipped("mm-v2.9", "cu128-blackwell"))["spec"]["template"]["spec"]
-    assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
-    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert terms[0]["matchExpressions"][0]["values"] == ["10", "12"]
-
-
-def test_arm_machines_for_arm() -> None:
-    pod = job(shipped("llm-v2.9", "cu128-gh200"))["spec"]["template"]["spec"]
-    assert pod["nodeSelector"] == {"kubernetes.io/arch": "arm64"}
-
-
-def test_a_cpu_target_wants_no_gpu() -> None:
-    text = text_in(render(shipped("cpu-py311", "cpu")), FILE)
-    assert "nvidia" not in text and yaml.safe_load(text)["kind"] == "Job"
-
-
 def test_it_runs_without_privileges_on_a_read_only_root() -> None:
     pod = job(shipped("mm-v2.9", "cpu"))["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True and pod["securityContext"]["runAsUser"] == 1000

@@ -111,16 +111,3 @@ def test_a_job_without_gpus_has_one_rank(tmp_path: Path) -> None:
     for gpus, ranks in (("0", 1), ("2", 2)):
         ran = run(tmp_path, job, "train.py", ENVSPEC_TARGET="cpu", SLURM_GPUS_ON_NODE=gpus)
         assert f"<--nproc-per-node={ranks}>" in ran.stdout, ran.stderr
-
-
-def test_a_cpu_target_asks_for_no_gpu() -> None:
-    for text in render(of_target("cpu-py311", "cpu")).values():
-        assert "gpu" not in text.lower() and "--nv" not in text
-
-
-def test_options_stand_before_the_first_command() -> None:
-    # sbatch stops reading #SBATCH lines at the first command
-    for text in render(of_target("mm-v2.9", "cu128-hopper")).values():
-        head = text.partition("set -euo pipefail")[0]
-        assert head.count("#SBATCH") == text.count("#SBATCH") == 7
-        assert all(line.startswith("#") for line in head.splitlines())

@@ -1,25 +1,40 @@
-"""Layers as tars: in order, the same from any order of entries, and of one of the two kinds of compression."""
+"""Layers of an image: their members and bytes, how packages are parted over them, and files that packages share."""
 
 import io
+import random
 import tarfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from envspec_check.lock import read_target
+from support.installs import PYTHON, pip_pin
+from support.packages import Dist, wheel
 
 from envspec.base.errors import ToolError
 from envspec.image.layer import (
     LayerEntry,
     LayerPlan,
     _head,
+    beside,
     diff_id,
     folder_entry,
     in_order,
+    join_pieces,
     link_entry,
     pack,
     tar_pieces,
     text_entry,
     unpack,
 )
+from envspec.image.layers import LayerInputs, SliceParts, layer_of, package_layers, split_slice
+from envspec.image.wheel import WheelMember
+from envspec.lock.model import LockedTarget, TargetInputs
 
 LONG = "opt/env/" + "x" * 120 + "/" + "y" * 120
 ENTRIES = [
@@ -94,3 +109,161 @@ def test_zstd_gives_the_same_bytes_with_any_number_of_processors(monkeypatch: py
 def test_a_file_that_shrank_is_refused() -> None:
     with pytest.raises(ToolError, match=r"opt/x has 1 bytes instead of 2"):
         list(tar_pieces([LayerEntry("opt/x", 2, lambda: io.BytesIO(b"1"))], 7))
+
+
+NOISE = random.Random(7).randbytes(300_000)
+CONTENTS = {"empty": b"", "small": b"text\n", "zeros": bytes(3 << 20), "noise": NOISE, "mixed": NOISE + bytes(1 << 19)}
+KINDS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("wheel") / "a.whl"
+    with zipfile.ZipFile(path, "w") as made:
+        for kind in KINDS:
+            for name, content in CONTENTS.items():
+                made.writestr(f"{kind}/{name}", content, kind)
+    return path
+
+
+@pytest.mark.parametrize("size", [100_000, 1 << 20, -1])
+def test_members_are_read_whole(archive: Path, size: int) -> None:
+    for info in zipfile.ZipFile(archive).infolist():
+        with WheelMember.of(archive, info)() as stream:
+            found = b"".join(iter(lambda: stream.read(size), b""))
+        assert found == CONTENTS[info.filename.partition("/")[2]], info.filename
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_a_file_that_was_changed_meanwhile_is_told(archive: Path, tmp_path: Path, kind: int) -> None:
+    info = zipfile.ZipFile(archive).getinfo(f"{kind}/noise")
+    content = bytearray(archive.read_bytes())
+    content[info.header_offset + 5000] ^= 0xFF
+    other = tmp_path / "b.whl"
+    other.write_bytes(content)
+    with WheelMember.of(other, info)() as stream, pytest.raises(ToolError, match="can't be read"):
+        stream.read()
+
+
+def test_pieces_are_joined_in_their_order() -> None:
+    pieces = [bytes([number % 256]) * (number * 977 % 400_000) for number in range(60)]
+    found = list(join_pieces(pieces))
+    assert b"".join(found) == b"".join(pieces) and min(map(len, found[:-1])) >= 1 << 20
+
+
+def test_what_fails_beside_fails_the_block() -> None:
+    seen: list[bytes] = []
+
+    def work(piece: bytes) -> None:
+        seen.append(piece)
+        if piece == b"2":
+            raise OSError("the disk is full")
+
+    def fill(work: Callable[[bytes], object], end: Exception | None = None) -> None:
+        with beside(work) as hand:
+            for number in range(50):
+                hand(str(number).encode())
+            if end:
+                raise end
+
+    with pytest.raises(OSError, match="the disk is full"):
+        fill(work)
+    assert seen == [b"0", b"1", b"2"]
+    with pytest.raises(KeyError):
+        fill(seen.append, KeyError())
+    assert seen[-1] == b"49"
+
+
+SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*/*/target.json"))
+
+
+def placed(parts: SliceParts, folder: Path) -> Path:
+    (folder / "packages").mkdir(exist_ok=True)
+    for layer, text in parts.of_layers.items():
+        (folder / SliceParts.path(layer)).write_text(text, encoding="utf-8")
+    (folder / "target.json").write_text(parts.target, encoding="utf-8")
+    return folder / "target.json"
+
+
+def test_what_is_shared_out_is_put_together_again(tmp_path: Path) -> None:
+    assert SHIPPED
+    for number, path in enumerate(SHIPPED):
+        (tmp_path / str(number)).mkdir()
+        document = read_target(str(path))
+        assert read_target(str(placed(split_slice(document, layer_of), tmp_path / str(number)))) == document, path
+
+
+def moved(document: dict[str, Any], name: str) -> dict[str, Any]:
+    rows = [{**row, "version": "99"} if row["name"] == name else row for row in document["lock"]["pip"]]
+    return {**document, "lock_digest": "sha256:1", "lock": {**document["lock"], "pip": rows}}
+
+
+@pytest.mark.parametrize(("name", "layer"), [("torch", "torch"), ("nvidia-cublas-cu12", "nvidia"), ("numpy", "rest")])
+def test_a_package_that_moves_changes_one_text(name: str, layer: str) -> None:
+    document = read_target(next(str(one) for one in SHIPPED if "llm-v2.9/cu128-hopper" in str(one)))
+    before, after = (split_slice(one, layer_of) for one in (document, moved(document, name)))
+    assert after.target == before.target
+    assert {one for one, text in after.of_layers.items() if text != before.of_layers[one]} == {layer}
+    newer = split_slice({**document, "code": {"sm": ["9.9"], "ptx": []}}, layer_of)
+    assert newer.target == before.target, "what torch is compiled for goes with torch"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "[]", '{"lock": []}', '{"lock": {"pip": []}}', '{"lock": {"pip": [1]}}', '{"lock": {"env": []}}', "{"],
+)
+def test_parts_of_no_slice_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(text)
+    (tmp_path / "target.json").write_text('{"parts": ["one.json"], "lock": {"env": {}}, "direct": [["pip", "a"]]}')
+    with pytest.raises(ValueError):
+        read_target(str(tmp_path / "target.json"))
+
+
+def test_a_part_that_is_missing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "target.json").write_text('{"parts": ["one.json"], "lock": {}}')
+    with pytest.raises(OSError):
+        read_target(str(tmp_path / "target.json"))
+
+
+SHARED = f"opt/env/lib/python{PYTHON}/site-packages/tests/__init__.py"
+
+
+def layers(folder: Path, *dists: tuple[Dist, str]) -> dict[str, set[str]]:
+    """The content of the shared path in each layer, with the layer's key; empty where it isn't there."""
+    pins, wheels = [], {}
+    for dist, requires in dists:
+        pin = replace(pip_pin(dist), dependencies=(requires,) if requires else ())
+        path = folder / dist.file
+        path.write_bytes(dist.content)
+        pins.append(pin)
+        wheels[pin.index, dist.file] = path
+    asked = tuple(pin.name for pin in pins)
+    target = LockedTarget("t", TargetInputs("linux-64", PYTHON, "2.28", requirements=asked), tuple(pins))
+    plan = cast("Any", SimpleNamespace(python=PYTHON, explicit=None))
+    inputs = LayerInputs(plan, target, cast("Any", None), None, {}, {}, wheels)
+    found = {}
+    for layer in package_layers(inputs):
+        there = [one.content for one in layer.entries() if one.path == SHARED and one.content]
+        found[layer.name] = {layer.key, ""}
+        if there:
+            with there[-1]() as file:
+                found[layer.name] = {layer.key, file.read().decode()}
+    return found
+
+
+def shared(name: str) -> Dist:
+    return wheel(name, "1.0", files={"tests/__init__.py": name.encode()})
+
+
+def test_a_layer_above_leaves_out_what_stays_in_one_below(tmp_path: Path) -> None:
+    assert (layer_of("pip", "triton"), layer_of("pip", "low")) == ("torch", "rest")
+    found = layers(tmp_path, (shared("low"), ""), (shared("triton"), "low"))
+    assert "triton" in found["torch"] and "" in found["rest"]
+    found = layers(tmp_path, (shared("low"), "triton"), (shared("triton"), ""))
+    assert "triton" in found["torch"] and "low" in found["rest"]
+
+
+def test_within_a_layer_the_last_one_stays_and_the_key_says_so(tmp_path: Path) -> None:
+    one = layers(tmp_path, (shared("a"), "b"), (shared("b"), ""))["rest"]
+    other = layers(tmp_path, (shared("a"), ""), (shared("b"), "a"))["rest"]
+    assert "a" in one and "b" in other and not one & other

@@ -1,5 +1,8 @@
 """What sources are built with: locked by version and hash, and nothing else gets into a build."""
 
+from __future__ import annotations
+
+import io
 import subprocess
 import sys
 import tarfile
@@ -16,7 +19,10 @@ from support.packages import ASKING, Dist, metadata_text, sdist, wheel
 from support.site import place_policy
 from uv import find_uv_bin
 
-from envspec.lock.model import BuildPin, Lock, Pin
+from envspec.install.build import BuildRules
+from envspec.install.bundle import _add, build_files
+from envspec.install.project import _files_digest
+from envspec.lock.model import Artifact, BuildPin, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.lock.store import LockFolder
 
 SPEC = cpu("src", extra="allow-source = ['src']", python=PYTHON).replace(
@@ -259,3 +265,51 @@ def test_a_build_has_the_target_s_file_from_the_target_s_index(machine: Machine,
         assert status == 0, told
         assert (machine.folder / "witness").read_text("utf-8") == "acme-core 1.0, asked 1.0\n"
         machine.envspec("verify", "specs/demo.toml", status=0)
+
+
+def pin(name: str, file: str, **more: object) -> Pin:
+    return Pin("pip", name, "1.0", "pypi", Artifact(file, "0" * 64), **more)  # type: ignore[arg-type]
+
+
+def test_what_is_built_stands_apart_from_what_is_installed() -> None:
+    wheel = pin("app", "app-1.0-py3-none-any.whl")
+    source = pin(
+        "src",
+        "src-1.0.tar.gz",
+        built_with=(BuildPin("setuptools", "80.0", "setuptools-80.0-py3-none-any.whl", "0" * 64),),
+    )
+    bare, compiled = pin("bare", "bare-1.0.tar.gz", built_with=()), pin("fast", "fast-1.0.tar.gz")
+    inputs = TargetInputs("linux-64", "3.12", "2.28", requirements=("app", "bare", "fast", "src"))
+    target = LockedTarget("t", inputs, (wheel, bare, compiled, source))
+    made = build_files(Lock("demo", SpecInputs(), (target,)), target, BuildRules(target, {"fast": ()}, frozenset()))
+    lines = [line for line in made["requirements.txt"].splitlines() if "==" in line]
+    assert [line.partition("==")[0] for line in lines] == ["app"]
+    assert made["sources/src.versions"] == "setuptools==80.0\n" and made["sources/bare.versions"] == ""
+    assert "fast==1.0" in made["builds/000-fast.txt"]
+
+
+def test_a_member_is_counted_by_its_size(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"12345")
+    with tarfile.open(fileobj=io.BytesIO(), mode="w") as tar:
+        assert (_add(tar, "a", b"123"), _add(tar, "b.sh", tmp_path / "file")) == (3, 5)
+        assert [(one.name, one.size, one.mode) for one in tar.getmembers()] == [("a", 3, 0o644), ("b.sh", 5, 0o755)]
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        ("lib/more.py", True),
+        ("lib/.hidden", True),
+        (".git/HEAD", False),
+        ("lib/__pycache__/a.pyc", False),
+        ("own.egg-info/PKG-INFO", False),
+        ("venv/pyvenv.cfg", False),
+    ],
+)
+def test_what_tools_keep_beside_a_project_does_not_count(tmp_path: Path, file: str, counts: bool) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "a.py").write_text("a = 1\n")
+    before = _files_digest(tmp_path)
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("x")
+    assert (_files_digest(tmp_path) != before) is counts

@@ -1,6 +1,7 @@
 """The workloads of the check: its arithmetic here, each of its trainings in a real environment."""
 
 import math
+import subprocess
 from pathlib import Path
 
 import envspec_check.checks
@@ -13,7 +14,7 @@ from envspec_check.checks.training import judge_losses
 from envspec_check.interface import QUICK_STEPS, WORKLOAD_NAMES, WORKLOADS
 from envspec_check.trainer import PARTS, digest, percentile
 from envspec_check.workloads.base import fall, layer_of, number_of, stated_fall, warm_up_and_cosine
-from support.smoke_env import run_check
+from support.smoke_env import CHECK, run_check
 
 
 def test_a_fall_is_a_share_of_the_first_losses() -> None:
@@ -166,3 +167,30 @@ def test_a_workload_trains_repeats_and_resumes(smoke_env: Path, tmp_path: Path, 
     assert 2**20 < figures["training.peak_memory"] < 4 * 2**30
     resumed = done.check("determinism.resume")["details"]
     assert (resumed["half"], resumed["steps"]) == (QUICK_STEPS // 2, QUICK_STEPS)
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from envspec_check import checks, workloads
+from envspec_check.checks.gpu import float8
+from envspec_check.interface import Context
+ctx = Context({}, "cpu", "basic", 5, True, 0, 60.0, Path("."), "check")
+right = float8.product
+print(float8.operators_fp8(ctx).status)
+float8.product = lambda torch, one, other: right(torch, one, other) * 1.05
+print(float8.operators_fp8(ctx).reason)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.network
+@pytest.mark.e2e
+def test_fp8_is_compared_with_float64(smoke_env: Path) -> None:
+    words = [str(smoke_env / "bin" / "python"), "-I", "-c", PROGRAM, str(CHECK)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    healthy, wrong = done.stdout.splitlines()
+    assert healthy == "pass"
+    assert wrong.startswith("a product in FP8 is off by 0.05")

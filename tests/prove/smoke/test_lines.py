@@ -6,7 +6,7 @@ import sys
 import pytest
 from hypothesis import given, settings
 from smoke_golden import golden
-from smoke_samples import blind, failed, left_out, several
+from smoke_samples import several
 from smoke_strategies import results
 from support.examples import examples
 
@@ -16,24 +16,9 @@ from envspec.prove.smoke.report.result import Results
 from envspec.prove.smoke.report.words import WIDTH, lines
 
 
-def shown(*runs: object) -> str:
-    return "\n".join(lines(Results(runs)))  # type: ignore[arg-type]
-
-
 def test_golden() -> None:
     text = "\n".join(lines(several())) + "\n"
     assert text == golden("table.txt", text)
-
-
-def test_the_headline_is_last() -> None:
-    assert lines(Results((blind(), left_out())))[-1] == "no GPU check ran: 2 runs: 1 passed, 0 failed, 1 skipped"
-
-
-def test_a_failed_check_has_its_remedy_and_last_words() -> None:
-    text = shown(failed())
-    assert "fail: compile.eager: torch.compile needs a C compiler, and there is none" in text
-    assert "remedy: install gcc" in text and "| RuntimeError: no C compiler was found" in text
-    assert "log: runs/2/log.txt" in text
 
 
 @settings(max_examples=examples(30))

@@ -1,24 +1,29 @@
-"""Slurm: scripts and lines of sbatch, what its programs say, and what comes of tasks that end in any way."""
+"""Smoke runs as jobs of Slurm: partitions, scripts, and a cluster that answers late, wrongly or never."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from runner_samples import HOSTILE, HOSTILE_CASE, PLAIN, case
-from slurm_answers import FAILED, GONE, TWO, Answers, Then, asking, plan, waited
 from smoke_golden import golden
 from smoke_samples import report
 
 from envspec.base.errors import InputError
 from envspec.prove.smoke.report.read import report_json
+from envspec.prove.smoke.report.result import Run
 from envspec.prove.smoke.run.apptainer import Apptainer
-from envspec.prove.smoke.run.case import Folders, SmokeCase, dry
+from envspec.prove.smoke.run.case import CheckOptions, Folders, Local, SmokeCase, dry
 from envspec.prove.smoke.run.jobs import (
     GRACE,
+    POLLS,
+    JobPlan,
     Submitted,
     SubmittedJob,
     SubmittedTask,
@@ -32,10 +37,69 @@ from envspec.prove.smoke.run.jobs import (
     read_squeue,
     read_submission,
     submit,
+    wait,
     write_submission,
 )
 from envspec.prove.smoke.run.process import FinishedProgram
-from envspec.prove.smoke.run.slurm import LARGEST_ARRAY, Partition, Resources, partition_of, plan_jobs
+from envspec.prove.smoke.run.slurm import LARGEST_ARRAY, MULTI_NODE_LIMIT, Partition, Resources, partition_of, plan_jobs
+
+TWO = (case("cu128-hopper", cuda="12.8"), case("cu128-ampere", cuda="12.8"))
+
+
+def plan(
+    cases: tuple[SmokeCase, ...], partitions: Sequence[Partition], resources: Resources, folders: Folders = PLAIN
+) -> JobPlan:
+    jobs = plan_jobs(cases, partitions, "0a1b2c3d")
+    return JobPlan(cases, jobs, Local(folders, ("envspec",)), CheckOptions(), resources, folders)
+
+
+Answers = dict[str, FinishedProgram]
+
+
+def asking(answers: Answers) -> Callable[[Sequence[str]], FinishedProgram]:
+    """What programs answer, by name; `squeue --name` by that word, and with nothing where none is given."""
+
+    def ask(argv: Sequence[str]) -> FinishedProgram:
+        if argv[0] == "squeue" and any(word.startswith("--name=") for word in argv):
+            return answers.get("--name", FinishedProgram(0))
+        return answers.get(argv[0], FinishedProgram(127, "not found"))
+
+    return ask
+
+
+GONE = FinishedProgram(1, "slurm_load_jobs error: Invalid job id specified")
+
+
+Then = Callable[[], object]
+
+
+class Clock:
+    """Time that passes while somebody sleeps, and what is to happen then."""
+
+    def __init__(self, *then: Then) -> None:
+        self.now, self._then = 0.0, list(then)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self._then:
+            self._then.pop(0)()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def waited(
+    whole: Submitted, results: Path, answers: Answers, *then: Then, most: float = GRACE + POLLS[1]
+) -> tuple[Run, ...]:
+    """The runs, after a wait of at most so many seconds. `then` is done in the pauses, one in each."""
+    clock = Clock(*then)
+    runs = wait(whole, results, sleep=clock.sleep, asking=asking(answers), clock=clock)
+    assert clock.now <= most
+    return runs
+
+
+FAILED = "sbatch: error: Batch job submission failed:"
+
 
 SITE = Resources(account="team", time="30", gpus_per_node="8", more=("--constraint=a b;c",))
 
@@ -473,3 +537,103 @@ def test_the_cpus_that_a_job_asks_for(resources: Resources, target: SmokeCase, c
     argv = made.submission(made.jobs[0]).argv
     assert [word for word in argv if word.startswith(("--cpus", "-c1"))] == cpus
     assert ("--mem=32G" in argv) == (resources.memory is not None)
+
+
+GPU_CASE = case("cu128-hopper", cuda="12.8")
+
+
+def script(tmp_path: Path, python: str, *, nodes: int = 1, device: str = "auto") -> Path:
+    """The batch script of one job whose environment's `python` is this bash program."""
+    folders = Folders(tmp_path / "cache", tmp_path / "results")
+    one = replace(GPU_CASE, wants_gpu=device != "cpu")
+    bin = folders.prefix(one) / "bin"
+    bin.mkdir(parents=True)
+    (bin / "activate").write_text("echo activated by a package that talks\n")
+    (bin / "python").write_text(f"#!/bin/bash\n{python}\n")
+    (bin / "python").chmod(0o755)
+    options, resources = CheckOptions(device), Resources(nodes)
+    jobs = plan_jobs([one], [Partition(None)], "0a1b2c3d")
+    path = folders.results / jobs[0].script
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        JobPlan((one,), jobs, Local(folders, ("envspec",)), options, resources, folders).script(jobs[0]).texts[0][1]
+    )
+    return path
+
+
+def environment(tmp_path: Path, **more: str) -> Mapping[str, str]:
+    return {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "SLURM_JOB_ID": "65536", "SLURM_NODEID": "1", **more}
+
+
+def done(path: Path) -> int:
+    return int(json.loads((path / "done.json").read_text())["status"])
+
+
+def test_a_job_that_is_ended_still_says_how(tmp_path: Path) -> None:
+    """Slurm tells all processes of a job at once; the check reports and ends, and the shell writes down how."""
+    path = script(tmp_path, "trap 'echo report; exit 130' TERM; echo ready; while :; do sleep 0.1; done")
+    with subprocess.Popen(
+        ["bash", str(path)], env=environment(tmp_path), stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != "ready\n":
+            pass
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(30) == 130
+    assert done(tmp_path / "results" / "runs" / "0-demo-cu128-hopper") == 130
+
+
+def test_several_nodes_that_are_ended_begin_nothing_new(tmp_path: Path) -> None:
+    path = script(tmp_path, "true", nodes=2)
+    srun = tmp_path / "bin" / "srun"
+    srun.parent.mkdir()
+    srun.write_text(f'#!/bin/bash\necho "$*" >>{tmp_path}/steps\nkill -TERM $PPID\n')
+    srun.chmod(0o755)
+    ran = subprocess.run(["bash", str(path)], env=environment(tmp_path, SLURM_JOB_NUM_NODES="2"), check=False)
+    assert ran.returncode == 143
+    assert len((tmp_path / "steps").read_text().splitlines()) == 1
+    assert done(tmp_path / "results" / "runs" / "0-demo-cu128-hopper" / "multi-node") == 143
+
+
+@pytest.mark.parametrize(("device", "ranks"), [("auto", "4"), ("cpu", "2")])
+def test_a_nodes_ranks_are_counted_on_the_node(tmp_path: Path, device: str, ranks: str) -> None:
+    path = script(tmp_path, '[ "$2" = -c ] && echo 4 || printf "%s\\n" "$@"', nodes=2, device=device)
+    argv = ["bash", str(path), "multi-node", "10.0.0.1", "25536"]
+    ran = subprocess.run(argv, env=environment(tmp_path), capture_output=True, text=True, check=True)
+    words = ran.stdout.splitlines()
+    assert {f"--nproc-per-node={ranks}", "--node-rank=1", "--master-addr=10.0.0.1"} < set(words)
+
+
+def test_a_node_without_torch_starts_no_ranks(tmp_path: Path) -> None:
+    path = script(tmp_path, '[ "$2" = -c ] && exit 3; echo started', nodes=2)
+    argv = ["bash", str(path), "multi-node", "10.0.0.1", "25536"]
+    ran = subprocess.run(argv, env=environment(tmp_path), capture_output=True, text=True, check=False)
+    assert ran.returncode == 3 and "started" not in ran.stdout
+
+
+@pytest.mark.slow
+def test_nodes_that_never_meet_end_with_a_message(tmp_path: Path) -> None:
+    path = script(tmp_path, '[ "$2" = -c ] && echo 2 || exec sleep 600', nodes=2)
+    text = path.read_text()
+    assert f" {MULTI_NODE_LIMIT} env " in text
+    path.write_text(text.replace(f" {MULTI_NODE_LIMIT} env ", " 1 env "))
+    argv = ["bash", str(path), "multi-node", "10.0.0.1", "25536"]
+    begin = time.monotonic()
+    ran = subprocess.run(argv, env=environment(tmp_path), capture_output=True, text=True, check=False)
+    assert ran.returncode == 124 and "do the nodes reach each other at 10.0.0.1, port 25536?" in ran.stderr
+    assert time.monotonic() - begin < 300
+
+
+@pytest.mark.parametrize("job", ["1", "11999", "12000", "4294967295"])
+def test_the_port_is_below_those_of_linux_itself(tmp_path: Path, job: str) -> None:
+    """ip_local_port_range begins at 32768 where nobody set it."""
+    path = script(tmp_path, "true", nodes=2)
+    srun = tmp_path / "bin" / "srun"
+    srun.parent.mkdir()
+    srun.write_text(f'#!/bin/bash\necho "${{@: -1}}" >>{tmp_path}/last\n')
+    srun.chmod(0o755)
+    (srun.parent / "scontrol").symlink_to("/bin/true")
+    env = {**environment(tmp_path, SLURM_JOB_NUM_NODES="2", SLURM_JOB_NODELIST="n[1-2]"), "SLURM_JOB_ID": job}
+    subprocess.run(["bash", str(path)], env=env, check=False)
+    port = int((tmp_path / "last").read_text().splitlines()[-1])
+    assert 20000 <= port < 32000

@@ -1,16 +1,19 @@
 """JUnit XML: its golden text, the form that CI systems expect, and what hostile texts may not do in it."""
 
 import re
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from envspec_check.report import junit as carried, summary
 from hypothesis import given, settings
 from smoke_golden import golden
-from smoke_samples import LAST_WORDS, broke, failed, left_out, several
+from smoke_samples import failed, several
 from smoke_strategies import HOSTILE, results
 from support.examples import examples
 
 from envspec.prove.smoke.report.junit import junit
+from envspec.prove.smoke.report.read import report_of
 from envspec.prove.smoke.report.result import CheckResult, Results, Run
 
 TIME = re.compile(r"\d+\.\d{3}")
@@ -52,33 +55,6 @@ def test_golden() -> None:
     assert text == golden("junit.xml", text)
 
 
-def test_the_form() -> None:
-    root = by_the_schema(junit(several()))
-    assert (root.get("tests"), root.get("failures"), root.get("errors"), root.get("skipped")) == ("24", "1", "1", "6")
-
-
-def test_a_failed_check() -> None:
-    root = by_the_schema(junit(Results((failed(),))))
-    case = root.find("testsuite/testcase[@name='compile.eager']")
-    assert case is not None and case.get("classname") == "demo.cu126-volta"
-    failure = case.find("failure")
-    assert failure is not None and failure.get("message") == "torch.compile needs a C compiler, and there is none"
-    assert failure.text and "remedy: install gcc" in failure.text
-    assert case.findtext("system-out") == LAST_WORDS
-
-
-def test_a_run_without_an_answer_is_an_error() -> None:
-    root = by_the_schema(junit(Results((broke(),))))
-    case = root.find("testsuite/testcase")
-    assert case is not None and case.get("name") == "run"
-    assert case.findtext("error") == "the image couldn't be built\nexit code 255"
-
-
-def test_a_run_left_out_is_skipped() -> None:
-    root = by_the_schema(junit(Results((left_out(),))))
-    assert (root.get("tests"), root.get("skipped"), root.get("failures")) == ("1", "1", "0")
-
-
 def test_an_error_after_checks_keeps_them() -> None:
     report = failed().report
     run = Run("demo", "cu126-volta", "slurm", "error", "gpu", "the job was ended by its time limit", report)
@@ -112,3 +88,48 @@ def test_any_results_are_well_formed(found: Results) -> None:
     root = by_the_schema(junit(found))
     assert len(root) == len(found.runs)
     assert int(root.get("failures", "")) == sum(check.status == "fail" for run in found.runs for check in run.checks)
+
+
+MACHINE: dict[str, Any] = {
+    "python": "3.11", "system": "Linux", "glibc": None, "cpus": 1, "memory_bytes": 1, "shm_bytes": None,
+    "driver": None, "gpus": [],
+}  # fmt: skip
+
+
+def report(text: str, remedy: str | None, output: str | None) -> dict[str, Any]:
+    checks: list[dict[str, Any]] = [
+        {
+            "name": f"static.{status}", "group": "static", "needs_gpu": False, "status": status, "seconds": 0.125,
+            "reason": None if status == "pass" else text, "remedy": remedy if status == "fail" else None,
+            "details": {}, "output": output,
+        }
+        for status in ("pass", "fail", "skip")
+    ]  # fmt: skip
+    return {
+        "schema": 1, "kind": "envspec-check", "spec": "s", "target": "t", "lock_digest": "", "fingerprint": "",
+        "workload": "basic", "steps": 1, "device": "cpu", "cuda": None, "quick": False, "seed": 0,
+        "started": "2026-11-21T12:00:00Z", "seconds": 1.5, "machine": MACHINE, "torch": None, "checks": checks,
+        "figures": [], "curves": {}, "complete": True, "summary": summary(checks),
+    }  # fmt: skip
+
+
+def said(text: str) -> Any:
+    """Of each suite what both know: its counts and time, and its cases with all that is in them."""
+    (suite,) = ET.fromstring(text.encode())
+    counts = {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped", "time", "timestamp")}
+    cases = [
+        (case.attrib, [(child.tag, child.attrib, child.text) for child in case]) for case in suite.iter("testcase")
+    ]
+    return counts, cases, suite.findtext("system-out")
+
+
+@pytest.mark.parametrize(
+    "text", ["why", "a < b & \"c\" ]]> 'd'\nand more\tof it", "x\x00\x08\ufffe y", "é 中 \U0001f600"]
+)
+@pytest.mark.parametrize("remedy", [None, "do <this> & that"])
+@pytest.mark.parametrize("output", [None, "one\n<two> & three\n"])
+def test_both_say_the_same(text: str, remedy: str | None, output: str | None) -> None:
+    made = report(text, remedy, output)
+    run = Run("s", "t", "local", "fail", reason="1 failed", report=report_of(made, "x"))
+    ours, theirs = said(junit(Results((run,)))), said(carried(made))
+    assert ours[:2] == theirs[:2]
