@@ -27,6 +27,7 @@ def show(figures: Figures) -> None:
     """Print the figures."""
     for kind in ("lock", "rendered", "recipes"):
         print(f"{kind}: {figures.lines[kind] / figures.changed:.1f} git lines for each of {figures.changed} packages")
+    print(f"reviews: {dict(figures.risks)}")
     print(f"uv.lock: {figures.lines['uv.lock'] / figures.uv_changed:.1f} for each of {figures.uv_changed}")
     mean = [sum(one) / len(one) for one in (figures.seconds, figures.uv_seconds)]
     print(f"a month: {mean[0]:.1f} s for three specs (lock, diff, outdated, export, check); uv lock {mean[1]:.1f} s")

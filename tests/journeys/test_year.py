@@ -18,12 +18,12 @@ def test_a_year(months: range, tmp_path: Path) -> None:
     with releases(internal) as index:
         *_, figures = live(Team(tmp_path, index, internal), months)
     lines = {kind: count / figures.changed for kind, count in figures.lines.items()}
-    # 6.0 in the whole year
-    assert lines["lock"] <= 6.2 and lines["rendered"] <= 10 and lines["recipes"] <= 4, lines
+    assert lines["lock"] <= 6 and lines["rendered"] <= 10 and lines["recipes"] <= 4, lines
+    # of the year's 36 reviews 11 are medium or high
+    assert figures.risks.total() == 18 and figures.risks["low"] >= 12, figures.risks
     without_uv = {event.name for event in EVENTS if not event.uv}
     for way, merges in figures.merges.items():
-        # a target moved to another's CUDA becomes one with it, and both keep the pins of the first
-        assert all(f"{way}, CUDA: " in lost for lost in merges.lost), (way, merges)
+        assert not merges.lost, (way, merges)
         # what one side deletes and the other changes is git's conflict, whatever a driver would make of it
         assert all("target" in name or "CUDA" in name for name in merges.others), (way, merges)
         assert merges.ours.keys() <= merges.plain.keys(), (way, merges)

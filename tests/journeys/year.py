@@ -89,12 +89,14 @@ class Figures:
 
     changed  packages of locks that a month's upgrade changed
     lines    git's added and removed lines of these upgrades, by kind of file
+    risks    of the reviews of these upgrades
     seconds  of each month's upgrade: lock, diff, outdated, export, check; uv's lock of its one project by itself
     """
 
     changed: int = 0
     uv_changed: int = 0
     lines: Counter[str] = field(default_factory=Counter)
+    risks: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
     uv_seconds: list[float] = field(default_factory=list)
     merges: dict[str, Merges] = field(default_factory=lambda: {way: Merges() for way in WAYS})
@@ -224,7 +226,8 @@ def _upgrade(team: Team, day: str, figures: Figures) -> str:
     start = time.perf_counter()
     team.lock(*SPECS, upgrade=True)
     for name in SPECS:
-        team.envspec("diff", f"specs/{name}.toml", "--from", "HEAD")
+        review = team.envspec("diff", f"specs/{name}.toml", "--from", "HEAD")
+        figures.risks[re.search(r"^(low|medium|high) risk\b", review, re.MULTILINE)[1]] += 1  # type: ignore[index]
         team.envspec("outdated", f"specs/{name}.toml")
     team.envspec("check")
     figures.seconds.append(time.perf_counter() - start)
