@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.names import requirement_name
+from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.request import Preferences, Request
 
 
@@ -34,3 +35,17 @@ def _marked(pins: tuple[Pin, ...], request: Request) -> tuple[Pin, ...]:
     """With what a resolver sees in the request: which packages it asks for, and the index that it gives them."""
     asked, sources = {requirement_name(text) for text in request.requirements}, dict(request.sources)
     return tuple(replace(p, direct=p.name in asked, index=sources.get(p.name, p.index)) for p in pins)
+
+
+class CondaTold:
+    """A conda solver that answers each target with the pins it was made with, and remembers what to keep."""
+
+    def __init__(self, *pins: Pin) -> None:
+        self.pins = pins
+        self.keep: Mapping[str, Preferences] = {}
+
+    def resolve(
+        self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
+    ) -> Mapping[str, tuple[Pin, ...]]:
+        self.keep = keep
+        return dict.fromkeys(requests, self.pins)

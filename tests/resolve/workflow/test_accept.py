@@ -1,13 +1,17 @@
 """Exact pins before they become a lock: what is refused of them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from support.told import Told, pin
+from support.told import CondaTold, Told, pin
 
 from envspec.base.errors import IndexFailure, Infeasible, InfeasibleTargets, InternalError, WrongBuild
+from envspec.base.finding import Finding
+from envspec.facts import wheels
 from envspec.lock.inputs import spec_case
 from envspec.lock.model import Artifact, LockedTarget, Pin
+from envspec.resolve.pip.request import Preferences
 from envspec.resolve.workflow.accept import accept, of_pins
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import prepare
@@ -18,12 +22,20 @@ LINUX = 'platform = "linux-64"'
 V100 = f'{LINUX}\ncuda = "12.8"\ngpus = ["V100"]'
 
 
-def accepted(told: Told, pip: str, lines: str = LINUX) -> tuple[LockedTarget, ...]:
-    """Targets `a` and `b`, solved as `told` answers. What is told of them is left out."""
+def accepted(
+    told: Told,
+    pip: str,
+    lines: str = LINUX,
+    *,
+    kept: Kept = Kept(),  # noqa: B008  frozen
+    refreshed: bool = False,
+    notice: Callable[[Finding], None] = lambda finding: None,
+) -> tuple[LockedTarget, ...]:
+    """Targets `a` and `b`, solved as `told` answers. What preparing tells is left out."""
     tables = f"[targets.a]\n{lines}\n[targets.b]\n{lines}\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{pip}]\n{tables}", "specs/demo.toml")
-    solved = solve(prepare(spec_case(spec), spec.targets, lambda finding: None), Resolvers(told), Kept())
-    return accept(spec, solved, Kept(), refreshed=False, notice=lambda _: None, judge=lambda one: of_pins(spec, one))
+    solved = solve(prepare(spec_case(spec), spec.targets, lambda finding: None), Resolvers(told), kept)
+    return accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=lambda one: of_pins(spec, one))
 
 
 def test_pins_that_cannot_work_are_refused_for_all_targets_at_once() -> None:
@@ -67,3 +79,42 @@ def test_what_files_of_others_say_is_never_envspecs_fault(pins: tuple[Pin, ...],
     with pytest.raises((Infeasible, IndexFailure), match=f"a: {said}") as error:
         accepted(Told(*pins), "'numpy'")
     assert hint in str(error.value.hint) and "report" not in str(error.value.hint)
+
+
+CU126 = f'{LINUX}\ncuda = "12.6"'
+
+
+def from_facts(variant: str, version: str) -> Pin:
+    """torch as the PyTorch index has it for CPython 3.12 on linux-64, without what it requires."""
+    files = wheels.load(variant).files("torch")
+    file = next(one for one in files if one.version == version and "cp312-cp312-" in one.file and "x86_64" in one.file)
+    return Pin("pip", "torch", version, f"pytorch/{variant}", Artifact(file.file, file.sha256, file.size))
+
+
+@pytest.mark.parametrize(
+    ("kept", "refreshed", "said"),
+    [
+        (Kept(), False, ["a, b: torch 2.10.0 is locked, not 2.12.0"]),
+        (Kept(dict.fromkeys("ab", Preferences({"torch": "2.10.0+cu126"}))), False, []),
+        (Kept(), True, []),
+    ],
+    ids=["new", "the old lock had it", "the live index was asked"],
+)
+def test_a_hole_of_the_facts_is_told_of_what_is_new(kept: Kept, refreshed: bool, said: list[str]) -> None:
+    """torch 2.12.0 for CUDA 12.6 is in no record (tests/resolve/torch_index/test_torch_holes.py)."""
+    notices: list[Finding] = []
+    told = Told(from_facts("cu126", "2.10.0+cu126"))
+    accepted(told, "'torch<=2.12.0'", CU126, kept=kept, refreshed=refreshed, notice=notices.append)
+    assert [finding.text.partition(": envspec's own facts")[0] for finding in notices] == said
+
+
+def test_condas_pins_are_judged_by_their_builds() -> None:
+    build = "cpu_mkl_py312_h1_100"
+    artifact = Artifact(f"pytorch-2.7.1-{build}.conda", "0" * 64, 1, "0" * 32)
+    torch = Pin("conda", "pytorch", "2.7.1", "conda-forge/linux-64", artifact, build=build, provides=("torch",))
+    wanted = "[conda]\nchannels = ['conda-forge']\ndependencies = ['pytorch ==2.7.1']\n"
+    spec = parse_spec(f"[env]\npython = '3.12'\n{wanted}[targets.a]\n{V100}", "specs/demo.toml")
+    prepared = prepare(spec_case(spec), spec.targets, lambda finding: None)
+    (solved,) = solve(prepared, Resolvers(Told(), CondaTold(torch)), Kept())
+    (found,) = of_pins(spec, solved)
+    assert found.text == f"pytorch 2.7.1 ({build}) is the CPU build, and the target is for CUDA 12.8"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from support.told import pin
+from support.told import CondaTold, Told, pin
 
 from envspec.base.errors import InternalError
 from envspec.lock.inputs import spec_case
-from envspec.lock.model import Pin
+from envspec.lock.model import Artifact, Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import Prepared, prepare
@@ -78,6 +78,23 @@ def test_a_correction_that_does_not_help_is_not_tried_for_ever() -> None:
     (a,) = solve(prepared("'deepspeed'", targets='[targets.a]\nplatform = "linux-64"\n'), Resolvers(told), Kept())
     assert len(told.asked) == 3
     assert a.pins == (SPEED, NEW)
+
+
+def test_conda_comes_first_and_each_half_keeps_its_own() -> None:
+    artifact = Artifact("numpy-2.1-0.conda", "0" * 64, 1, "0" * 32)
+    numpy = Pin("conda", "numpy", "2.1", "conda-forge/linux-64", artifact, build="0", provides=("numpy",))
+    told, conda = Told(pin("beta", "1.0")), CondaTold(numpy)
+    kept = Kept({"a": Preferences({"beta": "1.0"})}, {"a": Preferences({"numpy": "2.1 0"})})
+    a, _ = solve(prepared("'beta'", "'numpy'"), Resolvers(told, conda), kept)
+    assert told.requests["a"].provided == (("numpy", "2.1"),)
+    assert (told.keep, conda.keep) == (kept.pip, kept.conda)
+    assert [one.kind for one in a.pins] == ["conda", "pip"]
+
+
+def test_pip_is_asked_nothing_where_nothing_is_wanted_of_it() -> None:
+    told = ByTurn()
+    a, b = solve(prepared("", "'numpy'"), Resolvers(told, CondaTold()), Kept())
+    assert (told.asked, a.pins, b.request) == ([], (), None)
 
 
 def test_a_conda_half_needs_a_solver() -> None:

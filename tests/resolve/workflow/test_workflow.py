@@ -155,3 +155,14 @@ def test_what_the_spec_asks_for_otherwise_is_not_wrong(folder: Path) -> None:
     said: list[Finding] = []
     relock(RelockRequest(spec(folder, "numpy>=2"), old), Resolvers(Told(pin("numpy", "2.0"))), said.append)
     assert said == []
+
+
+def test_a_cuda_target_says_what_it_needs(folder: Path) -> None:
+    cuda = "cuda = '12.8'\ngpus = ['H100', 'A100']"
+    torch = pin("torch", "2.9.1", "nvidia-cuda-runtime-cu12==12.8.90")
+    runtime = pin("nvidia-cuda-runtime-cu12", "12.8.90")
+    (target,) = relock(
+        RelockRequest(spec(folder, "torch==2.9.1", targets="t", lines=cuda)), Resolvers(Told(torch, runtime))
+    )
+    assert target.architectures == ("sm_80", "sm_90")
+    assert target.driver_floor is not None and target.driver_floor.startswith("525.")
