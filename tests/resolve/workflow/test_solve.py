@@ -80,6 +80,20 @@ def test_a_correction_that_does_not_help_is_not_tried_for_ever() -> None:
     assert a.pins == (SPEED, NEW)
 
 
+def test_what_metadata_leaves_out_is_told_of_the_targets_that_have_it() -> None:
+    torch = pin("torch", "2.11.0+cpu", index="pytorch/cpu")
+    audio = replace(pin("torchaudio", "2.11.0+cpu", index="pytorch/cpu"), added=("torch>=2.11.0",))
+    a, b = solve(prepared("'torchaudio'"), Resolvers(Told(a=(audio, torch), b=(OLD,))), Kept())
+    assert [effect.text for effect in a.effects] == ["torch>=2.11.0 added"]
+    assert b.effects == ()
+
+
+def test_what_the_spec_says_itself_is_not_told() -> None:
+    told = Told(SPEED, OLD)
+    a, _ = solve(prepared("'deepspeed', 'numpy==1.26.4'"), Resolvers(told), Kept())
+    assert a.effects == ()
+
+
 def test_conda_comes_first_and_each_half_keeps_its_own() -> None:
     artifact = Artifact("numpy-2.1-0.conda", "0" * 64, 1, "0" * 32)
     numpy = Pin("conda", "numpy", "2.1", "conda-forge/linux-64", artifact, build="0", provides=("numpy",))
