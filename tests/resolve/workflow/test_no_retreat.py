@@ -226,6 +226,32 @@ def test_a_package_of_the_spec_doesnt_go_back_for_what_others_lead_to(machine: M
 
 
 @pytest.mark.slow
+def test_upgrades_reach_one_point(machine: Machine, index: Index) -> None:
+    """`--upgrade` and `-P` of each package after the other change nothing back."""
+    index.add(wheel("base", "1.0"), wheel("data", "1.0", "base"), wheel("anchor", "1.0", "base"))
+    machine.spec(cpu("anchor", "data"))
+    locked(machine)
+    index.add(
+        wheel("base", "3.0"), wheel("base", "2.0"), wheel("data", "2.0", "base<3"), wheel("anchor", "2.0", "base")
+    )
+    newest = {"anchor": "2.0", "base": "2.0", "data": "2.0"}
+    assert locked(machine, "--upgrade") == newest
+    for name in ("anchor", "base", "data"):
+        assert locked(machine, "-P", name) == newest
+    assert locked(machine, "--upgrade") == newest
+
+
+def test_no_package_of_the_spec_goes_below_the_last_lock(machine: Machine, index: Index) -> None:
+    """Where the newest of all can't stand together, what was locked is the floor."""
+    index.add(wheel("base", "1.0"), wheel("alpha", "2.0", "base<=1.0"), wheel("alpha", "1.0"), wheel("beta", "1.0"))
+    machine.spec(cpu("alpha", "beta"))
+    assert locked(machine)["alpha"] == "2.0"
+    index.add(wheel("base", "2.0"), wheel("beta", "2.0", "base>=2.0"))
+    found = locked(machine, "--upgrade")
+    assert found["alpha"] == "2.0"
+
+
+@pytest.mark.slow
 def test_only_an_older_release_goes_back(machine: Machine, index: Index) -> None:
     """Its local part names a build, and a bound can't: neither torch 2.13.0+cpu nor another goes back to itself."""
     index.add(wheel("base", "1.0"), wheel("alpha", "2.0+cpu", "base<=1.0"), wheel("alpha", "1.0+cpu"))
