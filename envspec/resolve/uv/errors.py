@@ -268,6 +268,9 @@ def _in_words(text: str) -> str:
         ": no versions satisfy this target.",
         text,
     )
+    # envspec's own bound on what a rule refuses whole
+    none_taken = r"\1, of which this target takes no release,"
+    text = re.sub(r"\b([\w.-]+)<0, which does not allow any versions", none_taken, text)
     text = _MARKER.sub("", text)
     text = text[:1].upper() + text[1:]
     cause = _without_wheel(text)
