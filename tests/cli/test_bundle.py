@@ -15,7 +15,7 @@ from support.base_image import system, write_base
 from support.conda_archives import Channel, data_package, python_module
 from support.documents import valid
 from support.index import Fault, Index, other_bytes, status, truncated
-from support.installs import PYTHON, SPEC, pip_pin, uv_alone, write_lock
+from support.installs import PYTHON, SPEC, pip_pin, serve_lock, uv_alone, write_lock
 from support.machine import Machine
 from support.packages import sdist, wheel
 from support.python_build import lock_build, served, standalone_build
@@ -30,8 +30,7 @@ APP, LIB = wheel("app", "1.0", "lib"), wheel("lib", "1.0")
 @pytest.fixture
 def locked(machine: Machine, index: Index) -> Index:
     """The loopback index with both packages, and the lock of both."""
-    index.add(APP, LIB)
-    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    serve_lock(machine, index, APP, LIB)
     return index
 
 

@@ -15,7 +15,6 @@ from cli_project import Envspec, Project, served, without_settings
 from packaging.requirements import Requirement
 from support.index import Index
 from support.packages import sdist, wheel
-from support.pretended_python import pretended_python
 from support.recorded import RecordedIndex
 
 from envspec.draft.repository import read_draft
@@ -26,6 +25,31 @@ from envspec.resolve.uv.program import find_uv
 from envspec.spec.parse import load_spec
 
 pytest_plugins = ["cli_fixtures"]
+
+
+_TEXT = """\
+#!{real} -I
+import subprocess, sys
+ran = subprocess.run([{real!r}, *sys.argv[1:]], capture_output=True, text=True)
+for own, said in {said}:
+    ran.stdout = ran.stdout.replace(own, said)
+sys.stderr.write(ran.stderr)
+sys.stdout.write(ran.stdout)
+raise SystemExit(ran.returncode)
+"""
+
+
+def pretended_python(folder: Path, version: str) -> Path:
+    """Write a program that answers as this interpreter, by the name of another version ("3.10"); gives its path."""
+    path = folder / f"python{version}"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        own = sys.version_info[:2]
+        said = [(".".join(map(str, own)), version), ("".join(map(str, own)), version.replace(".", ""))]
+        path.write_text(_TEXT.format(real=sys.executable, said=said), "utf-8")
+        path.chmod(0o755)
+    return path
+
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ".".join(map(str, sys.version_info[:2]))

@@ -11,7 +11,7 @@ from support.base_image import blob, carried_folder, documents, members, system,
 from support.conda_archives import Archive, Channel, data_package
 from support.documents import valid
 from support.index import Index
-from support.installs import PYTHON, SPEC, SUBDIR, brought_in, pip_pin, write_lock
+from support.installs import PYTHON, SPEC, SUBDIR, brought_in, pip_pin, serve_lock, write_lock
 from support.machine import ROOT, Machine
 from support.packages import Dist, sdist, wheel
 
@@ -190,8 +190,7 @@ def test_what_is_no_image(arguments: tuple[str, ...], said: str, machine: Machin
 def test_sources_and_unsound_locks_get_none(machine: Machine, index: Index) -> None:
     put_base(machine)
     source = sdist("tool", "1.0")
-    index.add(source)
-    write_lock(machine, [pip_pin(source)], pip="allow-source = ['tool']")
+    serve_lock(machine, index, source, pip="allow-source = ['tool']")
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out")
     assert ran.status == 2 and "tool as source" in ran.error
     lock_of(machine, index, LIB)

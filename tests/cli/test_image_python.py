@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.base_image import documents, members, system, text, write_base
 from support.index import Index
-from support.installs import SPEC, pip_pin, write_lock
+from support.installs import SPEC, serve_lock
 from support.machine import Machine
 from support.packages import wheel
 from support.serving import QuietFiles, serving
@@ -64,8 +64,7 @@ def mirror(tmp_path: Path) -> Iterator[str]:
 def locked(machine: Machine, index: Index, mirror: str, tmp_path: Path, content: bytes, served: bytes = b"") -> None:
     """A lock that names this build, a mirror that serves it, and a base without Python."""
     (tmp_path / "builds" / BUILD / FILE).write_bytes(served or content)
-    index.add(LIB)
-    lock = write_lock(machine, [pip_pin(LIB)], python="3.12", platform="linux-64")
+    lock = serve_lock(machine, index, LIB, python="3.12", platform="linux-64")
     build = LockedPython("linux-64", VERSION, BUILD, FILE, hashlib.sha256(content).hexdigest(), len(content))
     LockFolder(machine.locks, "demo").write(replace(lock, pythons=(build,)))
     write_base(machine.folder / "base", system())

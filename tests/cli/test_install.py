@@ -22,6 +22,7 @@ from support.installs import (
     install as install,
     pip_pin,
     prefix as prefix,
+    serve_lock,
     tree,
     write_lock,
 )
@@ -98,8 +99,7 @@ def mixed(machine: Machine, index: Index, channel: Channel) -> list[Pin]:
 
 @pytest.mark.e2e
 def test_a_virtual_environment(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
-    index.add(APP, LIB)
-    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    serve_lock(machine, index, APP, LIB)
     ran = install()
     assert ran.out.splitlines() == ["+ pip   app 1.0", "+ pip   lib 1.0", f"installed {prefix}: here, 2 packages"]
     assert ran.hint == f"hint: . {prefix}/bin/activate"
@@ -112,8 +112,7 @@ def test_a_virtual_environment(machine: Machine, index: Index, prefix: Path, ins
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_running_again_changes_nothing(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
-    index.add(APP, LIB)
-    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    serve_lock(machine, index, APP, LIB)
     install()
     python(prefix, "import app")
     before = tree(prefix)
@@ -158,12 +157,10 @@ def test_an_update_touches_what_changed(machine: Machine, index: Index, prefix: 
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_another_file_of_the_same_version(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
-    index.add(APP)
-    write_lock(machine, [pip_pin(APP)])
+    serve_lock(machine, index, APP)
     install()
     rebuilt = wheel("app", "1.0", "lib", padding=100)
-    index.add(rebuilt)
-    write_lock(machine, [pip_pin(rebuilt)])
+    serve_lock(machine, index, rebuilt)
     assert install().out.splitlines()[0] == "~ pip   app 1.0 (another file)"
     assert (prefix / f"lib/python{PYTHON}/site-packages/app.bin").is_file()
 
@@ -171,8 +168,7 @@ def test_another_file_of_the_same_version(machine: Machine, index: Index, prefix
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_damage_is_repaired(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
-    index.add(APP, LIB)
-    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    serve_lock(machine, index, APP, LIB)
     install()
     (prefix / f"lib/python{PYTHON}/site-packages/app.py").unlink()
     assert install().out.splitlines()[0] == "! pip   app 1.0 (app.py is missing)"
@@ -198,8 +194,7 @@ def test_what_somebody_added_goes(machine: Machine, index: Index, prefix: Path, 
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_pip_check_is_told(machine: Machine, index: Index, install: Install) -> None:
-    index.add(APP)
-    write_lock(machine, [pip_pin(APP)])
+    serve_lock(machine, index, APP)
     assert "warning: The package `app` requires `lib`" in install().err
 
 
@@ -208,8 +203,7 @@ def test_pip_check_is_told(machine: Machine, index: Index, install: Install) -> 
 def test_a_package_that_uv_calls_broken_is_told(machine: Machine, index: Index, install: Install) -> None:
     """Only of variants, whose markers uv doesn't read, it isn't."""
     odd = wheel("odd", "1.0", "lib >=>= 2")
-    index.add(odd)
-    write_lock(machine, [pip_pin(odd)])
+    serve_lock(machine, index, odd)
     assert "warning: The package `odd` is broken or incomplete" in install().err
 
 
@@ -227,8 +221,7 @@ def test_another_python(machine: Machine, index: Index, prefix: Path, install: I
             continue
     if found is None:
         pytest.skip("this machine has no second Python")
-    index.add(APP, LIB)
-    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    serve_lock(machine, index, APP, LIB)
     install()
     write_lock(machine, [pip_pin(APP), pip_pin(LIB)], python=other)
     env = {"PATH": f"{found.parent}{os.pathsep}{os.defpath}"}
@@ -242,8 +235,7 @@ def test_another_python(machine: Machine, index: Index, prefix: Path, install: I
 @pytest.mark.slow
 def test_a_python_that_is_gone(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """The interpreter was taken away under a virtual environment: it gets one again."""
-    index.add(APP)
-    write_lock(machine, [pip_pin(APP)])
+    serve_lock(machine, index, APP)
     install()
     for link in (prefix / "bin").glob("python*"):
         link.unlink()
@@ -267,8 +259,7 @@ def test_something_else_is_there(machine: Machine, prefix: Path, install: Instal
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_another_spec_made_it(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
-    index.add(APP)
-    write_lock(machine, [pip_pin(APP)], name="other")
+    serve_lock(machine, index, APP, name="other")
     assert machine.envspec("install", "specs/other.toml", "--prefix", str(prefix)).status == 0
     write_lock(machine, [pip_pin(APP)])
     before = tree(prefix)
@@ -316,8 +307,7 @@ def test_a_dry_run_does_nothing(
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_json(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
-    index.add(APP)
-    write_lock(machine, [pip_pin(APP)])
+    serve_lock(machine, index, APP)
     change = {"action": "install", "kind": "pip", "name": "app", "old": None, "new": "1.0", "reason": ""}
     planned = valid(install("--json", "--dry-run").out, "install")
     assert (planned["status"], planned["dry_run"], planned["changes"]) == ("installed", True, [change])
@@ -343,8 +333,7 @@ def test_progress_on_a_terminal(machine: Machine, index: Index, channel: Channel
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_a_stale_lock_is_told(machine: Machine, index: Index, install: Install) -> None:
-    index.add(APP)
-    write_lock(machine, [pip_pin(APP)])
+    serve_lock(machine, index, APP)
     spec = machine.folder / SPEC
     spec.write_text(spec.read_text().replace("app==1.0", "app==2.0"))
     told = install(status=2).err

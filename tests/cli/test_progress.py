@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.base_image import system, write_base
 from support.index import Index
-from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, write_lock
+from support.installs import PYTHON, SPEC, SUBDIR, serve_lock
 from support.machine import Machine
 from support.packages import wheel
 from support.terminal import AtTerminal, at_terminal
@@ -131,8 +131,7 @@ def test_one_thing_is_drawn_at_a_time_and_messages_have_lines_of_their_own(machi
 def project(machine: Machine, index: Index) -> Machine:
     """A project with a lock, and a base for its image."""
     lib = wheel("lib", "1.0", padding=8 << 20)
-    index.add(lib)
-    write_lock(machine, [pip_pin(lib)], platform=SUBDIR)
+    serve_lock(machine, index, lib, platform=SUBDIR)
     write_base(machine.folder / "base", system(PYTHON))
     return machine
 

@@ -15,7 +15,7 @@ import pytest
 from support.documents import valid
 from support.fake_check import PROGRAM
 from support.index import Index
-from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, write_lock
+from support.installs import PYTHON, SPEC, SUBDIR, pip_pin, serve_lock, write_lock
 from support.machine import ROOT, Machine, Ran
 from support.matrix import first_by_day
 from support.packages import wheel
@@ -62,8 +62,7 @@ def answered(smoke: Smoke, made: Path) -> Smoke:
 @pytest.fixture
 def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Smoke:
     """`envspec smoke` on a machine whose spec `demo` has one target, `here`; it must end with `status`."""
-    index.add(APP)
-    write_lock(machine, [pip_pin(APP)])
+    serve_lock(machine, index, APP)
 
     monkeypatch.setattr(smoke_cases, "_programs", lambda multi_node: {"check/__main__.py": PROGRAM})
 
@@ -102,8 +101,7 @@ def test_the_environment_is_made_once(smoke: Smoke, machine: Machine) -> None:
 def test_another_lock_is_another_environment(smoke: Smoke, machine: Machine, index: Index) -> None:
     smoke(SPEC)
     other = wheel("app", "2.0")
-    index.add(other)
-    write_lock(machine, [pip_pin(other)])
+    serve_lock(machine, index, other)
     smoke(SPEC)
     assert len(list((machine.cache / "smoke" / "environments").iterdir())) == 2
 

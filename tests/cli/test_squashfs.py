@@ -11,7 +11,7 @@ import pytest
 from support.conda_archives import Archive, Channel
 from support.documents import valid
 from support.index import Index
-from support.installs import SPEC, SUBDIR, pip_pin, write_lock
+from support.installs import SPEC, SUBDIR, pip_pin, serve_lock, write_lock
 from support.machine import Machine
 from support.packages import wheel
 from support.python_build import lock_build, served, standalone_build
@@ -123,8 +123,7 @@ def test_conda_packages_make_it_one_for_its_place(locked: Machine, build: Path, 
 
 
 def test_what_can_t_be_written_is_said(machine: Machine, index: Index) -> None:
-    index.add(APP, LIB)
-    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    serve_lock(machine, index, APP, LIB)
     machine.variables["PATH"] = "/nowhere"
     ran = machine.envspec("image", SPEC, "--squashfs", FILE)
     assert ran.status == 3 and "a squashfs is written by mksquashfs, and PATH has none" in ran.error

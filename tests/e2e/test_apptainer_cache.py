@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.hub import serving_hub
 from support.index import Index
-from support.installs import SPEC, pip_pin, write_lock
+from support.installs import SPEC, serve_lock
 from support.machine import Machine
 from support.packages import wheel
 from support.sif import build_sif, push_bases, skip_without_tools
@@ -32,8 +32,7 @@ print(lib.version, [p for p in ("/opt/scratch", "/opt/requirements") if os.path.
 
 
 def test_a_bound_cache_is_kept_from_build_to_build(machine: Machine, index: Index, tmp_path: Path) -> None:
-    index.add(LIB)
-    write_lock(machine, [pip_pin(LIB)])
+    serve_lock(machine, index, LIB)
     machine.envspec("export", SPEC, "--format", "apptainer", "-o", "r", status=0)
     recipe = {
         path.relative_to(machine.folder / "r").as_posix(): path.read_text("utf-8")

@@ -10,7 +10,7 @@ import pytest
 from support.base_image import system, write_base
 from support.hub import serving_hub
 from support.index import Index
-from support.installs import PYTHON, SPEC, pip_pin, write_lock
+from support.installs import PYTHON, SPEC, pip_pin, serve_lock, write_lock
 from support.machine import Machine
 from support.packages import Dist, packed_anew, wheel
 
@@ -33,8 +33,7 @@ HELPER = f"""#!/bin/sh
 
 def test_logins_are_those_of_docker(machine: Machine, index: Index, tmp_path: Path) -> None:
     lib = wheel("lib", "1.0")
-    index.add(lib)
-    write_lock(machine, [pip_pin(lib)], platform="linux-64")
+    serve_lock(machine, index, lib, platform="linux-64")
     write_base(machine.folder / "base", system(PYTHON))
     docker = machine.home / ".docker" / "config.json"
     docker.parent.mkdir()

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from support.base_image import system, write_base
 from support.index import Index
-from support.installs import PYTHON, SPEC, pip_pin, write_lock
+from support.installs import PYTHON, SPEC, serve_lock
 from support.machine import Machine
 from support.packages import wheel
 
@@ -23,8 +23,7 @@ for one in "$@"; do case $one in *.sif) cp /dev/null "$one";; esac; done
 @pytest.fixture
 def machine(machine: Machine, index: Index) -> Machine:
     lib = wheel("lib", "1.0")
-    index.add(lib)
-    write_lock(machine, [pip_pin(lib)], platform="linux-64")
+    serve_lock(machine, index, lib, platform="linux-64")
     write_base(machine.folder / "base", system(PYTHON))
     machine.variables["PATH"] = os.environ["PATH"]
     return machine

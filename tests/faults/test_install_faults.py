@@ -24,6 +24,7 @@ from support.installs import (
     install as install,
     pip_pin,
     prefix as prefix,
+    serve_lock,
     tree,
     write_lock,
 )
@@ -87,8 +88,7 @@ def test_killed_while_pip_packages_come(machine: Machine, index: Index, prefix: 
 
 @pytest.mark.slow
 def test_killed_during_an_update(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
-    index.add(APP, LIB)
-    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    serve_lock(machine, index, APP, LIB)
     install()
     lib = (prefix / SITE / "lib.py").stat().st_mtime_ns
     index.add(APP2)
@@ -349,8 +349,7 @@ def test_what_a_killed_installer_left(
 @pytest.mark.slow
 def test_a_state_that_was_never_completed(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """Killed after the last file and before the last word: everything is there, and the next run says so."""
-    index.add(APP)
-    write_lock(machine, [pip_pin(APP)])
+    serve_lock(machine, index, APP)
     install()
     state = prefix / "etc/envspec/install.json"
     state.write_text(state.read_text().replace('"complete": true', '"complete": false'))
@@ -362,8 +361,7 @@ def test_a_state_that_was_never_completed(machine: Machine, index: Index, prefix
 
 @pytest.mark.slow
 def test_a_damaged_state(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
-    index.add(APP)
-    write_lock(machine, [pip_pin(APP)])
+    serve_lock(machine, index, APP)
     install()
     (prefix / "etc/envspec/install.json").write_text("{")
     ran = install(status=2)
@@ -371,8 +369,7 @@ def test_a_damaged_state(machine: Machine, index: Index, prefix: Path, install: 
 
 
 def test_a_place_that_cant_be_written(machine: Machine, index: Index) -> None:
-    index.add(APP)
-    write_lock(machine, [pip_pin(APP)])
+    serve_lock(machine, index, APP)
     (machine.folder / "file").touch()
     ran = machine.envspec("install", SPEC, "--prefix", "file/env")
     assert ran.status == 3 and ran.error.endswith("/file: this is a file; a folder is needed")
@@ -383,8 +380,7 @@ def test_a_place_that_cant_be_written(machine: Machine, index: Index) -> None:
 def test_a_full_disk(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     """A limit on the size of files stands in for it: what uv couldn't write isn't taken for installed."""
     large = wheel("app", "1.0", padding=3 << 20)
-    index.add(large)
-    write_lock(machine, [pip_pin(large)])
+    serve_lock(machine, index, large)
     limited = ["sh", "-c", 'ulimit -f 2048; trap "" XFSZ; exec "$@"', "sh"]
     ran = subprocess.run(
         [*limited, sys.executable, "-m", "envspec", "install", SPEC, "--prefix", str(prefix)],

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from support.index import Index, hanging, until
-from support.installs import pip_pin, write_lock
+from support.installs import serve_lock
 from support.machine import Machine
 from support.packages import wheel
 from support.waiting import wait_until
@@ -22,8 +22,7 @@ RUN = ("run", "--", "python", "-c", "import app, lib; print(app.version, lib.ver
 
 @pytest.fixture
 def locked(machine: Machine, index: Index) -> Machine:
-    index.add(APP, LIB)
-    write_lock(machine, [pip_pin(APP), pip_pin(LIB)])
+    serve_lock(machine, index, APP, LIB)
     return machine
 
 

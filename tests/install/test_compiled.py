@@ -160,36 +160,14 @@ dependencies = ["part"]
 
 @pytest.fixture
 def project(machine: Machine, index: Index) -> Path:
-    """A project whose build backend is a package of the index."""
-    backend = source_files("own", "1.0", ["part"])["backend.py"]
-    index.add(maker(backend), wheel("part", "1.0"))
+    """A project whose build backend is a package of the index, and puts the project's source into the wheel."""
+    own = 'members = {f"{STEM}.py": open(os.path.join(os.getcwd(), "own.txt")).read()'
+    backend = source_files("own", "1.0", ["part"])["backend.py"].replace('members = {f"{STEM}.py": ""', own)
+    index.add(wheel("maker", "1.0", files={"maker.py": backend.encode()}), wheel("part", "1.0"))
     (machine.folder / "pyproject.toml").write_text(PYPROJECT)
     text = f"[env]\npython = '{PYTHON}'\nproject = '..'\n[targets.here]\nplatform = '{SUBDIR}'\nglibc = '2.17'\n"
     machine.locked(spec=text)
     return machine.folder
-
-
-def maker(backend: str) -> Dist:
-    """A wheel whose module is a build backend; it puts the project's source into the wheel."""
-    import base64
-    import hashlib
-    import io
-    import zipfile
-    from dataclasses import replace
-
-    read = 'members = {f"{STEM}.py": open(os.path.join(os.getcwd(), "own.txt")).read()'
-    plain = wheel("maker", "1.0")
-    code = backend.replace('members = {f"{STEM}.py": ""', read).encode()
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(plain.content)) as old, zipfile.ZipFile(buffer, "w") as new:
-        for name in old.namelist():
-            text = code if name == "maker.py" else old.read(name)
-            if name.endswith("RECORD"):
-                digest = base64.urlsafe_b64encode(hashlib.sha256(code).digest()).rstrip(b"=").decode()
-                lines = [line for line in text.decode().splitlines() if not line.startswith("maker.py")]
-                text = "".join(f"{line}\n" for line in (f"maker.py,sha256={digest},{len(code)}", *lines)).encode()
-            new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), text)
-    return replace(plain, content=buffer.getvalue())
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from support.conda_archives import Channel, borrowed_python
 from support.hostile_archives import Forged, Member
 from support.index import Index
-from support.installs import SPEC, SUBDIR, pip_pin, write_lock
+from support.installs import SPEC, SUBDIR, pip_pin, serve_lock, write_lock
 from support.machine import Machine
 from support.packages import wheel
 
@@ -235,8 +235,7 @@ def test_umask_000_lets_nobody_else_write(
 def test_umask_027_and_002_are_kept(machine: Machine, index: Index) -> None:
     """What a user closes stays closed, and a group that shares its folders goes on sharing them."""
     app = wheel("app", "1.0")
-    index.add(app)
-    write_lock(machine, [pip_pin(app)])
+    serve_lock(machine, index, app)
     for mask, mode in ((0o027, 0o640), (0o002, 0o664)):
         before = os.umask(mask)
         try:
@@ -250,8 +249,7 @@ def test_umask_027_and_002_are_kept(machine: Machine, index: Index) -> None:
 @pytest.mark.e2e
 def test_what_a_killed_run_had_begun_to_write_is_swept(machine: Machine, index: Index) -> None:
     app = wheel("app", "1.0")
-    index.add(app)
-    write_lock(machine, [pip_pin(app)])
+    serve_lock(machine, index, app)
     prefix = machine.folder / "env"
     assert machine.envspec("install", SPEC, "--prefix", str(prefix)).status == 0
     left = [prefix / place / ".envspec-0123456789abcdef" for place in ("etc/envspec", "bin")]

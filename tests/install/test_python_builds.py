@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.index import Index
-from support.installs import SPEC, SUBDIR, pip_pin, write_lock
+from support.installs import SPEC, SUBDIR, serve_lock
 from support.machine import Machine
 from support.packages import wheel
 from support.python_stand_in import stand_in
@@ -86,8 +86,7 @@ Locked = Callable[[LockedPython], Lock]
 def without(machine: Machine, index: Index, mirror: Path) -> tuple[Machine, LockedPython]:
     """A machine that has no Python of the lock's version, and the build in the mirror that the lock names."""
     python, program = another_python()
-    index.add(APP)
-    lock = write_lock(machine, [pip_pin(APP)], python=python)
+    lock = serve_lock(machine, index, APP, python=python)
     build = build_of(mirror, python, program)
     LockFolder(machine.locks, "demo").write(replace(lock, pythons=(build,)))
     machine.variables |= {"UV_PYTHON_INSTALL_MIRROR": mirror.as_uri(), "UV_PYTHON_DOWNLOADS": "automatic"}

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from envspec.lock.store import LockFolder
 from envspec.packages.names import requirement_name
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
+from support.index import Index
 from support.machine import Machine, Ran
 from support.packages import Dist
 from support.sound import sound_target
@@ -69,6 +71,12 @@ def write_lock(
     lock = Lock(name, spec_inputs(spec), tuple(sorted(locked, key=lambda target: target.name)))
     LockFolder(machine.locks, name).write(lock)
     return lock
+
+
+def serve_lock(machine: Machine, index: Index, *dists: Dist, **options: Any) -> Lock:
+    """Put packages into an index, and write the lock of all of them, with `options` of `write_lock`."""
+    index.add(*dists)
+    return write_lock(machine, [pip_pin(dist) for dist in dists], **options)
 
 
 def _built(spec: Spec, target: str, pins: Sequence[Pin]) -> list[Pin]:
