@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.oci import Builder, entry, envspec, opened_builder, skip_without, torch_mirror
+from support.oci import Builder, entry, envspec, lock_spec, opened_builder, skip_without, torch_mirror
 from support.ports import free_ports
 from support.sif import torch_wheel
 
@@ -58,9 +58,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     skip_without("ssh", "ssh-keygen")
     torch_wheel()
     folder = tmp_path_factory.mktemp("project")
-    (folder / "specs").mkdir()
-    (folder / "specs" / "served.toml").write_text(SPEC)
-    envspec(folder, "lock", "specs/served.toml")
+    lock_spec(folder, "served", SPEC)
     envspec(folder, "export", "specs/served.toml", "--format", "dockerfile", "-o", "recipe")
     return folder
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.oci import Builder, envspec, opened_builder, skip_without, torch_mirror
+from support.oci import Builder, envspec, lock_spec, opened_builder, skip_without, torch_mirror
 from support.sif import shipped_recipe
 
 from envspec.export.plan import digest, read_sums, sums_text
@@ -46,9 +46,7 @@ def exported(folder: Path, spec: str, out: str) -> Path:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     skip_without()
     folder = tmp_path_factory.mktemp("project")
-    (folder / "specs").mkdir()
-    (folder / "specs" / "layers.toml").write_text(SPEC)
-    envspec(folder, "lock", "specs/layers.toml")
+    lock_spec(folder, "layers", SPEC)
     return folder
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.base_image import system, write_base, write_index
-from support.oci import envspec
+from support.oci import envspec, lock_spec
 from support.other_python import envspec_of
 from uv import find_uv_bin
 
@@ -38,9 +38,7 @@ OWN = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
-    (folder / "specs").mkdir()
-    (folder / "specs" / "both.toml").write_text(SPEC)
-    envspec(folder, "lock", "specs/both.toml")
+    lock_spec(folder, "both", SPEC)
     layouts = {one: write_base(folder / one, system(PYTHON), machine=one) for one in ("amd64", "arm64")}
     write_index(folder / "base", layouts)
     envspec(folder, "image", "specs/both.toml", "--base", "./base", "-o", "image.tar")

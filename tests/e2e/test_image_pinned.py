@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.debian import debian_mirror
-from support.oci import Builder, envspec, opened_builder, skip_without
+from support.oci import Builder, envspec, lock_spec, opened_builder, skip_without
 from support.python_stand_in import stand_in
 from support.serving import Quiet, serving
 
@@ -66,9 +66,7 @@ def served(content: bytes) -> Iterator[tuple[str, list[str]]]:
 
 
 def exported(folder: Path, sha256: str) -> Path:
-    (folder / "specs").mkdir(parents=True)
-    (folder / "specs" / "pinned.toml").write_text(SPEC)
-    envspec(folder, "lock", "specs/pinned.toml")
+    lock_spec(folder, "pinned", SPEC)
     locks = LockFolder(folder / "locks", "pinned")
     locks.write(replace(locks.load(), pythons=(LockedPython("linux-64", VERSION, RELEASE, FILE, sha256),)))
     envspec(folder, "export", "specs/pinned.toml", "--format", "dockerfile", "-o", "recipe")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.oci import Builder, entry, envspec, opened_builder, skip_without
+from support.oci import Builder, entry, envspec, lock_spec, opened_builder, skip_without
 from support.sif import torch_wheel
 from test_image import SPEC, container, started, test_the_services  # noqa: F401 (fixtures, and a test that is run here)
 
@@ -20,9 +20,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     skip_without("ssh", "ssh-keygen")
     torch_wheel()
     folder = tmp_path_factory.mktemp("project")
-    (folder / "specs").mkdir()
-    (folder / "specs" / "served.toml").write_text(WHEELS)
-    envspec(folder, "lock", "specs/served.toml")
+    lock_spec(folder, "served", WHEELS)
     return folder
 
 

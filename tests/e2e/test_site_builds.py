@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.debian import debian_mirror
-from support.oci import Builder, envspec, opened_builder, skip_without
+from support.oci import Builder, envspec, lock_spec, opened_builder, skip_without
 from support.serving import Quiet, serving
 from support.sif import TOOLS, built_sif
 
@@ -61,9 +61,7 @@ def mirror() -> Iterator[tuple[str, list[str]]]:
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
     skip_without()
     folder = tmp_path_factory.mktemp("project")
-    (folder / "specs").mkdir()
-    (folder / "specs" / "site.toml").write_text(SPEC)
-    envspec(folder, "lock", "specs/site.toml")
+    lock_spec(folder, "site", SPEC)
     envspec(folder, "export", "specs/site.toml", "--format", "dockerfile", "-o", "recipe")
     with opened_builder(tmp_path_factory.mktemp("buildah"), folder / "recipe", "here", "http://127.0.0.1:9") as made:
         yield made

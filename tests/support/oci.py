@@ -91,6 +91,13 @@ def envspec(folder: Path, *arguments: str, program: Sequence[str] = ENVSPEC, **m
     return ran.stdout
 
 
+def lock_spec(folder: Path, name: str, text: str) -> None:
+    """Write a spec into a folder and lock it."""
+    (folder / "specs").mkdir(parents=True)
+    (folder / "specs" / f"{name}.toml").write_text(text)
+    envspec(folder, "lock", f"specs/{name}.toml")
+
+
 def entry(*command: str) -> tuple[str, ...]:
     """A command as the image's own entry point starts it."""
     return ("/usr/bin/tini", "-s", "--", "/opt/envspec/entrypoint.sh", *command)
