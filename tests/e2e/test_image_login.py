@@ -1,4 +1,4 @@
-"""`envspec image` to a real registry on loopback that lets in who is logged in: by Docker's configuration."""
+"""`envspec image` to a real registry that lets in who is logged in, and the memory that a large layer takes."""
 
 import base64
 import json

@@ -1,5 +1,4 @@
-"""The carried scripts: every shell takes them, and they do what their heads say. The programs are stand-ins;
-tests/e2e/test_image.py has the real ones."""
+"""The carried scripts: every shell takes them, and they do what their heads say, beside stand-ins of programs."""
 
 import importlib.util
 import marshal

@@ -1,4 +1,4 @@
-"""What sources are built with: locked by version and hash, and nothing else gets into a build."""
+"""What sources are built with: locked by version and hash, and nothing else gets into a build; what a bundle lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""conda's match specs in the words of PEP 440."""
+"""conda's match specs in the words of PEP 440, and which patches hold on PyPI beside METADATA, wheels and dates."""
 
 from collections.abc import Mapping
 
