@@ -21,8 +21,7 @@ from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.resolve.pip.request import Request, request_for
 from envspec.resolve.torch_index import choice as torch_index
-from envspec.resolve.uv.default_index import uvs_default_index
-from envspec.resolve.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv, uvs_default_index
 
 SPEC = Path("specs/mm-v2.9.toml")
 TARGET = "cu128-hopper"

@@ -128,7 +128,16 @@ ONLY: dict[str, tuple[str, ...]] = {
             "binaries",
             "spec",
         ),
-        *("base.finding", "rules", "net", "resolve.uv", "lock.model", "lock.inputs", "lock.machine", "lock.toml_text"),
+        *(
+            "base.finding",
+            "rules",
+            "net",
+            "resolve.uv",
+            "lock.model",
+            "lock.inputs",
+            "lock.variant_build",
+            "lock.toml_text",
+        ),
     ),
 }
 """What imports less than all that stands below it, and why."""
@@ -264,8 +273,7 @@ READS_LOCKS = {
     "install.bundle": "for the hashes of an earlier bundle's files, which stay out of a new one",
     "lock.store": "is how they are read",
     "lock.read": "is how their texts are read",
-    "lock.reading.v1": "is how schema 1 is read",
-    "lock.reading.v2": "is how schema 2 is read",
+    "lock.reading.older": "is how schemas 1 and 2 are read",
 }
 """Who may get a lock that nobody has judged yet, and why. Everything else takes a SoundLock."""
 

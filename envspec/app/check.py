@@ -19,9 +19,8 @@ from envspec.lock.inputs import spec_case
 from envspec.lock.judge import SoundLock, UnsoundLock, judge, sound
 from envspec.lock.model import LOCK_VERSION
 from envspec.lock.read import LockConflict
-from envspec.lock.render import rendered_files
 from envspec.lock.signing.model import LOCK, SUFFIX, Signer
-from envspec.lock.store import LockFile, LockFolder
+from envspec.lock.store import LockFile, LockFolder, rendered_files
 from envspec.spec.model import Spec
 
 

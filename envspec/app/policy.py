@@ -231,8 +231,7 @@ def upload_times(
                 times |= {(index, file): facts.uploaded for file, facts in (page or {}).items()}
     conda = [pin for target in targets for pin in target.pins if pin.kind == "conda"]
     if conda:
-        from envspec.resolve.conda.look_up import times_of_upload
-        from envspec.resolve.conda.setup import conda_resolver
+        from envspec.resolve.conda.setup import conda_resolver, times_of_upload
 
         resolver = conda_resolver(spec, env, offline=offline, progress=Progress())
         times |= times_of_upload(resolver, conda, {target.inputs.platform for target in targets})

@@ -17,7 +17,7 @@ from envspec.base.user_config import PROXY_VARIABLES, SlurmSite, apt_mirrors as 
 from envspec.export import apt_mirrors
 from envspec.facts import compute_capability as cc
 from envspec.facts.gpus import find, nearest
-from envspec.net.image_address import image_address
+from envspec.net.registry import image_address
 from envspec.spec.cluster import SlurmTable
 
 

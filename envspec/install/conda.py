@@ -33,10 +33,9 @@ from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
 from envspec.lock.model import LockedTarget, Pin
 from envspec.net.connections import patience_of
 from envspec.net.file_store import sha256_of
-from envspec.net.patience import Patience
+from envspec.net.transport import Patience
 from envspec.packages.names import conda_name
-from envspec.resolve.conda.channels import CondaConfig, channel_addresses
-from envspec.resolve.conda.logins import Channels, apart
+from envspec.resolve.conda.channels import Channels, CondaConfig, apart, channel_addresses
 from envspec.resolve.conda.setup import conda_client
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from envspec.net import limits
 from envspec.net.body import Pace
 from envspec.net.fetch import origin_of
 from envspec.net.file_store import sha256_of
-from envspec.net.patience import Patience
+from envspec.net.transport import Patience
 from envspec.packages.archive_entries import path_fault
 
 if TYPE_CHECKING:

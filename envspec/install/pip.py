@@ -35,8 +35,7 @@ from envspec.lock.model import Pin
 from envspec.lock.shared_paths import overwritten, pip_order, shared_paths, waves
 from envspec.lock.toml_text import inline_strings, key, value
 from envspec.resolve.uv.errors import failure
-from envspec.resolve.uv.processes import end
-from envspec.resolve.uv.program import Uv
+from envspec.resolve.uv.program import Uv, end
 
 _ERROR = re.compile(r"^error:", re.MULTILINE)
 _SUBDIRECTORY = re.compile(r"subdirectory=[A-Za-z0-9_./-]+")

@@ -15,17 +15,7 @@ from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import printable
 from envspec.lock.inputs import SpecCase
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
-from envspec.lock.rules import (
-    builds,
-    corrections,
-    cuda,
-    derived,
-    files,
-    requirements,
-    sources,
-    variants,
-    whole,
-)
+from envspec.lock.rules import builds, cuda, derived, files, requirements
 from envspec.lock.rules.case import LockedCase
 from envspec.packages.python_range import is_within
 
@@ -51,9 +41,9 @@ _RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], 
         _without_gpus,
         (
             cuda.wrong_builds,
-            variants.wrong_labels,
-            sources.built_sources,
-            sources.wrong_indexes,
+            cuda.wrong_labels,
+            requirements.built_sources,
+            requirements.wrong_indexes,
             files.wrong_files,
             files.wrong_hashes,
             builds.wrong_build_environments,
@@ -64,12 +54,12 @@ _RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], 
     (
         _without_machine,
         (
-            sources.unnamed_sources,
+            requirements.unnamed_sources,
             requirements.unmet,
             requirements.broken_constraints,
             requirements.stray_pins,
             requirements.conda_duplicates,
-            corrections.wrong_edges,
+            requirements.wrong_edges,
         ),
     ),
 )
@@ -77,9 +67,9 @@ _RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], 
 whose pins and shown inputs are equal are judged once."""
 
 _WHOLE: tuple[Callable[[Lock], Iterator[Finding]], ...] = (
-    corrections.flaws,
-    whole.two_hashes,
-    whole.wrong_pythons,
+    requirements.flaws,
+    derived.two_hashes,
+    derived.wrong_pythons,
 )
 
 
@@ -163,7 +153,7 @@ def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Fin
         return ()
     if not is_within(version, inputs.python, inputs.python_range):
         said = f"the spec asks for Python {inputs.python_range or inputs.python}"
-        return (Finding("error", whole.WRONG_PYTHON, said, targets=(target.name,)),)
+        return (Finding("error", derived.WRONG_PYTHON, said, targets=(target.name,)),)
     return judge_target(replace(target, inputs=replace(inputs, python_version=version)), lock.inputs)
 
 
@@ -186,7 +176,7 @@ def _judge_each(targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator
                 yield replace(flaw, targets=(target.name,))
         yield from derived.wrong_target_facts(LockedCase(target, shared))
         # their GPUs decide, which most rules aren't shown
-        yield from variants.wrong_variants(LockedCase(target, shared))
+        yield from cuda.wrong_variants(LockedCase(target, shared))
 
 
 def outdated_facts(lock: Lock) -> tuple[tuple[str, str], ...]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from envspec.base.errors import LockError, Place, StorageError
 from envspec.lock.model import LOCK_VERSION, Lock
-from envspec.lock.reading import v2
+from envspec.lock.reading import older, v3
 from envspec.lock.reading.document import RELOCK
+from envspec.lock.write import dumps
 
 _VERSION = re.compile(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
 _CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
@@ -70,13 +71,9 @@ def loads(text: str, path: str) -> Lock:
     read but isn't written so.
     """
     lock = read_for_display(text, path)
-    from envspec.lock.write import dumps
-
     written = dumps(lock)
     if _version(text, path) == 1:
-        from envspec.lock.reading import v1
-
-        written = v1.with_digests(written, text)
+        written = older.with_digests(written, text)
     if written != text:
         raise _mishap(text, Place(path)) or LockLayout(lock, Place(path, _first_difference(written, text)))
     return lock
@@ -87,13 +84,9 @@ def read_for_display(text: str, path: str) -> Lock:
     try:
         version = _version(text, path)
         if version == 1:
-            from envspec.lock.reading import v1
-
-            return v1.read(text, path)
+            return older.read_first(text, path)
         if version == 2:
-            return v2.read(text, path)
-        from envspec.lock.reading import v3
-
+            return older.read_second(text, path)
         return v3.read(text, path)
     except LockError as error:
         raise _mishap(text, Place(path)) or error from None

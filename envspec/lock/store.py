@@ -15,10 +15,13 @@ from pathlib import Path
 from envspec.base.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
 from envspec.base.open_folder import Location, OpenFolder
 from envspec.base.storage import storage_error
+from envspec.lock.formats import conda_explicit, conda_lock
+from envspec.lock.formats.requirements import MARK, requirements_txt
 from envspec.lock.keys import FOLDER_NAME, LOCK_NAME
-from envspec.lock.model import Lock
+from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.read import read_for_display, text_of
 from envspec.lock.signing.model import MOST_BYTES, SUFFIX
+from envspec.spec.schema import PLATFORMS
 
 SIGNATURE_NAME = LOCK_NAME + SUFFIX
 
@@ -121,8 +124,6 @@ class LockFolder:
 
         Raises NotPlain for a link or the like in the place of a file of `lock`, StorageError.
         """
-        from envspec.lock.render import rendered_paths
-
         with self._open() as folder:
             if folder is None:
                 return {}
@@ -142,7 +143,6 @@ class LockFolder:
         couldn't be read back.
         """
         from envspec.base import atomic
-        from envspec.lock.render import rendered_files
 
         wanted = {LOCK_NAME: _check_text(lock, self.name, self.path), **rendered_files(lock)}
         with self.exclusive(on_wait), self._open() as folder:
@@ -205,7 +205,6 @@ def _remove_empty_folders(folder: OpenFolder) -> None:
 def _former_files(folder: OpenFolder, known: Collection[str]) -> Iterator[tuple[str, bytes]]:
     """Find the files that envspec rendered for any target, besides the known ones. Only plain files can be
     envspec's."""
-    from envspec.lock.render import RENDERED_NAMES, is_rendered
 
     for name in folder.names():
         if not (FOLDER_NAME.fullmatch(name) and folder.is_folder(name)):
@@ -281,3 +280,40 @@ def _storage(folder: Path) -> Iterator[None]:
             again="run the command again; nothing was changed",
             doing="can't be written or read",
         ) from None
+
+
+# The files beside the lock: a pure function of the lock, usable without envspec.
+
+RENDERED_NAMES = ("requirements.txt", conda_lock.FILE_NAME, *map(conda_explicit.file_name, PLATFORMS))
+"""The names, in a target's folder, of every file that envspec renders."""
+
+
+def rendered_files(lock: Lock) -> dict[str, str]:
+    """Render text by path, relative to the lock's folder, with `/`.
+
+    A target without pip packages has no requirements.txt, one without conda packages no conda files. One with a conda
+    package without an MD5 has no conda-lock.yml, because that format requires an MD5.
+    """
+    return {path: render(lock, target) for path, render, target in _outputs(lock)}
+
+
+def rendered_paths(lock: Lock) -> tuple[str, ...]:
+    """Return the paths of `rendered_files`, without rendering."""
+    return tuple(path for path, _, _ in _outputs(lock))
+
+
+def _outputs(lock: Lock) -> Iterator[tuple[str, Callable[[Lock, LockedTarget], str], LockedTarget]]:
+    for target in lock:
+        kinds = {pin.kind for pin in target.pins}
+        if "pip" in kinds:
+            yield f"{target.name}/requirements.txt", requirements_txt, target
+        if "conda" in kinds:
+            name = conda_explicit.file_name(target.inputs.platform)
+            yield f"{target.name}/{name}", conda_explicit.committed_explicit, target
+            if not conda_lock.without_md5(target):
+                yield f"{target.name}/{conda_lock.FILE_NAME}", conda_lock.committed_conda_lock, target
+
+
+def is_rendered(text: str) -> bool:
+    """Return whether a file's text is envspec's to replace and to remove, and not the user's own."""
+    return text.startswith(MARK)

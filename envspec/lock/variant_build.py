@@ -1,11 +1,13 @@
-"""A variant as a build: what its label and its properties say of CUDA and GPUs."""
+"""The machines that a target is for, and the build of a variant: what its label and properties say of CUDA and GPUs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from envspec.lock.model import Pin, WheelVariant
-from envspec.packages.variant_choice import CUDA_LOWER, SM_ARCH
+from envspec.facts import minimum, toolkits
+from envspec.lock.model import Pin, TargetInputs, WheelVariant
+from envspec.packages.variant_choice import CUDA_LOWER, SM_ARCH, TargetMachine
 from envspec.packages.variants import NVIDIA, Property, read_property
 
 _CUDA = re.compile(r"(?<![a-z0-9])cu(?:da)?_?([1-9][0-9])[._]?([0-9])?(?![0-9])")
@@ -55,3 +57,40 @@ def architectures_of(variant: WheelVariant) -> tuple[tuple[str, ...], tuple[str,
         if match:
             found[match[2]].append(f"{match[1][:-1]}.{match[1][-1]}")
     return tuple(found["real"]), tuple(found["virtual"])
+
+
+# The machines that a target is for, as the choice of variants sees them.
+
+
+def machine_of(target: TargetInputs, versions: tuple[tuple[str, str], ...] = ()) -> TargetMachine:
+    """Give what a target says of its machines. `versions` are those of the packages that builds are made against."""
+    return TargetMachine(
+        platform=target.platform,
+        python=target.python,
+        glibc=target.glibc,
+        cuda=target.cuda,
+        driver_cuda=_cuda_of(target.driver, target.platform) if target.driver else None,
+        capabilities=tuple(minimum.capabilities(target.gpus)) if target.cuda else (),
+        cpu=target.cpu,
+        versions=versions,
+    )
+
+
+def versions_of(pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
+    """Give the versions of a target's packages, as variants may depend on them."""
+    several = tuple(pins)
+    conda = {name: pin.version for pin in several if pin.kind == "conda" for name in pin.provides}
+    return tuple(sorted({**conda, **{pin.name: pin.version for pin in several if pin.kind == "pip"}}.items()))
+
+
+def _cuda_of(driver: str, platform: str) -> str | None:
+    """Find the newest CUDA that a driver was made for."""
+    own = toolkits.platform_of(driver, platform)
+    fitting = (
+        one for one in toolkits.cuda_releases() if (floor := one.native(own)) and toolkits.reaches(driver, floor)
+    )
+    return max((one.version for one in fitting), key=_order, default=None)
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))

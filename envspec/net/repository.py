@@ -19,10 +19,9 @@ from envspec.base.errors import IndexFailure
 from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import Fetcher, reason_of
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
-from envspec.net.image_address import ImageAddress
 from envspec.net.limits import LIMITS
-from envspec.net.proxy import is_loopback
-from envspec.net.registry import MANIFEST_TYPES, Registries, needs_login, resolve_location, shown_address
+from envspec.net.registry import MANIFEST_TYPES, ImageAddress, Registries, needs_login, resolve_location, shown_address
+from envspec.net.transport import is_loopback
 
 if TYPE_CHECKING:
     from urllib3.response import BaseHTTPResponse

@@ -16,10 +16,8 @@ from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
-from envspec.net.flat_page import FlatPages
-from envspec.net.simple_page import read_page
-from envspec.resolve.uv.default_index import uvs_default_index, uvs_pytorch_index
-from envspec.resolve.uv.program import find_uv
+from envspec.net.simple_page import FlatPages, read_page
+from envspec.resolve.uv.program import find_uv, uvs_default_index, uvs_pytorch_index
 from envspec.spec.model import Spec
 
 _WORKERS = 16

@@ -15,8 +15,8 @@ import envspec.spec.schema
 from envspec.base.codes import meanings
 from envspec.base.finding import Finding
 from envspec.cli.main import COMMANDS
+from envspec.lock.rules.derived import WRONG_PYTHON
 from envspec.lock.rules.requirements import REFUSED_PYTHON
-from envspec.lock.rules.whole import WRONG_PYTHON
 from envspec.spec.parse import parse_spec
 
 pytest_plugins = ["cli_fixtures"]

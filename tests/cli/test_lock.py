@@ -16,7 +16,7 @@ from support.torch_packages import stand_ins
 from envspec.export.images import UV
 from envspec.facts.edition import shipped_edition
 from envspec.lock.read import load
-from envspec.net.image_address import image_address
+from envspec.net.registry import image_address
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from envspec.lock.model import Lock
 from envspec.lock.read import loads, text_of
 from envspec.lock.slice import slice_digest, slice_of
 from envspec.lock.write import dumps
-from envspec.net.image_address import image_address
+from envspec.net.registry import image_address
 from envspec.packages import licences, names
 from envspec.packages.conda import BuildRecord, admits, compare, starts_with
 from envspec.packages.requirement import canonical_name, parse_marker, parse_requirement

@@ -16,8 +16,7 @@ from envspec.install.conda_paths import Unpacked, entries_of, refuse_unsafe, ref
 from envspec.install.installed import read_packages, recorded_files
 from envspec.install.prefix import claim
 from envspec.net.fetch import Fetcher
-from envspec.net.image_address import image_address
-from envspec.net.registry import Registries, login_for
+from envspec.net.registry import Registries, image_address, login_for
 from envspec.prove.doctor.gather import ask_nvml, read_nvidia
 from envspec.prove.doctor.machine import Machine, Pythons
 from envspec.prove.doctor.nvidia import devices, driver, nvml

@@ -25,8 +25,7 @@ from envspec.net.file_store import FileStore
 from envspec.net.index_proxy import address
 from envspec.net.index_proxy.pages import Upstream
 from envspec.net.index_proxy.releases import ReleaseStore, by_version, releases_of
-from envspec.net.index_proxy.shown import body_of
-from envspec.net.index_proxy.variant_rows import has_variants, representatives
+from envspec.net.index_proxy.shown import body_of, has_variants, representatives
 from envspec.net.limits import LIMITS
 from envspec.net.provenance import parse_provenance
 from envspec.net.registry import Registries
@@ -38,17 +37,15 @@ from envspec.packages.variant_markers import for_variant
 from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_name, read_variants
 from envspec.prove.link.model import WheelFacts
 from envspec.prove.link.store import LinkStore
-from envspec.resolve.conda.errors import is_panic, unsatisfiable
+from envspec.resolve.conda.solve import is_panic, unsatisfiable
 from envspec.resolve.pip.edges import holding
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.source import _unpack
-from envspec.resolve.pip.source_content import Content, read_content
-from envspec.resolve.pip.static_source import facts_of, parse_requires
+from envspec.resolve.pip.static_source import Content, facts_of, parse_requires, read_content
 from envspec.resolve.uv.answer import FoundFile, read_pylock
 from envspec.resolve.uv.errors import failure
-from envspec.resolve.wheels.model import Unread, WheelSays
-from envspec.resolve.wheels.reader import WheelReader, WheelStore
+from envspec.resolve.wheels.reader import Unread, WheelReader, WheelSays, WheelStore
 from envspec.review.audit.learn import file_facts
 from envspec.review.audit.model import PublishedRelease
 from envspec.review.audit.osv import parse_answer
@@ -295,7 +292,7 @@ def conda_record(data: bytes, folder: Path) -> object:
     from rattler import Channel, SparseRepoData
     from rattler.exceptions import InvalidPackageNameError, IoError
 
-    from envspec.resolve.conda.records import best_of_each, build_of, pins_of_records
+    from envspec.resolve.conda.request import best_of_each, build_of, pins_of_records
 
     path = folder / "repodata.json"
     path.write_bytes(data)

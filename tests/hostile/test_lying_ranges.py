@@ -19,8 +19,7 @@ from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
 from envspec.net.limits import Limits
 from envspec.resolve.uv.answer import FoundFile
-from envspec.resolve.wheels.model import Question, Unread, WheelSays
-from envspec.resolve.wheels.reader import WheelReader, WheelStore
+from envspec.resolve.wheels.reader import Question, Unread, WheelReader, WheelSays, WheelStore
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 APP = wheel("app", "1.0", padding=1 << 20, files={"shared.py": b"app = 1\n"})

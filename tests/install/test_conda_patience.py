@@ -18,7 +18,7 @@ from envspec.base.progress import Progress
 from envspec.install.conda_cache import CondaCache
 from envspec.net import limits
 from envspec.net.fetch import origin_of
-from envspec.net.patience import Patience
+from envspec.net.transport import Patience
 
 pytestmark = pytest.mark.e2e
 

@@ -6,8 +6,7 @@ import pytest
 from lock_writer import new_lock, old_lock
 
 from envspec.lock.model import Lock
-from envspec.lock.render import rendered_files
-from envspec.lock.store import LockFolder
+from envspec.lock.store import LockFolder, rendered_files
 from envspec.lock.write import dumps
 
 NOTES = {"README.md": "mine\n", "cpu/notes.txt": "mine too\n", "old/requirements.txt": "torch\n"}

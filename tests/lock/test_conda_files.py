@@ -17,7 +17,7 @@ from envspec.lock.formats.conda_explicit import committed_explicit, explicit
 from envspec.lock.formats.conda_lock import committed_conda_lock, conda_dependencies, conda_lock, without_md5
 from envspec.lock.formats.yaml_text import string
 from envspec.lock.model import Lock, LockedTarget, Pin, WheelVariant
-from envspec.lock.render import rendered_files
+from envspec.lock.store import rendered_files
 
 GOLDEN = Path(__file__).parent / "golden"
 LOCK = sample_lock()

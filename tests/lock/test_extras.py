@@ -1,7 +1,7 @@
 """Extras that bring nothing are told, whoever asks for them."""
 
 from envspec.base.errors import Place
-from envspec.lock.extras import findings
+from envspec.lock.graph import findings
 from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
 
 HERE = Place("specs/s.toml", 4, 1)

@@ -19,10 +19,9 @@ from envspec.lock.model import Artifact, BuildPin, GitSource, Lock, LockedTarget
 from envspec.lock.rules import files, requirements
 from envspec.lock.rules.builds import bounds_of, wrong_build_environments
 from envspec.lock.rules.case import LockedCase
-from envspec.lock.rules.derived import wrong_marks
+from envspec.lock.rules.derived import two_hashes, wrong_marks
 from envspec.lock.rules.files import wrong_files
 from envspec.lock.rules.requirements import broken_constraints, stray_pins, unmet
-from envspec.lock.rules.whole import two_hashes
 from envspec.packages.tags import marker_environment, wheel_tags
 
 

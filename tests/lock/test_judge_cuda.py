@@ -7,8 +7,7 @@ import pytest
 
 from envspec.lock.model import Artifact, LockedTarget, Pin, SpecInputs, TargetInputs, WheelVariant
 from envspec.lock.rules.case import LockedCase
-from envspec.lock.rules.cuda import torch_cuda, wrong_builds
-from envspec.lock.rules.variants import wrong_variants
+from envspec.lock.rules.cuda import torch_cuda, wrong_builds, wrong_variants
 
 
 def wrong(pins: Iterable[Pin], cuda: str | None, accept: tuple[tuple[str, str], ...] = ()) -> list[str]:

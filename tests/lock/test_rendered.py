@@ -13,7 +13,7 @@ from envspec.lock.formats.conda_environment import conda_environment
 from envspec.lock.formats.pylock import pylock_toml
 from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.model import Lock, LockedTarget
-from envspec.lock.render import RENDERED_NAMES, is_rendered, rendered_files
+from envspec.lock.store import RENDERED_NAMES, is_rendered, rendered_files
 
 GOLDEN = Path(__file__).parent / "golden"
 LOCK = sample_lock()

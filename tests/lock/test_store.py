@@ -11,8 +11,7 @@ from lock_writer import new_lock, old_lock
 from stored_locks import NEW, OLD, files_of, leftovers, on_disk, stale, store as store
 
 from envspec.base.errors import InputError, InternalError, LockError, StorageError
-from envspec.lock.render import rendered_files
-from envspec.lock.store import LockFolder
+from envspec.lock.store import LockFolder, rendered_files
 
 
 def test_write_and_read(tmp_path: Path) -> None:

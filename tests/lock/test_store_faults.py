@@ -16,8 +16,7 @@ from stored_locks import NEW, OLD, files_of, leftovers, on_disk, stale, store as
 from support.matrix import first_by_day
 
 from envspec.base.errors import StorageError
-from envspec.lock.render import rendered_files
-from envspec.lock.store import LockFolder
+from envspec.lock.store import LockFolder, rendered_files
 
 WRITER = Path(__file__).with_name("lock_writer.py")
 

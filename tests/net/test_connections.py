@@ -13,7 +13,7 @@ import envspec
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.settings import Settings, load_settings
 from envspec.net.connections import index_fetcher, patience_of
-from envspec.net.proxy import proxy_for
+from envspec.net.transport import proxy_for
 
 ALPHA = wheel("alpha", "1.0")
 NO_NETRC = {"NETRC": "/nonexistent", "UV_HTTP_RETRIES": "0"}

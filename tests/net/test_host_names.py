@@ -12,7 +12,7 @@ from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConn
 
 from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
-from envspec.net.timed_connections import HostNames, timed_pools
+from envspec.net.transport import HostNames, timed_pools
 
 
 def test_who_asks_meanwhile_waits_for_the_same_answer() -> None:

@@ -12,8 +12,7 @@ from support.registry import DOCKER_LIST, TOKEN, Registry
 from envspec.base.errors import EnvspecError, IndexFailure, InputError
 from envspec.base.settings import Credentials
 from envspec.net.fetch import Fetcher
-from envspec.net.image_address import ImageAddress, image_address
-from envspec.net.registry import Asking, Registries, login_for
+from envspec.net.registry import Asking, ImageAddress, Registries, image_address, login_for
 
 DIGEST = f"sha256:{'0' * 64}"
 SECRET = "hunter2-and-more"

@@ -22,8 +22,8 @@ from uv import find_uv_bin
 from envspec.base.errors import IndexFailure
 from envspec.facts import wheels
 from envspec.facts.wheels import FAMILY
+from envspec.net.index_proxy.pages import belongs, facts_page
 from envspec.net.index_proxy.server import IndexProxy, open_proxy, stub_metadata, stub_page
-from envspec.net.index_proxy.torch_family import belongs, facts_page
 from envspec.net.simple_page import Page
 
 STRANGERS = ("idna", "packaging", "numpy", "nvidia-cublas-cu12", "certifi", "torch-evil", "triton", "")

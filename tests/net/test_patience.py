@@ -12,8 +12,8 @@ from support.packages import wheel
 from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher, give_up_seconds
 from envspec.net.limits import LIMITS
-from envspec.net.patience import Patience, retries
 from envspec.net.simple_page import read_page
+from envspec.net.transport import Patience, retries
 
 ALPHA = wheel("alpha", "1.0")
 

@@ -14,8 +14,7 @@ from support.serving import Quiet, serving
 from envspec.base.errors import IndexFailure
 from envspec.net import repository
 from envspec.net.fetch import Fetcher
-from envspec.net.image_address import image_address
-from envspec.net.registry import Registries
+from envspec.net.registry import Registries, image_address
 from envspec.net.repository import Repository
 
 DATA = bytes(range(256)) * 200

@@ -8,8 +8,7 @@ from support.packages import wheel
 
 from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
-from envspec.net.flat_page import project_of
-from envspec.net.simple_page import mirror_pages, parse_page, refuse_foreign_page
+from envspec.net.simple_page import mirror_pages, parse_page, project_of, refuse_foreign_page
 
 URL = "https://user:secret@mirror.example/whl/cu126/torch/"
 

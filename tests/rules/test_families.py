@@ -10,8 +10,7 @@ from test_pin_verdicts import spec_of
 from envspec.binaries.wheel import open_wheel
 from envspec.lock.model import Artifact, Pin
 from envspec.resolve.wheels.inspector import build_questions
-from envspec.resolve.wheels.model import WheelSays
-from envspec.resolve.wheels.reader import answers
+from envspec.resolve.wheels.reader import WheelSays, answers
 from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
 

@@ -6,8 +6,7 @@ import tempfile
 from pathlib import Path
 
 from envspec.net.index_proxy.server import open_proxy
-from envspec.resolve.uv.default_index import uvs_default_index
-from envspec.resolve.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv, uvs_default_index
 from stacks.answers import envspec_answer, torch_index_of, uv_answer
 from stacks.checkouts import digests_text
 from stacks.flat_pages import flat_page

@@ -6,8 +6,7 @@ import zipfile
 from collections.abc import Mapping
 
 from envspec.net.fetch import Stream
-from envspec.resolve.pip.source_content import Content, read_content
-from envspec.resolve.pip.static_source import SourceFacts, facts_of
+from envspec.resolve.pip.static_source import Content, SourceFacts, facts_of, read_content
 from envspec.resolve.uv.answer import FoundFile
 from stacks.packed import release
 

@@ -35,8 +35,7 @@ from envspec.net.file_store import FileStore
 from envspec.net.remote_file import DamagedFile
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text
 from envspec.resolve.uv.answer import FoundFile
-from envspec.resolve.wheels.model import WheelSays
-from envspec.resolve.wheels.reader import WheelReader, WheelStore
+from envspec.resolve.wheels.reader import WheelReader, WheelSays, WheelStore
 from stacks.answers import SECONDS
 from stacks.flat_pages import flat_page
 from stacks.packed import Row, pack, release, unpack

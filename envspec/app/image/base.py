@@ -21,8 +21,7 @@ from envspec.image.layout import layout_source
 from envspec.image.manifest import DIGEST
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS
-from envspec.net.image_address import ImageAddress, image_address
-from envspec.net.registry import MANIFEST_TYPES, Registries
+from envspec.net.registry import MANIFEST_TYPES, ImageAddress, Registries, image_address
 from envspec.net.repository import Repository
 
 # The places for an image: a folder with an OCI layout, one tar of it, or a registry.

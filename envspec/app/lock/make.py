@@ -27,14 +27,13 @@ from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, flaws_of, sound
 from envspec.lock.model import LOCK_VERSION, Lock
 from envspec.lock.read import LockConflict, LockLayout
-from envspec.lock.render import rendered_files
 from envspec.lock.signing.model import SUFFIX
+from envspec.lock.store import rendered_files
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.workflow.images import tell_images
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
-from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.resolve.workflow.relock import RelockRequest, relock, tell_images
 from envspec.spec.newer import beginning, has_ended, moot, standing
 
 if TYPE_CHECKING:

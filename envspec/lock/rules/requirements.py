@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
 from packaging.version import Version
 
 from envspec.base.finding import Finding
+from envspec.facts.corrections import corrections
+from envspec.facts.torch_builds import variant_of
+from envspec.facts.wheel_bounds import WHEEL_BOUNDS, WheelBound
+from envspec.facts.wheels import family
 from envspec.lock.conda_files import channel_of
-from envspec.lock.graph import Node, packages_of_name
+from envspec.lock.graph import Edge, Node, packages_of_name
 from envspec.lock.inputs import implied_match_specs
-from envspec.lock.model import Pin
+from envspec.lock.model import Lock, LockedCorrection, LockedTarget, Pin
 from envspec.lock.rules.case import LockedCase, asker
 from envspec.packages.address import Address, parse_address
 from envspec.packages.conda import admits, is_file_of, place_of
 from envspec.packages.edges import Markers
-from envspec.packages.names import channel_name, conda_name, requirement_name
+from envspec.packages.names import PUBLIC, channel_name, conda_name, requirement_name
 from envspec.packages.python_range import releases_of
-from envspec.packages.requirement import TEXTS, published_requirement
+from envspec.packages.requirement import TEXTS, canonical_name, published_requirement
+from envspec.packages.stated import find_metadata
 from envspec.packages.tags import takes_python
 
 REFUSED_PYTHON = "requires-python"
@@ -172,3 +178,155 @@ def pinned_address(pin: Pin) -> Address | None:
         return replace(parse_address(pin.url), sha256=pin.artifact.sha256)
     except ValueError:
         return None
+
+
+# The rules for origins of packages: the index that the spec gives them; source only where it is allowed, git and URLs
+# only where a requirement names them.
+
+
+def unnamed_sources(case: LockedCase) -> Iterator[Finding]:
+    """Yield the packages from git or a URL that neither the spec names nor a package out of a repository that the spec
+    names, which may name others beside it, at the spec's commit if it names one."""
+    naming: dict[Node, list[tuple[Edge, str]]] = {}
+    for edge in case.edges:
+        if edge.kind == "pip" and "@" in edge.requirement and (url := published_requirement(edge.requirement).url):
+            naming.setdefault(edge.target, []).append((edge, url))
+    repositories = []
+    for url in (url for edges in naming.values() for edge, url in edges if _is_of_spec(edge)):
+        with suppress(ValueError):
+            repositories.append(parse_address(url))
+    for pin in case.pins("pip"):
+        source = f"git+{pin.git.address}" if pin.git else pin.url
+        if source is None:
+            continue
+        edges = [edge for edge, url in naming.get(Node("pip", pin.name), ()) if names_source(url, pin)]
+        if not edges:
+            yield case.flaw("unasked-source", pin.name, f"{pin.name} is from {source}, which no requirement names")
+        elif not any(_is_of_spec(edge) or _is_beside(edge, case, repositories) for edge in edges):
+            said = f"{asker(edges[0].source)} requires {edges[0].requirement}"
+            yield case.flaw("unasked-source", pin.name, f"{said}, but only the spec may name this source")
+
+
+def _is_of_spec(edge: Edge) -> bool:
+    return edge.source is None or edge.overridden is not None
+
+
+def _is_beside(edge: Edge, case: LockedCase, repositories: Sequence[Address]) -> bool:
+    """Whether an edge leads from one folder of a repository of the spec to another."""
+    pinned = pinned_address(case.graph.pins[edge.target])
+    own = pinned_address(case.graph.pins[edge.source]) if edge.source else None
+    if pinned is None or own is None or not replace(own, revision=None).has_beside(pinned):
+        return False
+    return any(one.has_beside(pinned) for one in repositories)
+
+
+def built_sources(case: LockedCase) -> Iterator[Finding]:
+    """Yield the sources that allow-source doesn't name: building a package runs its code."""
+    for pin in case.pins("pip"):
+        if pin.is_wheel or pin.name in case.shared.allow_source:
+            continue
+        if pin.git or pin.artifact:
+            what = pin.artifact.file if pin.artifact else "a git checkout"
+            yield case.flaw("source-not-allowed", pin.name, f"{pin.name} is {what}, but allow-source doesn't name it")
+
+
+def wrong_indexes(case: LockedCase) -> Iterator[Finding]:
+    """Yield the packages that come from the wrong index. A package of `sources` comes from that index alone, the torch
+    family from PyPI or the PyTorch index of the target's CUDA, every other one from PyPI, conda's from the spec's
+    channels."""
+    for pin in case.pins("pip"):
+        right = _indexes(case, pin)
+        if pin.index not in right:
+            said = f"{pin.name} is from {pin.index}, but must come from {' or '.join(right)}"
+            yield case.flaw("wrong-index", pin.name, said)
+    channels = [channel_name(channel) for channel in case.shared.channels]
+    for pin in case.pins("conda"):
+        channel, subdir = channel_of(pin)
+        if channel not in channels:
+            said = f"{pin.name} is from the channel {channel or pin.index}, which the spec doesn't name"
+            yield case.flaw("wrong-index", pin.name, said)
+        elif subdir not in ("noarch", case.target.inputs.platform):
+            said = f"{pin.name} is from {pin.index}, but the target is {case.target.inputs.platform}"
+            yield case.flaw("wrong-platform", pin.name, said)
+
+
+def _indexes(case: LockedCase, pin: Pin) -> tuple[str, ...]:
+    if pin.git:
+        return ("git",)
+    if pin.url:
+        return ("url",)
+    said = case.shared.sources.get(pin.name, PUBLIC)
+    if said != PUBLIC:
+        return (said,)
+    inputs = case.target.inputs
+    if pin.name in family(inputs.platform, inputs.cuda):
+        return ("pypi", f"pytorch/{variant_of(inputs.cuda)}")
+    return ("pypi",)
+
+
+# The rule for corrections from wheels: a reading can give each of a wheel that the lock pins, and it holds beside
+# that. And the edges of sources whose dependencies the spec states: its word, and nothing else.
+
+
+def flaws(lock: Lock) -> Iterator[Finding]:
+    """Yield the corrections that no reading of a wheel of the lock gives, and the pins that one of them rules out."""
+    every = tuple(target.name for target in lock)
+    for one in lock.corrections:
+        bound = WHEEL_BOUNDS.get(one.constraint)
+        if bound is None:
+            known = " and ".join(WHEEL_BOUNDS)
+            sentence = f"a correction bounds {one.constraint}, and reading a wheel gives nothing but {known}"
+            yield Finding("error", "correction-unfounded", sentence, targets=every)
+            continue
+        beside = [target for target in lock if (pin := target.pin(one.package, "pip")) and _is_of(one, pin, bound)]
+        if not beside:
+            sentence = f"a correction ({one.constraint}) is of {one.file}, which isn't pinned, or can't say that"
+            yield Finding("error", "correction-unfounded", sentence, targets=every)
+        for target in beside:
+            yield from _breaks(one, bound, target)
+
+
+def _is_of(one: LockedCorrection, pin: Pin, bound: WheelBound) -> bool:
+    return one.is_of(pin) and bound.could_say(pin.name, one.file, pin.dependencies)
+
+
+def _breaks(one: LockedCorrection, bound: WheelBound, target: LockedTarget) -> Iterator[Finding]:
+    constraint = published_requirement(one.constraint)
+    name = canonical_name(constraint.name)
+    needs = f"{one.package} {one.version} needs {one.constraint} ({one.reason}), but"
+    pins = [pin for pin in target.pins if name in ((pin.name,) if pin.kind == "pip" else pin.provides)]
+    if not pins and bound.kind == "requirement":
+        yield Finding(
+            "error", "correction-broken", f"{needs} {name} isn't pinned", targets=(target.name,), package=one.package
+        )
+    for pin in pins:
+        if not constraint.specifier.contains(pin.version, prereleases=True):
+            yield Finding(
+                "error",
+                "correction-broken",
+                f"{needs} {pin.name} {pin.version} is pinned",
+                targets=(target.name,),
+                package=name,
+            )
+
+
+def wrong_edges(case: LockedCase) -> Iterator[Finding]:
+    """Yield the sources whose edges aren't those that the spec states of them."""
+    metadata = case.target.inputs.metadata
+    if not metadata:
+        return
+    markers = Markers(case.target.inputs.platform, case.target.inputs.full_python)
+    for pin in case.pins("pip"):
+        stated = None if pin.is_wheel else find_metadata(metadata, pin.name, pin.version)
+        if stated is None:
+            continue
+        extras = case.graph.extras.get(Node("pip", pin.name), frozenset())
+        right = {str(published_requirement(line)) for line in stated.dependencies if markers.hold(line, extras)}
+        added = set(corrections().on(markers).missing_requirements(pin.name, pin.version, stated.dependencies))
+        edges = set(pin.dependencies)
+        if not right <= edges <= right | added:
+            said = ", ".join(sorted(right)) or "nothing"
+            found = ", ".join(pin.dependencies) or "nothing"
+            yield case.flaw(
+                "wrong-dependencies", pin.name, f"the spec states that {pin.name} requires {said}, not {found}"
+            )

@@ -34,9 +34,8 @@ from envspec.facts.wheels import FAMILY
 from envspec.net.fetch import local_path
 from envspec.net.file_store import BY_INDEX, WantedFile
 from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
-from envspec.net.index_proxy.pages import Describe, Pages, Upstream
+from envspec.net.index_proxy.pages import Describe, Pages, Upstream, belongs, facts_digest, facts_page
 from envspec.net.index_proxy.shown import Glibc, by_number, proxied_row
-from envspec.net.index_proxy.torch_family import belongs, facts_digest, facts_page
 from envspec.net.simple_page import LivePages
 from envspec.packages.requirement import canonical_name
 

@@ -20,18 +20,23 @@ from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import BuildPin, Pin
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import is_requirement, parse_requirement
-from envspec.resolve.pip.answer import in_own_addresses
-from envspec.resolve.pip.build_requirements import BuildIndex, build_requirements, url_requirement_error
+from envspec.resolve.pip.answer import Describer, in_own_addresses
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
-from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import Metadata, cache_key
 from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request, with_constraints
 from envspec.resolve.pip.solve import PipResolver
-from envspec.resolve.pip.source import PYTHON, BuildFailed, SourceReader
-from envspec.resolve.pip.unbuilt import missing_module
+from envspec.resolve.pip.source import (
+    PYTHON,
+    BuildFailed,
+    BuildIndex,
+    SourceReader,
+    build_requirements,
+    url_requirement_error,
+)
+from envspec.resolve.pip.static_source import missing_module
 from envspec.resolve.uv.errors import build_failure
 
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from packaging.version import Version
 
-from envspec.base.errors import IndexFailure
+from envspec.base.errors import EnvspecError, IndexFailure, Unsatisfiable
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release, by_version
 from envspec.net.index_proxy.server import IndexProxy
-from envspec.net.index_proxy.variant_rows import has_variants
+from envspec.net.index_proxy.shown import has_variants
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.compile import UvIndex
+from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.confusion import is_pytorch
-from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.direct import DirectFiles
+from envspec.resolve.pip.floors import versions_of
+from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
-from envspec.resolve.uv.answer import FoundFile
+from envspec.resolve.uv.answer import Found, FoundFile
+from envspec.resolve.uv.program import Uv
 
 _PYTORCH = frozenset((*FAMILY, "triton"))
 """What may come from PyTorch's index."""
@@ -223,3 +228,64 @@ def _own(url: str, request: Request) -> Upstream:
     """Give an index with what a request says of sources."""
     allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
     return Upstream(url, allowed, unfit, request.metadata, glibc=request.unlisted_glibc)
+
+
+# One request, and uv with all that it needs to answer it, however often it is asked.
+
+
+@dataclass(frozen=True)
+class Question:
+    """The constant part of uv's questions for one solution.
+
+    torch   the PyTorch index of the request, and whether the proxy serves it (`gated`): else uv asks the live one
+    direct  the files that are named by their URL
+    label   the targets' names, for messages
+    folder  holds a folder for each answer
+    """
+
+    uv: Uv
+    indexes: UvIndexes
+    torch: TorchIndex
+    gated: bool
+    proxy: IndexProxy
+    direct: DirectFiles
+    label: str
+    folder: Path
+
+    @property
+    def backend(self) -> str | None:
+        """The variant of the live PyTorch index that uv asks by itself."""
+        return None if self.gated else self.torch.variant
+
+    def ask(
+        self, request: Request, preferences: Preferences | None = None, no_pre_releases: Sequence[str] = ()
+    ) -> tuple[Found, ...]:
+        """Have uv solve a request. Raises what `compile_request` raises."""
+        return compile_request(
+            UvCompile(
+                self.uv,
+                replace(request, constraints=(*request.constraints, *self.torch.constraints)),
+                self.indexes.for_request(request, self.torch if self.gated else None, self.proxy),
+                Path(tempfile.mkdtemp(dir=self.folder)),
+                self.label,
+                self.proxy.host,
+                preferences or Preferences(),
+                self.direct,
+                self.backend,
+                no_pre_releases,
+            )
+        )
+
+    def refusal(self, request: Request, bounds: Sequence[str], found: Sequence[Found]) -> str:
+        """Say, in uv's words, why bounds (`name>=2`) can't be met beside the torch that was found; nothing where they
+        can."""
+        own = versions_of(found)
+        floors = tuple(f"{name}>={own[name]}" for name in FAMILY if name in own)
+        try:
+            self.ask(replace(request, constraints=(*request.constraints, *floors, *bounds)))
+        except Unsatisfiable as conflict:
+            return conflict.message
+        except EnvspecError:
+            # the solution stands without it: this only says more of it
+            pass
+        return ""

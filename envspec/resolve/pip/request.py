@@ -5,15 +5,23 @@ Targets with equal requests are solved once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from packaging.version import Version
+
+from envspec.base.errors import Unsatisfiable
+from envspec.base.redact import redact
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.python_builds import newest_build
-from envspec.lock.machine import machine_of
-from envspec.lock.model import SpecInputs, TargetInputs
+from envspec.lock.model import Pin, SpecInputs, TargetInputs
+from envspec.lock.variant_build import machine_of
+from envspec.net.index_proxy.server import Provided
+from envspec.packages.edges import Markers
 from envspec.packages.names import PUBLIC, requirement_name
 from envspec.packages.python_range import releases_of
+from envspec.packages.requirement import parse_requirement
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
 
@@ -216,3 +224,66 @@ def group(requests: Mapping[str, Request]) -> dict[Request, tuple[str, ...]]:
         groups.setdefault(requests[name], []).append(name)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1]))
     return {request: tuple(names) for request, names in ordered}
+
+
+# Packages of conda for pip: the index proxy shows uv one version of each such package, so that uv can't take another.
+#
+# A page has one wheel, which is never downloaded. Its METADATA names no dependencies: conda has solved those.
+
+
+def provided_packages(pins: Iterable[Pin]) -> Provided:
+    """List the packages that a target's conda pins provide. One whose version isn't PEP 440 provides nothing."""
+    found = {}
+    for pin in pins:
+        version = _pep440(pin.version)
+        if pin.kind == "conda" and version is not None:
+            found.update(dict.fromkeys(pin.provides, version))
+    return tuple(sorted(found.items()))
+
+
+def refuse_conflicts(label: str, request: Request) -> None:
+    """Raise Unsatisfiable, naming both sides, if the spec's own pip requirement excludes conda's version."""
+    provided = dict(request.provided)
+    markers = Markers(request.platform, request.full_python)
+    for text in request.effective:
+        version = provided.get(requirement_name(text))
+        if version is None:
+            continue
+        if not markers.hold(text):
+            continue
+        requirement = parse_requirement(text)
+        if requirement.url or not requirement.specifier.contains(version, prereleases=True):
+            raise Unsatisfiable(
+                f"{label}: [pip] asks for {redact(text)}, but conda installs {requirement.name} {version}",
+                hint=_hint(requirement.name, str(requirement.specifier)),
+            )
+
+
+def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
+    """Add conda's side to a conflict that uv found."""
+    named = [
+        f"{name} {version}"
+        for name, version in request.provided
+        if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", conflict.message)
+    ]
+    if not named:
+        return conflict
+    message = f"{conflict.message.rstrip('.')} (conda installs {', '.join(named)})."
+    return Unsatisfiable(message, hint=_hint(named[0].split()[0], ""))
+
+
+def _hint(name: str, specifier: str) -> str:
+    bound = f'"{name} {specifier}"' if specifier else f"the {name} that the pip packages need"
+    return f"add {bound} to [conda] dependencies, or loosen the requirements of the pip packages"
+
+
+def _pep440(version: str) -> str | None:
+    try:
+        return str(Version(version.replace("_", ".")))
+    except ValueError:
+        return None
+
+
+def requests_of(requests: Iterable[Request]) -> Sequence[Provided]:
+    """List the distinct sets of provided packages, for the index proxy to serve."""
+    return tuple(dict.fromkeys(request.provided for request in requests if request.provided))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from envspec.base.errors import IndexFailure
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import Settings, load_settings
 from envspec.lock.inputs import page_name
-from envspec.lock.model import Pin
+from envspec.lock.model import Pin, Publisher
 from envspec.net.connections import index_fetcher
-from envspec.net.fetch import Fetcher
+from envspec.net.fetch import Fetcher, origin_of
 from envspec.net.file_store import ARTIFACTS, FileStore
 from envspec.net.index_proxy.pages import Pages
 from envspec.net.index_proxy.releases import ReleaseStore
+from envspec.net.provenance import ProvenanceStore
 from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages, mirror_pages
 from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
@@ -25,8 +28,7 @@ from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.pip.static_source import StaticReader
-from envspec.resolve.uv.default_index import uvs_default_index
-from envspec.resolve.uv.program import Uv, find_uv
+from envspec.resolve.uv.program import Uv, find_uv, uvs_default_index
 from envspec.resolve.wheels.inspector import WheelInspector, WheelPlaces
 from envspec.resolve.wheels.reader import WheelReader, WheelStore
 from envspec.spec.model import Spec
@@ -121,3 +123,47 @@ def pip_resolver(
             progress=progress,
             notice=notice,
         )
+
+
+# The publishers of a resolution's files, by their indexes (PEP 740).
+
+_AT_ONCE = 16
+
+
+def publishers(resolver: PipResolver, pins: Iterable[Pin]) -> dict[Pin, Publisher]:
+    """Ask for the publishers of pins that `resolver` has just made; leaves out those of which no index says any.
+
+    Only the index itself is asked: a mirror's page may name places that this machine doesn't reach. An index that fails
+    is told, and stops nothing.
+    """
+    store = ProvenanceStore(resolver.cache, resolver.pages.fetcher)
+    places = resolver.inspector.places
+    wanted = [
+        (pin, file.provenance, file.sha256)
+        for pin in pins
+        if (file := places.file(pin)) is not None
+        and file.provenance is not None
+        and file.sha256 is not None
+        and origin_of(file.provenance) == origin_of(places.origin(pin))
+    ]
+    failed: list[str] = []
+
+    def ask(url: str, sha256: str) -> Publisher | None:
+        if failed:
+            return None
+        try:
+            claimed = store.publisher(url, sha256)
+        except IndexFailure as error:
+            failed.append(error.message)
+            return None
+        return Publisher(**claimed) if claimed else None
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = list(pool.map(lambda one: ask(one[1], one[2]), wanted))
+    if failed:
+        resolver.notice(
+            Finding(
+                "info", "publisher-not-asked", f"the lock names no publishers that weren't known before: {failed[0]}"
+            )
+        )
+    return {pin: publisher for (pin, _, _), publisher in zip(wanted, found, strict=True) if publisher}

@@ -32,6 +32,7 @@ from envspec.packages.address import Address, parse_address
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.answer import (
+    Describer,
     Resolution,
     add_corrections,
     answer_of,
@@ -49,27 +50,40 @@ from envspec.resolve.pip.answer import (
     tell_own_hashes,
     with_hashes,
 )
-from envspec.resolve.pip.build_requirements import build_requirements, url_requirement_error
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
-from envspec.resolve.pip.describe import Describer
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.floors import (
+    after,
     downgrades,
+    first_of,
     floors,
+    last_of,
+    localise,
+    public,
     raise_to_floors,
     raised_finding,
     rejected_findings,
+    solve_in_indexes_of_pins,
+    to_share,
     unraised_finding,
+    versions_of,
+    with_torch,
 )
-from envspec.resolve.pip.indexes import UvIndexes
+from envspec.resolve.pip.indexes import Question, UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import Releases, asks_of, behind, has_pre_release, stray_pre_releases, suits_target
-from envspec.resolve.pip.passed_over import missing_wheels, tell_missing_wheels
-from envspec.resolve.pip.pins import begin, extras_of, pins_of
-from envspec.resolve.pip.provided import explain_conflict, refuse_conflicts, requests_of
-from envspec.resolve.pip.question import Question
+from envspec.resolve.pip.pins import begin, extras_of, in_rounds, pins_of, tell_variants
 from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository
-from envspec.resolve.pip.request import Preferences, Request, group, with_constraints, with_requirements
+from envspec.resolve.pip.request import (
+    Preferences,
+    Request,
+    explain_conflict,
+    group,
+    refuse_conflicts,
+    requests_of,
+    with_constraints,
+    with_requirements,
+)
 from envspec.resolve.pip.retreat import (
     LostExtra,
     Retreat,
@@ -83,36 +97,25 @@ from envspec.resolve.pip.retreat import (
     suspects,
     went_back,
 )
-from envspec.resolve.pip.sharing import (
-    after,
-    first_of,
-    last_of,
-    localise,
-    public,
-    solve_in_indexes_of_pins,
-    to_share,
-    versions_of,
-    with_torch,
-)
-from envspec.resolve.pip.source import SourceReader
+from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
 from envspec.resolve.pip.unbounded import (
     Lag,
     is_far,
     lags,
     may_be_behind,
+    missing_wheels,
     names_torch,
     refuse_outgrown,
     tell_lags,
+    tell_missing_wheels,
     without_bounds,
 )
-from envspec.resolve.pip.variants import in_rounds, tell_variants
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
-from envspec.resolve.torch_index.unheld import hint_about_torch
+from envspec.resolve.torch_index.holes import hint_about_torch
 from envspec.resolve.uv.answer import Found
 from envspec.resolve.uv.errors import unfitting
-from envspec.resolve.uv.processes import Processes
-from envspec.resolve.uv.program import Uv
+from envspec.resolve.uv.program import Processes, Uv
 from envspec.resolve.wheels.inspector import WheelInspector
 
 

@@ -12,13 +12,21 @@ Small texts of the archive count, in this order:
 
 from __future__ import annotations
 
+import ast
+import io
+import lzma
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from packaging.version import Version
 
@@ -26,15 +34,155 @@ from envspec.base.cache import keep_value, read_value
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
+from envspec.lock.toml_text import value
 from envspec.net.fetch import Fetcher, Stream
 from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.net.remote_file import DamagedFile
+from envspec.packages.archive_entries import TarMember
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.inert import LEGACY, SETUPTOOLS, Setup, inert
+from envspec.packages.requirement import canonical_name, is_requirement
+from envspec.resolve.pip.inert import LEGACY, SETUPTOOLS, Setup, inert, is_told
 from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
-from envspec.resolve.pip.source_content import Content, read_content
 from envspec.resolve.uv.answer import FoundFile
+
+# The content of a source distribution, read as it streams in: nothing is written to disk, and nothing of it runs.
+
+_ARCHIVE = 1 << 30
+"""Bytes of the largest archive that is read."""
+_UNPACKED = 8 << 30
+"""Bytes of its unpacked content, which is read and not kept."""
+_MEMBERS = 500_000
+_TEXT = 4 << 20
+"""Bytes of the largest text that is kept."""
+_CONTENT_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Content:
+    """A source's files, by the paths below its one top folder.
+
+    texts  those that say what it requires, and whether its build runs its code
+    names  of all files
+    asks   a text says `setup_requires`, or wasn't read
+    odd    it has links, or paths that are another one's spelling: `names` don't say what lies where once it's unpacked
+    """
+
+    texts: dict[str, str]
+    names: list[str]
+    asks: bool = True
+    odd: bool = False
+
+
+_TOLD = (".py", ".cfg", ".toml")
+"""Files in which a source says what setuptools asks for."""
+
+
+def read_content(file: FoundFile, stream: Stream) -> Content:
+    """Read what counts of an archive."""
+    bounded = _Bounded(stream, file)
+    members = _zip_members if file.file.endswith(".zip") else _tar_members
+    texts: dict[str, str] = {}
+    names: list[str] = []
+    unpacked, asks, odd = 0, False, False
+    try:
+        for path, size, read in members(bounded):
+            stem = path.removeprefix("./")
+            odd = odd or read is None or posixpath.normpath(stem) != stem
+            if read is None:
+                continue
+            unpacked += size
+            if len(names) >= _MEMBERS or unpacked > _UNPACKED:
+                raise IndexFailure(
+                    f"{redact(file.url)} unpacks to more files or bytes than envspec accepts",
+                    hint="don't build it; exclude the release with a bound in the spec",
+                )
+            below = stem.partition("/")[2]
+            names.append(below)
+            wanted = (
+                below in ("PKG-INFO", "pyproject.toml") or below.endswith(".egg-info/requires.txt") or is_told(below)
+            )
+            told = below.endswith(_TOLD) and not asks
+            content = read() if (wanted or told) and size <= _TEXT else b""
+            if wanted and size <= _TEXT:
+                texts[below] = content.decode("utf-8", "replace")
+            if told:
+                asks = size > _TEXT or b"setup_requires" in content
+    except _UNREADABLE as error:
+        raise DamagedFile(
+            f"{redact(file.url)} can't be unpacked: {error}",
+            hint="report this to whoever runs the index: the file is damaged",
+        ) from None
+    return Content(texts, names, asks, odd)
+
+
+_UNREADABLE = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, NotImplementedError,
+    RuntimeError, ValueError,
+)  # fmt: skip
+
+Member = tuple[str, int, Callable[[], bytes] | None]
+"""Path in the archive, unpacked size in bytes, and its content; None for what is neither a file nor a folder."""
+
+
+def _tar_members(stream: _Bounded) -> Iterator[Member]:
+    with tarfile.open(fileobj=stream, mode="r|*", tarinfo=TarMember) as archive:
+        for member in archive:
+            if member.isfile():
+                yield member.name, member.size, partial(_tar_content, archive, member)
+            elif not member.isdir():
+                yield member.name, 0, None
+            # tarfile keeps every member that it has seen
+            archive.members = []  # type: ignore[attr-defined]
+
+
+def _tar_content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    return _content(archive.extractfile(member))
+
+
+def _content(file: IO[bytes] | None) -> bytes:
+    return file.read(_TEXT) if file else b""
+
+
+def _zip_members(stream: _Bounded) -> Iterator[Member]:
+    """List a zip's members. Its table is at its end, so the archive is held in memory, with a smaller limit."""
+    content = stream.read(256 << 20)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for entry in archive.infolist():
+            if not entry.is_dir():
+                link = stat.S_ISLNK(entry.external_attr >> 16)
+                yield entry.filename, entry.file_size, None if link else partial(_zip_content, archive, entry)
+
+
+def _zip_content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    with archive.open(entry) as file:
+        return _content(file)
+
+
+class _Bounded(io.RawIOBase):
+    """The stream, which ends with an error where it is larger than any source."""
+
+    def __init__(self, stream: Stream, file: FoundFile) -> None:
+        self._stream, self._file = stream, file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """As many bytes as asked for, fewer at the end alone: what reads archives takes less for the end."""
+        pieces, left = [], size if size >= 0 else _ARCHIVE
+        while left:
+            piece = self._stream.read(min(left, _CONTENT_PIECE))
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+        if self._stream.length > _ARCHIVE:
+            raise IndexFailure(
+                f"{redact(self._file.url)} is larger than {_ARCHIVE >> 20} MiB, the limit for a source distribution",
+                hint="exclude the release with a bound in the spec",
+            )
+        return b"".join(pieces)
+
 
 _SCHEMA = 5
 _PIECE = 1 << 20
@@ -310,3 +458,65 @@ def _compiles(names: list[str], project: dict[str, Any]) -> str | None:
         if path.lower().endswith(_COMPILED) and not set(folders) & set(_ASIDE):
             return path
     return None
+
+
+# A build for metadata that fails because a module is missing: what of the requirements is known without running it,
+# as the line that a spec states them in.
+
+_MISSING = re.compile(r"No module named '([A-Za-z0-9_.]+)'")
+_LARGEST = 1 << 18
+"""Bytes of the largest setup.py that is read."""
+_OWN = ("torch", "numpy")
+"""Modules that a build imports because the package itself works with them."""
+
+
+def missing_module(output: str) -> str | None:
+    """Find the top-level module that a build's output says is missing."""
+    found = _MISSING.findall(output)
+    return found[-1].partition(".")[0] if found else None
+
+
+def metadata_hint(module: str, name: str, version: str, facts: SourceFacts, source: Path) -> str:
+    """Write the hint with the line to add to the spec. `source` is the unpacked source."""
+    known = [line for line in facts.metadata.requires_dist or install_requires(source) if is_requirement(line)]
+    if known:
+        return f"add to [pip]: {metadata_line(name, version, known)}"
+    guess = [module] if module in _OWN else []
+    return f"add to [pip], with all that its README says it requires: {metadata_line(name, version, guess)}"
+
+
+def metadata_line(name: str, version: str, dependencies: Sequence[str]) -> str:
+    """Write a `metadata` key with one entry."""
+    entry = {"name": canonical_name(name), "version": version, "dependencies": list(dependencies)}
+    return f"metadata = {value([entry])}"
+
+
+def install_requires(source: Path) -> tuple[str, ...]:
+    """Read the literal `install_requires` of a setup.py, which isn't run; empty where it isn't a plain list."""
+    path = source / "setup.py"
+    try:
+        if path.stat().st_size > _LARGEST:
+            return ()
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    names = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for said in _keywords(tree):
+        meant = names.get(said.id) if isinstance(said, ast.Name) else said
+        if isinstance(meant, (ast.List, ast.Tuple)):
+            texts = [item.value for item in meant.elts if isinstance(item, ast.Constant) and type(item.value) is str]
+            if len(texts) == len(meant.elts):
+                return tuple(map(str, texts))
+    return ()
+
+
+def _keywords(tree: ast.Module) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield from (keyword.value for keyword in node.keywords if keyword.arg == "install_requires")

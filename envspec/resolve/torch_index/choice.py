@@ -18,7 +18,7 @@ from packaging.version import Version
 
 from envspec.base.errors import Infeasible, Way
 from envspec.facts import released, torch_builds, wheels
-from envspec.net.index_proxy.torch_family import belongs
+from envspec.net.index_proxy.pages import belongs
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import wheel_fits

@@ -9,18 +9,97 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envspec.base import programs
+from envspec.base.cache import keep_entry
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import ToolError
 from envspec.base.redact import register_all
+from envspec.base.scratch import scratch_folder
 from envspec.net.fetch import read_timeout
 from envspec.packages.tags import MACOS
-from envspec.resolve.uv.processes import Processes
+
+# The processes of a resolution, which end with it: uv, git, build backends, and their children.
+
+
+@dataclass
+class Processes:
+    """The running programs, started from several threads."""
+
+    _running: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    _stopped: bool = False
+
+    def run(
+        self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end. It ends early, with all its children, if this call is interrupted or `stop` is
+        called.
+
+        Raises OSError if it can't be started, subprocess.TimeoutExpired.
+        """
+        process = programs.start(command, env, cwd)
+        try:
+            self._running.add(process)
+            if self._stopped:
+                # started by another thread while `stop` went through those that ran
+                end(process.pid)
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            self._running.discard(process)
+            if process.poll() is None:
+                end(process.pid)
+                process.kill()
+                process.wait()
+                for stream in (process.stdout, process.stderr):
+                    if stream:
+                        stream.close()
+        told = (each.decode(errors="replace").replace("\r\n", "\n") for each in (out, err))
+        return subprocess.CompletedProcess(process.args, process.returncode, *told)
+
+    def begin(self) -> None:
+        """Let programs be started, as in the beginning: those that `stop` ended belonged to what failed."""
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End every running program, and any that is started before `begin`."""
+        self._stopped = True
+        for process in tuple(self._running):
+            if process.poll() is None:
+                end(process.pid)
+
+
+def end(pid: int) -> None:
+    """Tell a process and all its children to end; without /proc, only the process itself.
+
+    With a session of its own, one call would do, but git and ssh would lose the terminal for their questions.
+    """
+    for each in (pid, *_descendants(pid)):
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGTERM)
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        parent = waiting.pop()
+        try:
+            texts = [path.read_text() for path in Path(f"/proc/{parent}/task").glob("*/children")]
+        except OSError:
+            continue
+        children = [int(child) for text in texts for child in text.split()]
+        found += children
+        waiting += children
+    return found
+
 
 # What the user may set for uv and still get the same answer: how to reach things, never what to choose.
 _KEPT_UV_VARIABLES = re.compile(
@@ -122,3 +201,58 @@ def _user_settings(env: Mapping[str, str]) -> dict[str, Any]:
         register_all(table)
         merged.update({key: table[key] for key in _KEPT_UV_SETTINGS if key in table})
     return merged
+
+
+# uv's own addresses of PyPI and the PyTorch indexes, without other settings.
+
+_ASKED_FOR = re.compile(r"(https?://\S+)/torch/")
+
+
+def uvs_default_index(uv: Uv, cache_dir: Path) -> str | None:
+    """Ask uv for its address of PyPI without other settings, and remember the answer for each uv program.
+
+    None if uv fails (because of a broken setting, say): then nothing is remembered.
+    """
+
+    def ask() -> str | None:
+        ran = uv.run([*_COMPILE, "--emit-index-url", "--no-header", "--quiet"], cwd=Path("/"))
+        if ran.returncode:
+            return None
+        answer = ran.stdout.split()
+        return answer[answer.index("--index-url") + 1] if "--index-url" in answer[:-1] else ""
+
+    return _memoise(uv, cache_dir, "uv-default-index", ask)
+
+
+def uvs_pytorch_index(uv: Uv, cache_dir: Path, variant: str) -> str | None:
+    """The address of uv's PyTorch index for a variant ("cu126"), from uv's own message when it's asked for torch
+    without a network; remembered likewise. None for a variant that it doesn't know."""
+
+    def ask() -> str | None:
+        with scratch_folder(cache_dir) as folder:
+            (folder / "requirements.in").write_text("torch\n", encoding="utf-8")
+            options = ["--torch-backend", variant, "--offline", "--no-cache", "--verbose"]
+            command = [*_COMPILE[:2], "requirements.in", *_COMPILE[3:], *options]
+            told = uv.run(command, cwd=folder, more={"RUST_LOG": "uv_client=debug"}).stderr
+        found = _ASKED_FOR.search(told)
+        return found[1] if found else None
+
+    return _memoise(uv, cache_dir, f"uv-pytorch-{variant}", ask)
+
+
+_COMPILE = ["pip", "compile", "-", "--no-config", "--python", sys.executable]
+
+
+def _memoise(uv: Uv, cache_dir: Path, name: str, ask: Callable[[], str | None]) -> str | None:
+    try:
+        state = Path(uv.executable).stat()
+    except OSError:
+        return None
+    memo = cache_dir / f"{name}-{state.st_size}-{state.st_mtime_ns}"
+    with suppress(OSError):
+        return memo.read_text(encoding="utf-8") or None
+    url = ask()
+    if url is None:
+        return None
+    keep_entry(memo, url)
+    return url or None

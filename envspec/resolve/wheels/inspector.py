@@ -22,8 +22,7 @@ from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
-from envspec.resolve.wheels.model import Question, Read, Recall, Unread, WheelSays
-from envspec.resolve.wheels.reader import WheelReader
+from envspec.resolve.wheels.reader import Question, Read, Recall, Unread, WheelReader, WheelSays
 from envspec.rules.wheel_code import WheelBuild
 
 _THREADS = 8

@@ -9,7 +9,7 @@ from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, Internal
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.facts.minimum import architectures, driver_floor
-from envspec.lock import extras
+from envspec.lock import graph
 from envspec.lock.judge import WRONG_BUILDS, judge_target
 from envspec.lock.model import LockedTarget
 from envspec.lock.rules.requirements import REFUSED_PYTHON
@@ -28,8 +28,8 @@ from envspec.resolve.workflow.notices import (
     tell_given_way,
     tell_sacrifices,
 )
+from envspec.resolve.workflow.prepare import tell_unused_terms
 from envspec.resolve.workflow.solve import Solved
-from envspec.resolve.workflow.terms import tell_unused_terms
 from envspec.rules.case import apply_acceptances
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import PinnedVersions, judge_pins
@@ -116,7 +116,7 @@ def _accepted_codes(solved: Solved) -> frozenset[str]:
 
 
 def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:
-    return apply_acceptances(extras.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
+    return apply_acceptances(graph.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
 
 
 def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:

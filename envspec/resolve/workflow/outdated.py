@@ -11,8 +11,8 @@ from packaging.version import Version
 
 from envspec.facts import torch_builds, wheels
 from envspec.lock.graph import Edge, Graph, Node
-from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.variant_build import machine_of, versions_of
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement

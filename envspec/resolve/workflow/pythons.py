@@ -10,7 +10,7 @@ from envspec.base.errors import Infeasible
 from envspec.base.finding import Finding
 from envspec.facts.python_builds import is_released, newest_build, versions_of
 from envspec.lock.model import Lock, LockedPython, TargetInputs
-from envspec.lock.rules.whole import WRONG_PYTHON
+from envspec.lock.rules.derived import WRONG_PYTHON
 from envspec.packages.python_range import is_within
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.notices import Notice

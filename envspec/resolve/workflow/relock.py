@@ -1,24 +1,27 @@
-"""The locking of a spec, from the parsed spec to the new lock: the flow of DESIGN §2, with its I/O passed in."""
+"""The locking of a spec, from the parsed spec to the new lock, with its I/O passed in."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn
 
-from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place, parts
+from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place, SpecError, parts
 from envspec.base.finding import Finding
+from envspec.export.make import missing_packages
 from envspec.facts.python_builds import newest_build
+from envspec.facts.torch_builds import build_bounds
 from envspec.lock.inputs import SpecCase, spec_case
 from envspec.lock.judge import flaws_of
-from envspec.lock.model import LOCK_VERSION, Lock, LockedCorrection, Pin, Publisher
+from envspec.lock.model import LOCK_VERSION, BuildPin, Lock, LockedCorrection, LockedTarget, Pin, Publisher
+from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shared, unlike_target
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.resolve.pip.build_environment import BuildWanted, against_lock
 from envspec.resolve.workflow.accept import accept, of_pins, refused_pins, tell_effects
-from envspec.resolve.workflow.builds import with_build_environments
-from envspec.resolve.workflow.images import tell_images
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
 from envspec.resolve.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
 from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of, is_obstacle, trying
@@ -27,6 +30,141 @@ from envspec.resolve.workflow.pythons import PACKAGE, choose_pythons
 from envspec.resolve.workflow.solve import Resolvers, Solved, solve
 from envspec.spec.model import Spec, Target
 from envspec.spec.targets import refuse_unknown_targets
+
+# The notices of a locking run about the images of its recipes: what is missing in them, and what comes twice.
+
+_WITH_CUDA = (
+    (re.compile(r"(?:^|/)nvidia/cuda:(?:.*-)?(?:runtime|devel)(?:-|$)"), "CUDA's libraries"),
+    (re.compile(r"(?:^|/)pytorch/pytorch(?:[:@]|$)"), "torch and CUDA's libraries"),
+    (re.compile(r"^nvcr\.io/nvidia/(?:pytorch|tensorflow|cuda-dl-base)(?:[:@]|$)"), "torch and CUDA's libraries"),
+)
+"""Base images that hold what the wheels of a CUDA target bring, by their names, and what that is. `nvidia/cuda:…-base`
+has the runtime alone. Source: the images' own pages in their registries."""
+
+
+def tell_images(spec: Spec, locked: Sequence[LockedTarget], notice: Notice) -> None:
+    """Report services whose package is missing, and a base image with the CUDA that the wheels bring."""
+    linux = tuple(target for target in locked if target.inputs.platform.startswith("linux-"))
+    _tell_services(spec, linux, notice)
+    twice = next((what for pattern, what in _WITH_CUDA if pattern.search(spec.image.base)), None)
+    names = [target.name for target in linux if target.inputs.cuda and _brings_cuda(target)]
+    if twice and names:
+        notice(
+            Finding(
+                "info",
+                "cuda-twice",
+                f"the base image {spec.image.base} holds {twice}, and so do the wheels:"
+                " the image gets several GB that no program loads",
+                spec.places.get("image.base"),
+                'base = "debian:trixie-slim" is enough; what compiles gets a stage with CUDA\'s compiler of its own',
+                targets=tuple(names),
+            )
+        )
+
+
+def _tell_services(spec: Spec, linux: Iterable[LockedTarget], notice: Notice) -> None:
+    missing: dict[tuple[str, str], list[str]] = {}
+    for target in linux:
+        for one in missing_packages(spec, target):
+            missing.setdefault(one, []).append(target.name)
+    for (service, package), names in missing.items():
+        notice(
+            Finding(
+                "warning",
+                "service-without-package",
+                f'the service "{service}" needs {package}, which isn\'t locked:'
+                " `envspec export` makes no recipe without it",
+                spec.places.get("image.services"),
+                f"add {package} to [pip] dependencies",
+                targets=tuple(names),
+            )
+        )
+
+
+def _brings_cuda(target: LockedTarget) -> bool:
+    return any(pin.kind == "pip" and pin.name.startswith("nvidia-") for pin in target.pins)
+
+
+# The build environments of a lock's sources: those of the old lock that still hold, and new ones for the others.
+
+
+def with_build_environments(
+    spec: Spec,
+    solved: Sequence[Solved],
+    old: Lock | None,
+    upgrade: Upgrade,
+    resolve: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...]]],
+    flaws: Sequence[Finding] = (),
+) -> tuple[Solved, ...]:
+    """Give solved targets with what each of their sources is built with. What the old lock has stays, but for that of
+    packages that can't be right (`flaws`). Raises what `resolve` raises."""
+    wrong = {(target, flaw.package) for flaw in flaws for target in flaw.targets}
+    kept = {
+        (one.name, pin): None if (one.name, pin.name) in wrong else _old_build(old, one, pin, upgrade)
+        for one in solved
+        for pin in _isolated_sources(spec, one)
+    }
+    of = {one.name: one for one in solved}
+    missing = {(name, pin): _build_request(of[name], pin) for (name, pin), wheels in kept.items() if wheels is None}
+    found = resolve(tuple(dict.fromkeys(missing.values())))
+    for wanted, wheels in found.items():
+        _refuse_unlike(wanted, wheels)
+    made = {**kept, **{key: found.get(wanted) for key, wanted in missing.items()}}
+    return tuple(
+        replace(
+            one,
+            pip=tuple(
+                replace(pin, built_with=made[one.name, pin]) if (one.name, pin) in made else pin for pin in one.pip
+            ),
+        )
+        for one in solved
+    )
+
+
+def _isolated_sources(spec: Spec, solved: Solved) -> Iterator[Pin]:
+    """Yield the sources of a target that aren't built against its own packages."""
+    against_lock = spec.terms_of(solved.name).built_against_lock
+    return (pin for pin in solved.pip if not pin.is_wheel and pin.name not in against_lock)
+
+
+def _old_build(old: Lock | None, solved: Solved, pin: Pin, upgrade: Upgrade) -> tuple[BuildPin, ...] | None:
+    """Find what the old lock built the same source with, for the same machine; None where that is to be resolved."""
+    before = _before(old, solved, pin)
+    if before is None or before.built_with is None or upgrade.everything or pin.name in upgrade.packages:
+        return None
+    pins, cuda = {one.name: one for one in solved.pins}, solved.prepared.inputs.cuda
+    return None if any(unlike_target(one, pins, cuda) for one in before.built_with) else before.built_with
+
+
+def _before(old: Lock | None, solved: Solved, pin: Pin) -> Pin | None:
+    target = old.target(solved.name) if old else None
+    before = target.pin(pin.name, "pip") if target else None
+    if target is None or before is None:
+        return None
+    was, now = target.inputs, solved.prepared.inputs
+    same = (was.platform, was.python, was.glibc) == (now.platform, now.python, now.glibc)
+    return before if same and (before.artifact, before.git, before.url) == (pin.artifact, pin.git, pin.url) else None
+
+
+def _refuse_unlike(wanted: BuildWanted, wheels: Sequence[BuildPin]) -> None:
+    """Raise SpecError where a build would be another than the target's: what the judge of locks refuses."""
+    pins = {one.name: one for one in wanted.shared}
+    for one in wheels:
+        if why := unlike_target(one, pins, wanted.request.cuda):
+            said = f"the build of {wanted.pin.name} {wanted.pin.version} requires {one.name} {one.version}, but {why}"
+            raise SpecError(said, hint=against_lock(wanted.pin.name)).concerning(wanted.pin.name)
+
+
+def _build_request(solved: Solved, pin: Pin) -> BuildWanted:
+    assert solved.request is not None  # it has a package
+    prepared = solved.prepared
+    # what a spec states of a source is there to spare a build
+    stated = any(one.name == pin.name for one in prepared.inputs.metadata)
+    runs = pin.name in prepared.shared.allow_source and not stated
+    shared = tuple(one for one in solved.pins if is_shared(one))
+    numpy = next((bounds_on_numpy(one.version) for one in shared if one.name == NUMPY), ())
+    bounds = (*build_bounds(solved.versions.get("torch")), *bounds_of(shared))
+    return BuildWanted(pin, solved.request, runs, bounds, numpy, shared)
 
 
 def with_publishers(

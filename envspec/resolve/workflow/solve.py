@@ -17,12 +17,11 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.build_environment import BuildWanted
-from envspec.resolve.pip.provided import provided_packages
-from envspec.resolve.pip.request import Preferences, Request, request_for
+from envspec.resolve.pip.request import Preferences, Request, provided_packages, request_for
 from envspec.resolve.pip.sources_needed import SourcesNeeded
 from envspec.resolve.workflow.bounded import GivenUp, loosen, sacrifices
-from envspec.resolve.workflow.corrected import Effect, broken_corrections, collect_bounds, effects
 from envspec.resolve.workflow.keep import Kept, preferences_of
+from envspec.resolve.workflow.notices import Effect, broken_corrections, collect_bounds, effects
 from envspec.resolve.workflow.prepare import Prepared
 from envspec.rules.wheel_code import WheelBuild
 

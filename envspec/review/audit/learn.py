@@ -15,8 +15,7 @@ from envspec.facts import wheels
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import parse_page
-from envspec.resolve.uv.default_index import uvs_default_index
-from envspec.resolve.uv.program import find_uv
+from envspec.resolve.uv.program import find_uv, uvs_default_index
 from envspec.review.audit import store
 from envspec.review.audit.gather import gather, recall_facts, stamp
 from envspec.review.audit.model import AuditedPackage, DatabaseAnswer, Facts, FileFacts, PublishedRelease

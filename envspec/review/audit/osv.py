@@ -20,7 +20,7 @@ from envspec.base.errors import IndexFailure, InputError, Place
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.net.fetch import Fetcher
-from envspec.net.timed_connections import HeadTooSlow
+from envspec.net.transport import HeadTooSlow
 from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import Advisory, DatabaseAnswer, PublishedRelease
 from envspec.review.audit.pypi import first_line

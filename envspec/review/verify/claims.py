@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from envspec.facts.python_builds import sha256_of
 from envspec.lock.graph import Graph, Node
-from envspec.lock.machine import machine_of, versions_of
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
+from envspec.lock.variant_build import machine_of, versions_of
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import requirement_name
 from envspec.review.verify.model import Claims, PinClaim

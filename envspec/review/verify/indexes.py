@@ -17,16 +17,14 @@ from envspec.facts import released, wheels
 from envspec.lock.model import Pin
 from envspec.net.connections import index_fetcher
 from envspec.net.fetch import Fetcher, origin_of
-from envspec.net.flat_page import FlatPages
 from envspec.net.provenance import Provenance, fetch_provenance
 from envspec.net.remote_file import FileHashes
-from envspec.net.simple_page import ACCEPT, is_dated, read_page, refuse_foreign_page
+from envspec.net.simple_page import ACCEPT, FlatPages, is_dated, read_page, refuse_foreign_page
 from envspec.net.variant_reader import VariantReader
 from envspec.packages.stated import find_metadata
 from envspec.packages.variants import InvalidVariants, Variants, variants_file
 from envspec.resolve.artifact_urls import index_address
-from envspec.resolve.conda.look_up import as_pin, records_of, upload_time
-from envspec.resolve.conda.setup import conda_resolver
+from envspec.resolve.conda.setup import as_pin, conda_resolver, records_of, upload_time
 from envspec.resolve.pip.metadata import (
     Metadata,
     MetadataCache,

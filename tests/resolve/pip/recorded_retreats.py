@@ -177,8 +177,7 @@ def record() -> None:
 
 
 def _default() -> str:
-    from envspec.resolve.uv.default_index import uvs_default_index
-    from envspec.resolve.uv.program import find_uv
+    from envspec.resolve.uv.program import find_uv, uvs_default_index
 
     return str(uvs_default_index(find_uv(os.environ), Path(tempfile.gettempdir())))
 

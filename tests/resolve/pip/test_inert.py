@@ -15,8 +15,7 @@ import pytest
 from envspec.base.documents import read_toml
 from envspec.net.fetch import Stream
 from envspec.resolve.pip.inert import _SHADOWED, Setup, inert
-from envspec.resolve.pip.source_content import read_content
-from envspec.resolve.pip.static_source import facts_of
+from envspec.resolve.pip.static_source import facts_of, read_content
 from envspec.resolve.uv.answer import FoundFile
 
 ANTLR = """from setuptools import setup

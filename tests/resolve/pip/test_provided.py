@@ -14,7 +14,7 @@ from envspec.lock.graph import Graph
 from envspec.lock.judge import judge
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.server import open_proxy
-from envspec.resolve.pip.provided import provided_packages
+from envspec.resolve.pip.request import provided_packages
 
 BASE = [*pythons("3.12.11"), *cuda_versions("12.6", "12.8", "12.9")]
 SPEC = """

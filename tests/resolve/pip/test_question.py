@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from envspec.base.errors import Unsatisfiable
-from envspec.resolve.pip.question import Question
+from envspec.resolve.pip.indexes import Question
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
 

@@ -17,7 +17,7 @@ from uv import find_uv_bin
 from envspec.base.errors import Unsatisfiable
 from envspec.lock.model import Lock
 from envspec.resolve.pip.setup import pip_resolver
-from envspec.resolve.uv.processes import Processes
+from envspec.resolve.uv.program import Processes
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.relock import RelockRequest, relock
 from envspec.resolve.workflow.solve import Resolvers

@@ -13,9 +13,8 @@ from support.packages import Dist, metadata_text, sdist
 
 from envspec.base.errors import IndexFailure
 from envspec.net.fetch import Fetcher
-from envspec.resolve.pip import source_content
-from envspec.resolve.pip.source_content import Content
-from envspec.resolve.pip.static_source import SourceFacts, StaticReader, facts_of, parse_requires
+from envspec.resolve.pip import static_source
+from envspec.resolve.pip.static_source import Content, SourceFacts, StaticReader, facts_of, parse_requires
 from envspec.resolve.uv.answer import FoundFile
 
 OLD = "Metadata-Version: 1.0\nName: a\nVersion: 1.0\n"
@@ -165,14 +164,14 @@ def test_what_can_not_be_unpacked_says_nothing(index: Index, tmp_path: Path, con
 
 
 def test_a_bomb_is_refused(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_content, "_UNPACKED", 1 << 20)
+    monkeypatch.setattr(static_source, "_UNPACKED", 1 << 20)
     bomb = zipped({"a-1.0/PKG-INFO": OLD.encode(), "a-1.0/zeros": bytes(2 << 20)})
     with pytest.raises(IndexFailure, match="unpacks to more files or bytes than envspec accepts"):
         read(index, tmp_path, bomb)
 
 
 def test_too_many_names_are_refused(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_content, "_MEMBERS", 3)
+    monkeypatch.setattr(static_source, "_MEMBERS", 3)
     with pytest.raises(IndexFailure, match="unpacks to more"):
         read(index, tmp_path, sdist("a", "1.0", files={str(number): "" for number in range(5)}))
 

@@ -4,10 +4,10 @@ import pytest
 
 from envspec.base.finding import Finding
 from envspec.resolve.pip.newest import Behind
-from envspec.resolve.pip.passed_over import missing_wheels, tell_missing_wheels
 from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.unbounded import missing_wheels, tell_missing_wheels
 from envspec.resolve.torch_index.choice import choose
-from envspec.resolve.torch_index.unheld import hint_about_torch, unheld
+from envspec.resolve.torch_index.holes import hint_about_torch, unheld
 
 HOLE = "Because there is no version of torch==2.12.0 and server>=2 depends on torch==2.12.0, we can conclude that"
 

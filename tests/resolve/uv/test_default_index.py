@@ -6,8 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from envspec.resolve.uv.default_index import uvs_default_index
-from envspec.resolve.uv.program import Uv, find_uv
+from envspec.resolve.uv.program import Uv, find_uv, uvs_default_index
 
 
 def test_uv_tells_where_pypi_is_and_is_asked_once(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.waiting import wait_until
 
-from envspec.resolve.uv.processes import Processes
+from envspec.resolve.uv.program import Processes
 
 FAMILY = """
 import subprocess, sys, time

@@ -13,8 +13,7 @@ from envspec.facts.torch_builds import builds, pypi_variant
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.file_store import FileStore
 from envspec.resolve.uv.answer import FoundFile, read_pylock
-from envspec.resolve.wheels.model import Question, WheelSays
-from envspec.resolve.wheels.reader import WheelReader, WheelStore
+from envspec.resolve.wheels.reader import Question, WheelReader, WheelSays, WheelStore
 
 pytestmark = pytest.mark.network
 

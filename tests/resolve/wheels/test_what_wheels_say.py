@@ -9,7 +9,7 @@ from envspec.binaries.build_notes import BuildNotes, NumpyAbi
 from envspec.binaries.import_time import ImportTime
 from envspec.lock.model import Artifact, LockedCorrection, Pin
 from envspec.resolve.wheels.inspector import About, what_wheels_say
-from envspec.resolve.wheels.model import Question, Unread, WheelSays
+from envspec.resolve.wheels.reader import Question, Unread, WheelSays
 
 LINUX = "manylinux_2_17_x86_64"
 

@@ -21,8 +21,7 @@ from envspec.resolve.pip.reading import Counting
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels import reader as reader_module
 from envspec.resolve.wheels.inspector import WheelInspector, WheelPlaces, build_questions
-from envspec.resolve.wheels.model import Question, Unread, WheelSays
-from envspec.resolve.wheels.reader import WheelReader, WheelStore
+from envspec.resolve.wheels.reader import Question, Unread, WheelReader, WheelSays, WheelStore
 from envspec.rules.wheel_code import WheelBuild, overlap_problems
 
 MODULE = b"\x7fELF module compiled against API version 0x%x but this version of numpy is 0x%x\0"

@@ -10,7 +10,7 @@ from support.packages import wheel
 
 from envspec.base.finding import Finding
 from envspec.lock.model import LockedTarget, Pin, TargetInputs
-from envspec.resolve.workflow.images import tell_images
+from envspec.resolve.workflow.relock import tell_images
 from envspec.spec.model import Image, Spec, Target
 
 SPEC = Spec("specs/demo.toml", "demo", "3.12", (Target("t", "linux-64"),))

@@ -11,7 +11,7 @@ from support.machine import Machine, Ran, cpu
 from support.packages import Dist, sdist, wheel
 
 from envspec.lock.read import load
-from envspec.resolve.pip.question import Question
+from envspec.resolve.pip.indexes import Question
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
 

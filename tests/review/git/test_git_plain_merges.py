@@ -14,8 +14,7 @@ from envspec.lock.inputs import spec_case
 from envspec.lock.judge import judge
 from envspec.lock.model import LOCK_VERSION, Lock, Pin
 from envspec.lock.read import load
-from envspec.lock.render import rendered_files
-from envspec.lock.store import LockFolder
+from envspec.lock.store import LockFolder, rendered_files
 
 Chosen = Callable[[Lock, str], set[str]]
 

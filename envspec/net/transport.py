@@ -6,12 +6,20 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from envspec.base.errors import IndexFailure, InputError
+from envspec.base.redact import redact
+from envspec.base.settings import split_credentials
+
+if TYPE_CHECKING:
+    import urllib3
 
 _SECONDS = 300.0
 """How long an answer counts. An answer of the system's resolver says nothing of its age."""
@@ -176,3 +184,120 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
         ConnectionCls = TimedTls
 
     return {"http": Pool, "https": TlsPool}
+
+
+# Time-outs: for an index that the user gave a time of its own, and for a server that asks to be asked later.
+
+REDIRECTS = 5
+"""So often may a server lead on."""
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses that may be gone at the next try."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds to wait for bytes of an index, by `[timeouts]` of the user's configuration, and its name there."""
+
+    name: str
+    seconds: float
+
+    def gave_up(self, url: str) -> IndexFailure:
+        """The message about an index that sent nothing for so long."""
+        return IndexFailure(
+            f"{url} is given up: the index {self.name!r} sent nothing for {self.seconds:g} s",
+            hint=f"[timeouts] {self.name} in envspec's configuration says how long to wait",
+        )
+
+
+def retries(count: int, url: str, longest: float, sleep: Callable[[float], None] = time.sleep) -> urllib3.Retry:
+    """So many more tries, each after a growing pause, or after the one that the server asks for (`Retry-After`, RFC
+    9110 §10.2.3, in seconds or as a date).
+
+    A server may have one request wait for `longest` seconds in all. One that asks for more is given up at once: the
+    request then raises IndexFailure. `url` is for the message, without credentials.
+    """
+    import urllib3
+    from urllib3.exceptions import InvalidHeader
+
+    left = longest
+
+    class Retries(urllib3.Retry):
+        # urllib3 makes a new one for each try, so what all share stands outside
+        def sleep_for_retry(self, response: urllib3.response.BaseHTTPResponse) -> bool:
+            nonlocal left
+            try:
+                asked = self.get_retry_after(response)
+            except (InvalidHeader, ValueError, OverflowError):
+                # no time: as if nothing had been said
+                return False
+            if not asked:
+                return False
+            if asked > left:
+                wants = f"it answers HTTP {response.status} and asks to wait {asked:.0f} s (Retry-After)"
+                raise IndexFailure(
+                    f"{url} is given up: {wants}",
+                    hint=f"run the same command again later: envspec waits {longest:.0f} s at most",
+                )
+            left -= asked
+            sleep(asked)
+            return True
+
+    return Retries(
+        # urllib3 counts redirects into it, and being led on is no failure
+        total=count + REDIRECTS, connect=count, read=count, status=count, other=count, redirect=REDIRECTS,
+        backoff_factor=0.3, status_forcelist=_PASSING, raise_on_status=False,
+        respect_retry_after_header=True,
+    )  # fmt: skip
+
+
+# The user's web proxies, as curl's variables name them: `http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`.
+
+
+def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
+    """The proxy to ask for a URL, credentials and all; None to ask directly, as this machine itself always is.
+
+    Raises InputError for one that speaks no HTTP.
+    """
+    parts = urlsplit(url)
+    if is_loopback(url) or _is_direct(parts.hostname or "", env.get("no_proxy") or env.get("NO_PROXY") or ""):
+        return None
+    for name in (f"{parts.scheme}_proxy", "all_proxy"):
+        for variable in (name, name.upper()):
+            if proxy := env.get(variable):
+                return _address(proxy, variable)
+    return None
+
+
+def through(proxy: str, options: Mapping[str, Any]) -> urllib3.ProxyManager:
+    """Connections through a proxy, with the login that its address has."""
+    import urllib3
+    from urllib3.util import make_headers
+
+    bare, login = split_credentials(proxy)
+    headers = make_headers(proxy_basic_auth=f"{login.username}:{login.password}") if login else None
+    return urllib3.ProxyManager(bare, proxy_headers=headers, **options)
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL's host is this machine itself."""
+    return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+
+
+def _address(proxy: str, variable: str) -> str:
+    # curl takes a host and a port for an HTTP proxy
+    whole = proxy if "://" in proxy else f"http://{proxy}"
+    try:
+        parts = urlsplit(whole)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        fine = False
+    if not fine:
+        shown = redact(whole).rpartition("@")[2]
+        raise InputError(f"{variable} is {shown!r}, which is no HTTP proxy", hint=f"{variable}=http://HOST:PORT")
+    return whole
+
+
+def _is_direct(host: str, no_proxy: str) -> bool:
+    """Whether `NO_PROXY` names the host or a domain above it."""
+    domains = [entry.strip().lstrip(".").lower() for entry in no_proxy.split(",")]
+    return "*" in domains or any(domain and f".{host.lower()}".endswith(f".{domain}") for domain in domains)
