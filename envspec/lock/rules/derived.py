@@ -1,4 +1,4 @@
-"""The rules for a lock as a whole and for values that it derives from pins and targets: they agree with those and with the tables."""
+"""The rules for a lock as a whole, and for values derived from its pins and targets: they agree with the tables."""
 
 from __future__ import annotations
 

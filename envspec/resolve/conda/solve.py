@@ -1,7 +1,7 @@
 """The conda half of a lock: requests in, pins out. rattler's solver chooses, in this process, without conda.
 
 All targets are solved side by side on one gateway, which reads each channel once. A solution with CPU builds in a CUDA
-target (`envspec.resolve.conda.solve`) is solved once more without them.
+target is solved once more without them.
 """
 
 from __future__ import annotations
