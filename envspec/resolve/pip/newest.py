@@ -205,3 +205,19 @@ def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:
 def wheels_fit(wheels: Iterable[str], request: Request) -> bool:
     """Say whether one of these wheels fits a target."""
     return any(wheel_fits(file, request.platform, request.python, request.glibc) for file in wheels)
+
+
+def possible_sources(names: Iterable[str], request: Request, releases: Releases) -> list[str]:
+    """Find packages of a conflict of which a release may have nothing but a source before `exclude-newer`, and whose
+    sources uv hasn't seen: the date is a file's, and its wheels may have come later."""
+    if not request.exclude_newer:
+        return []
+    seen = {*request.allow_source, *request.unfit}
+    return [
+        name
+        for name in names
+        if name not in seen
+        and any(
+            one.source and (one.wheels or one.late) and suits_target(one, request, name, None) for one in releases(name)
+        )
+    ]

@@ -71,7 +71,7 @@ from envspec.resolve.pip.floors import (
 )
 from envspec.resolve.pip.indexes import Question, UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
-from envspec.resolve.pip.newest import Releases, asks_of, behind, has_pre_release, stray_pre_releases, suits_target
+from envspec.resolve.pip.newest import Releases, asks_of, behind, has_pre_release, possible_sources, stray_pre_releases
 from envspec.resolve.pip.pins import begin, extras_of, in_rounds, pins_of, tell_variants
 from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository
 from envspec.resolve.pip.request import (
@@ -402,7 +402,11 @@ class PipResolver:
             again = to_share({r: one.found for r, one in answers.items()}, apart)
             met = _together(pool, {r: partial(answer, r, preferences) for r, preferences in again.items()})
             # an older release that has lost or won dependencies is another answer, not the same one shared
-            same = {r: one for r, one in met.items() if _names(one) == _names(answers[r])}
+            same = {
+                r: one
+                for r, one in met.items()
+                if versions_of(one.found).keys() == versions_of(answers[r].found).keys()
+            }
         except BaseException:
             self.uv.stop()
             raise
@@ -442,7 +446,7 @@ class PipResolver:
                         asked = replace(asked, unfit=(*asked.unfit, *sorted(unseen)))
                         continue
                 except Unsatisfiable as conflict:
-                    unfit = _unfit(conflict.message, asked) or _possible_sources(
+                    unfit = _unfit(conflict.message, asked) or possible_sources(
                         self._uv_indexes.packages_in_message(asked, conflict.message), asked, releases
                     )
                     if unfit and sources:
@@ -670,29 +674,9 @@ def _together(pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]]) 
     return {request: future.result() for request, future in futures.items()}
 
 
-def _names(answer: Resolution) -> frozenset[str]:
-    return frozenset(versions_of(answer.found))
-
-
 def _unfit(message: str, request: Request) -> list[str]:
     """Find packages that uv rejected because no wheel fits, and whose sources it hasn't seen."""
     return sorted(unfitting(message) - {*request.allow_source, *request.unfit})
-
-
-def _possible_sources(names: Iterable[str], request: Request, releases: Releases) -> list[str]:
-    """Find packages of a conflict of which a release may have nothing but a source before `exclude-newer`, and whose
-    sources uv hasn't seen: the date is a file's, and its wheels may have come later."""
-    if not request.exclude_newer:
-        return []
-    seen = {*request.allow_source, *request.unfit}
-    return [
-        name
-        for name in names
-        if name not in seen
-        and any(
-            one.source and (one.wheels or one.late) and suits_target(one, request, name, None) for one in releases(name)
-        )
-    ]
 
 
 def _strays(names: Iterable[str], request: Request) -> list[str]:
