@@ -160,10 +160,13 @@ def _version_of(name: str, found: Sequence[Found]) -> str | None:
 
 
 def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
-    """Give the old pins of a request's targets; a new target takes those of another, to share their versions."""
-    own = (keep[name] for name in names if name in keep and keep[name].versions)
+    """Give the old pins of a request's targets, of a package the newest; a new target takes those of another, to share
+    their versions."""
+    own = [keep[name] for name in names if name in keep and keep[name].versions]
     others = (public(one) for one in keep.values() if one.versions)
-    return next(own, None) or next(others, Preferences())
+    if not own:
+        return next(others, Preferences())
+    return replace(own[0], versions=_own_pins(keep, names), last=last_of(keep, names))
 
 
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
