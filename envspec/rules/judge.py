@@ -103,13 +103,8 @@ def judge(spec: Spec, target: Target, *, told: bool = True) -> Verdict:
         advice = "prove the environment with `envspec smoke`, or take conda-forge's or pip's"
         found.append(Finding("warning", "torch-channel-unknown", said, asked_torch.place, advice))
     contradictions = list(fallback.problems(case, target.gpus, wanted))
-    machine = machine_rules.problems(case)
-    if case.cuda and choice.working:  # a GPU that this CUDA doesn't know runs what one of these has for older ones
-        machine = [problem for problem in machine if problem.code != "cuda-too-old-for-gpu"]
-    against = [*contradictions, *machine]
-    if wanted and not contradictions and not any(problem.code == "no-such-cuda" for problem in machine):
-        against += _against_torch(wanted, versions, choice, case)
     asked = _Asked(case, named, family)
+    against = [*contradictions, *asked.problems(machine_alone=bool(contradictions))]
     before = asked.errors if against or family else frozenset()
     for problem in against:
         if problem not in contradictions:
@@ -283,16 +278,22 @@ class _Asked:
     torch: Wanted | None
     family: tuple[Wanted, ...]
 
+    def problems(self, *, machine_alone: bool = False) -> list[Finding]:
+        """List what speaks against the target's machine and, unless that counts alone, against torch on it."""
+        wanted, versions = _torch(self.torch, self.family)
+        choice = _choice(wanted, versions, self.case)
+        found = machine_rules.problems(self.case)
+        if self.case.cuda and choice.working:  # a GPU that this CUDA doesn't know runs what one has for older ones
+            found = [one for one in found if one.code != "cuda-too-old-for-gpu"]
+        if wanted and not machine_alone and not any(one.code == "no-such-cuda" for one in found):
+            found += _against_torch(wanted, versions, choice, self.case)
+        return found
+
     @property
     def errors(self) -> frozenset[str]:
         """The codes of all that the facts refuse."""
         wanted, versions = _torch(self.torch, self.family)
-        choice = _choice(wanted, versions, self.case)
-        found = machine_rules.problems(self.case)
-        if self.case.cuda and choice.working:
-            found = [one for one in found if one.code != "cuda-too-old-for-gpu"]
-        if wanted and not any(one.code == "no-such-cuda" for one in found):
-            found += [ease(one, wanted, self.case) for one in _against_torch(wanted, versions, choice, self.case)]
+        found = [ease(one, wanted, self.case) if wanted else one for one in self.problems()]
         for companion in self.family:
             found += companions.findings(companion, wanted, versions, lambda version: False)
         return frozenset(one.code for one in found if one.severity == "error")

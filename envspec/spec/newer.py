@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import NewerFor, Spec
+from envspec.spec.values import BadValue, utc_time
 
 _HOURS = {"hour": 1, "day": 24, "week": 168}
 
@@ -93,8 +95,7 @@ def _at(text: str | None, now: datetime) -> str | None:
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """Read a moment to the second; None for none, and for text that isn't one."""
-    try:
-        return datetime.fromisoformat(f"{text[:19]}+00:00").astimezone(timezone.utc) if text else None
-    except ValueError:
-        return None
+    """Read a moment to the second, as `utc_time` does; None for none, and for text that isn't one."""
+    with suppress(BadValue):
+        return datetime.fromisoformat(f"{utc_time(text)[:-1]}+00:00") if text else None
+    return None

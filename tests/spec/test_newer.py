@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from envspec.spec.model import Spec
-from envspec.spec.newer import beginning, bounds, span_of, standing
+from envspec.spec.newer import beginning, bounds, moment_of, span_of, standing
 from envspec.spec.parse import parse_spec
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
@@ -37,6 +37,16 @@ def spec() -> Spec:
 )
 def test_spans(text: str | None, hours: int | None) -> None:
     assert span_of(text) == (None if hours is None else timedelta(hours=hours))
+
+
+@pytest.mark.parametrize("text", ["2026-11-22T12:00:00Z", "2026-11-22T14:00:00.1234567+02:00", "2026-11-22T12:00:00"])
+def test_a_moment_of_any_offset_is_one_moment(text: str) -> None:
+    assert moment_of(text) == NOW
+
+
+@pytest.mark.parametrize("text", [None, "", "7 days", "yesterday", "2026-13-01T00:00:00Z"])
+def test_other_texts_are_no_moments(text: str | None) -> None:
+    assert moment_of(text) is None
 
 
 def test_it_begins_now(spec: Spec) -> None:

@@ -10,7 +10,6 @@ import asyncio
 import re
 from collections.abc import Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from envspec.base.errors import EnvspecError, IndexFailure, ToolError, Unsatisfiable, WrongBuild
@@ -31,6 +30,7 @@ from envspec.resolve.conda.request import (
     virtual_packages,
 )
 from envspec.resolve.pip.request import Preferences
+from envspec.spec.newer import moment_of
 
 if TYPE_CHECKING:
     from rattler import Channel, Gateway, GenericVirtualPackage, MatchSpec, RepoDataRecord
@@ -429,7 +429,6 @@ class _Solve:
         from rattler import solve
 
         request = self.request
-        moment = request.exclude_newer
         return await self._await_answer(
             solve(
                 list(self.channels),
@@ -438,7 +437,7 @@ class _Solve:
                 platforms=[request.platform, "noarch"],  # type: ignore[list-item]
                 locked_packages=list(locked),
                 virtual_packages=_virtual(request),
-                exclude_newer=datetime.fromisoformat(moment.replace("Z", "+00:00")) if moment else None,
+                exclude_newer=moment_of(request.exclude_newer),
                 constraints=[self._match_spec(text) for text in held],
                 # a lock's channels are those that the spec names, and no others that these refer to
                 channel_relations="disabled",

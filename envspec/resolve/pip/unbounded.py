@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from packaging.version import Version
 
@@ -38,6 +37,7 @@ from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import Unheld, asking_for, unheld
 from envspec.resolve.uv.answer import Found
 from envspec.resolve.uv.errors import unfitting
+from envspec.spec.newer import moment_of
 
 _NEWEST_GLIBC = "2.40"
 """The newest that uv has a platform name for."""
@@ -222,7 +222,7 @@ def is_far(taken: str, free: str, name: str, releases: Releases) -> bool:
     if len(between - {(own.epoch, *own.release[:2])}) > _RELEASES:
         return True
     times = [next((at for one, at in page if one == version and at), None) for version in (own, there)]
-    first, last = (datetime.fromisoformat(at.replace("Z", "+00:00")) if at else None for at in times)
+    first, last = map(moment_of, times)
     return bool(first and last and (last - first).days > _DAYS)
 
 

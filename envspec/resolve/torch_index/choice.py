@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
@@ -23,6 +22,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.tags import wheel_fits
 from envspec.resolve.pip.request import Request
+from envspec.spec.newer import moment_of
 
 
 @dataclass(frozen=True)
@@ -221,10 +221,5 @@ def in_time(version: str, exclude_newer: str | None) -> bool:
     """Say whether a release came out before the spec's date. uv too ignores one without a known date."""
     if exclude_newer is None:
         return True
-    date = released.date("torch", version)
-    return date is not None and _moment(date) < _moment(exclude_newer)
-
-
-def _moment(text: str) -> datetime:
-    found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    came, bound = moment_of(released.date("torch", version)), moment_of(exclude_newer)
+    return came is not None and bound is not None and came < bound
