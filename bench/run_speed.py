@@ -53,7 +53,7 @@ def main() -> None:
         made.parent.mkdir()
         locked.parent.mkdir(parents=True)
         made.write_text(SPEC.format(f"3.{sys.version_info.minor}"), encoding="utf-8")
-        spec = load_spec(made, capability=lambda gpu: None)
+        spec = load_spec(made)
         inputs = target_inputs(spec, spec.targets[0])
         pin = Pin("pip", "alpha", "1.0", "pypi", Artifact(WHEEL, wheel(Path(folder)), None), direct=True)
         target = LockedTarget("cpu", inputs, (pin,))

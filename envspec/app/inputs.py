@@ -21,24 +21,30 @@ if TYPE_CHECKING:
     from envspec.lock.inputs import SpecCase
     from envspec.lock.judge import SoundLock
     from envspec.lock.store import LockFile, LockFolder
+    from envspec.spec.matrix import Lookups
 
 _T = TypeVar("_T")
 
 
 def read_spec(path: str) -> Spec:
     """Read the spec that the command line means (`find_specs`), and look up its GPU names. Raises SpecError."""
-    from envspec.app.gpu_names import unknown
     from envspec.spec.parse import load_spec
 
-    return load_spec(spec_file(path), capability=_capability_of, wrong_gpu=unknown, newest=_newest_python)
+    return load_spec(spec_file(path), _tables())
 
 
 def read_edit(path: str, text: str) -> Spec:
     """Read the text that the spec at a path is about to get. Raises SpecError."""
-    from envspec.app.gpu_names import unknown
     from envspec.spec.parse import load_text
 
-    return load_text(text, path, capability=_capability_of, wrong_gpu=unknown, newest=_newest_python)
+    return load_text(text, path, _tables())
+
+
+def _tables() -> Lookups:
+    from envspec.app.gpu_names import unknown
+    from envspec.spec.matrix import Lookups
+
+    return Lookups(_capability_of, unknown, _newest_python)
 
 
 def _newest_python(bound: str, before: str | None) -> str | None:
@@ -150,9 +156,10 @@ def only_read_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     Raises SpecError, LockError.
     """
     from envspec.lock.inputs import spec_case
+    from envspec.spec.matrix import Lookups
     from envspec.spec.parse import load_spec
 
-    spec = load_spec(spec_file(path), capability=_capability_of)
+    spec = load_spec(spec_file(path), Lookups(_capability_of))
     lock = there(folder_of(spec, given).look(), spec)
     _warn_if_stale(spec_case(spec), lock)
     return spec, lock

@@ -14,31 +14,22 @@ from envspec.spec.advice import slug
 from envspec.spec.model import Target
 from envspec.spec.schema import TARGET_NAME
 
-# The tables of GPUs and of builds of Python, as functions that a spec's reader is given.
 
-Capability = Callable[[str], "str | None"]
-"""From a GPU's name to its compute capability ("9.0"), None for one that isn't known."""
+@dataclass(frozen=True)
+class Lookups:
+    """The tables of GPUs and of builds of Python, as functions that a spec's reader is given.
 
-WrongGpu = Callable[[str], "tuple[str, str] | None"]
-"""From a GPU's name to what is wrong with it and what to write instead, None for one that is right."""
+    capability  from a GPU's name to its compute capability ("9.0"); None for an unknown one, which keeps its own name
+    wrong_gpu   from a GPU's name to what is wrong with it and what to write instead; None for one that is right
+    newest      from a range and a moment to the minor version of the newest Python before it; None where there is none
+    """
 
-NewestPython = Callable[[str, "str | None"], "str | None"]
-"""From a range and a moment to the minor version of the newest build before it; None where there is none."""
-
-
-def no_builds(bound: str, before: str | None) -> None:
-    """Know no build of Python: a `NewestPython` that leaves a range its newest minor version."""
-    return None
+    capability: Callable[[str], str | None] = lambda gpu: None
+    wrong_gpu: Callable[[str], tuple[str, str] | None] = lambda gpu: None
+    newest: Callable[[str, str | None], str | None] = lambda bound, before: None
 
 
-def accept_any_gpu(gpu: str) -> None:
-    """Take every name of a GPU as right: a `WrongGpu` where there are no tables."""
-
-
-def no_facts(gpu: str) -> None:
-    """Know no GPU: a `Capability` that leaves the GPUs' own names in the targets' names."""
-    return None
-
+NO_TABLES = Lookups()
 
 MAX_COMBINATIONS = 1000
 """The most combinations of a matrix. Each is locked by itself, so a larger matrix is a mistake."""
@@ -146,18 +137,18 @@ def _without(one: Combination, excludes: Sequence[Exclude]) -> Combination | Non
     return Combination(one.platform, one.cuda, gpus, one.platform_index, one.cuda_index, one.gpus_index)
 
 
-def target_name(one: Combination, capability: Capability, *, with_platform: bool) -> str:
+def target_name(one: Combination, lookups: Lookups, *, with_platform: bool) -> str:
     """Name a combination: `cpu`, `cu128`, `cu128-sm90`, `cu128-sm80-sm90`; `with_platform` adds `-linux-aarch64`.
 
-    Architectures stand in order of capability, each once; a GPU that `capability` doesn't know gives its own name.
+    Architectures stand in order of capability, each once; a GPU that no table knows gives its own name.
     """
     parts = ["cu" + one.cuda.replace(".", "") if one.cuda else "cpu"]
-    parts += sorted({_architecture(gpu, capability) for gpu in one.gpus}, key=_order)
+    parts += sorted({_architecture(gpu, lookups) for gpu in one.gpus}, key=_order)
     return "-".join([*parts, one.platform] if with_platform else parts)
 
 
-def _architecture(gpu: str, capability: Capability) -> str:
-    known = capability(gpu)
+def _architecture(gpu: str, lookups: Lookups) -> str:
+    known = lookups.capability(gpu)
     if known is not None:
         return "sm" + known.replace(".", "")
     written = re.fullmatch(r"sm_?([0-9]{2,3})", gpu.casefold())
@@ -169,7 +160,7 @@ def _order(architecture: str) -> tuple[int, str]:
     return (int(found[1]), "") if found else (10_000, architecture)
 
 
-def expand_matrix(checked: Checked, capability: Capability, taken: dict[str, Target]) -> list[Target]:
+def expand_matrix(checked: Checked, lookups: Lookups, taken: dict[str, Target]) -> list[Target]:
     """Return the targets that a matrix makes beside those `taken` already, by name. Problems go to `checked`."""
     if not checked.has("matrix", "platform") or not checked.sound_throughout("matrix"):
         return []
@@ -190,7 +181,7 @@ def expand_matrix(checked: Checked, capability: Capability, taken: dict[str, Tar
         checked.problem(("matrix",), "[matrix] has no combination left", "remove an entry of exclude")
     found = []
     for one in expansion.combinations:
-        name = target_name(one, capability, with_platform=len(matrix.platforms) > 1)
+        name = target_name(one, lookups, with_platform=len(matrix.platforms) > 1)
         target = _from_combination(checked, one, name)
         if _check_target(checked, one, target, taken):
             taken[name] = target

@@ -18,7 +18,7 @@ from envspec.spec.advice import slug
 from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
 from envspec.spec.document import read_bytes
 from envspec.spec.image_schema import SERVICE_ALIASES
-from envspec.spec.matrix import Capability, NewestPython, WrongGpu, accept_any_gpu, no_builds, no_facts
+from envspec.spec.matrix import NO_TABLES, Lookups
 from envspec.spec.model import (
     AskedProject,
     Audit,
@@ -33,6 +33,7 @@ from envspec.spec.model import (
 )
 from envspec.spec.newer import span_of
 from envspec.spec.pip_terms import check_names, check_stated_metadata, flat_names, pip_terms, project_parts
+from envspec.spec.project import with_project
 from envspec.spec.schema import ENV_NAME, FORMAT, PYTHONS
 from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, conda_dependencies, pip_dependencies, utc_time
@@ -205,13 +206,7 @@ def _targets(checked: Checked, path: Path, known: Collection[str]) -> tuple[str,
     return tuple(sorted(found))
 
 
-def load_spec(
-    path: str | os.PathLike[str],
-    *,
-    capability: Capability = no_facts,
-    wrong_gpu: WrongGpu = accept_any_gpu,
-    newest: NewestPython = no_builds,
-) -> Spec:
+def load_spec(path: str | os.PathLike[str], lookups: Lookups = NO_TABLES) -> Spec:
     """Read and parse the spec at `path`; errors name the file by `path` as given.
 
     Raises SpecError as `parse_spec` does, also for a missing file, a folder, a file that isn't UTF-8, is larger than
@@ -221,7 +216,7 @@ def load_spec(
     file = os.fspath(path)
     text = decode(read_bytes(file), file)
     try:
-        return load_text(text, file, capability=capability, wrong_gpu=wrong_gpu, newest=newest)
+        return load_text(text, file, lookups)
     except SpecError:
         _refuse_other_tools(file, text)
         raise
@@ -242,43 +237,24 @@ def _refuse_other_tools(file: str, text: str) -> None:
     raise SpecError(f"this is {TITLES[form]}, not a spec", hint=hint, place=Place(file)) from None
 
 
-def load_text(
-    text: str,
-    path: str,
-    *,
-    capability: Capability = no_facts,
-    wrong_gpu: WrongGpu = accept_any_gpu,
-    newest: NewestPython = no_builds,
-) -> Spec:
+def load_text(text: str, path: str, lookups: Lookups = NO_TABLES) -> Spec:
     """Parse the text that the spec at `path` has, or is about to get; reads the pyproject.toml that it names."""
-    spec = parse_spec(text, path, capability=capability, wrong_gpu=wrong_gpu, newest=newest)
+    spec = parse_spec(text, path, lookups)
     if spec.asked_project is None:
         return spec
-    from envspec.spec.project import with_project
-
     return with_project(spec)
 
 
-def parse_spec(
-    text: str,
-    path: str,
-    *,
-    capability: Capability = no_facts,
-    wrong_gpu: WrongGpu = accept_any_gpu,
-    newest: NewestPython = no_builds,
-) -> Spec:
+def parse_spec(text: str, path: str, lookups: Lookups = NO_TABLES) -> Spec:
     """Parse a spec's text. Pure: `path` only names the file in errors, and the environment where `[env]` has no name.
-
-    `capability` gives a GPU's compute capability, for the names of the matrix's targets; `wrong_gpu` says what is wrong
-    with a GPU's name; `newest` finds the newest Python of a range.
 
     Raises SpecError for one problem and SpecErrors for several: all that the text shows. Raises ToolError
     for a match spec that needs py-rattler where that isn't installed.
     """
     checked = Checked(parse_toml(text, path), FORMAT)
     bound = bound_in_time(checked, "env", _KEY)
-    parsed = targets(checked, capability, wrong_gpu)
-    python, python_range = _python(checked, newest, None if span_of(bound) else bound)
+    parsed = targets(checked, lookups)
+    python, python_range = _python(checked, lookups, None if span_of(bound) else bound)
     spec = Spec(
         path=path,
         name=_name(checked),
@@ -308,7 +284,7 @@ def parse_spec(
     return spec
 
 
-def _python(checked: Checked, newest: NewestPython, before: str | None) -> tuple[str, str | None]:
+def _python(checked: Checked, lookups: Lookups, before: str | None) -> tuple[str, str | None]:
     """Read the minor version of Python, of a range that of its newest build, and what the spec asks beside that."""
     text = checked.value("env", "python")
     if text is None:
@@ -319,7 +295,7 @@ def _python(checked: Checked, newest: NewestPython, before: str | None) -> tuple
         checked.problem(("env", "python"), said, 'for example: python = "3.12"')
         return "", None
     python, bound = asked
-    return (newest(bound, before) if bound else None) or python, bound
+    return (lookups.newest(bound, before) if bound else None) or python, bound
 
 
 def _name(checked: Checked) -> str:

@@ -9,7 +9,7 @@ from envspec.base.reader.document import key_path
 from envspec.base.reader.positions import Path
 from envspec.base.reader.structure import Checked
 from envspec.base.texts import nearest, printable
-from envspec.spec.matrix import Capability, WrongGpu
+from envspec.spec.matrix import Lookups, expand_matrix
 from envspec.spec.model import Target
 from envspec.spec.pip_terms import pip_terms, project_parts
 from envspec.spec.values import conda_dependencies, pip_dependencies
@@ -17,19 +17,16 @@ from envspec.spec.values import conda_dependencies, pip_dependencies
 _KEYS = ("platform", "cuda", "gpus", "driver", "cpu", "cuda-compat", "glibc")
 
 
-def targets(checked: Checked, capability: Capability, wrong_gpu: WrongGpu) -> tuple[Target, ...]:
+def targets(checked: Checked, lookups: Lookups) -> tuple[Target, ...]:
     """Return the targets: `[targets.*]` in the file's order, then the matrix's. Problems go to `checked`."""
-    _check_gpus(checked, wrong_gpu)
-    declared = [_read_target(checked, path, wrong_gpu) for path, _ in checked.children("targets")]
+    _check_gpus(checked, lookups)
+    declared = [_read_target(checked, path, lookups) for path, _ in checked.children("targets")]
     if not checked.has("matrix"):
         return tuple(declared)
-    # most specs have none
-    from envspec.spec.matrix import expand_matrix
-
-    return (*declared, *expand_matrix(checked, capability, {target.name: target for target in declared}))
+    return (*declared, *expand_matrix(checked, lookups, {target.name: target for target in declared}))
 
 
-def _check_gpus(checked: Checked, wrong_gpu: WrongGpu) -> None:
+def _check_gpus(checked: Checked, lookups: Lookups) -> None:
     """Note each name that stands for no GPU, once, where it stands first."""
     lists = [(*path, "gpus") for path, _ in checked.children("targets")]
     lists += [path for path, _ in checked.children("matrix", "gpus")]
@@ -38,14 +35,14 @@ def _check_gpus(checked: Checked, wrong_gpu: WrongGpu) -> None:
         for place, name in checked.children(*path):
             named.setdefault(name, place)
     for name, place in named.items():
-        if wrong := wrong_gpu(name):
+        if wrong := lookups.wrong_gpu(name):
             message, hint = wrong
             checked.problem(place, f"{key_path(place)}: {message}", hint)
 
 
-def _read_target(checked: Checked, path: Path, wrong_gpu: WrongGpu) -> Target:
+def _read_target(checked: Checked, path: Path, lookups: Lookups) -> Target:
     platform = checked.value(*path, "platform")
-    _check_target(checked, path, platform, wrong_gpu)
+    _check_target(checked, path, platform, lookups)
     return Target(
         name=str(path[-1]),
         platform=platform or "",
@@ -64,9 +61,9 @@ def _read_target(checked: Checked, path: Path, wrong_gpu: WrongGpu) -> Target:
     )
 
 
-def _check_target(checked: Checked, path: Path, platform: str | None, wrong_gpu: WrongGpu) -> None:
+def _check_target(checked: Checked, path: Path, platform: str | None, lookups: Lookups) -> None:
     for key in ("gpus", "driver", "cuda-compat"):
-        if key == "gpus" and any(wrong_gpu(name) for _, name in checked.children(*path, key)):
+        if key == "gpus" and any(lookups.wrong_gpu(name) for _, name in checked.children(*path, key)):
             continue  # of an Intel or Apple GPU, a CUDA is no remedy
         if checked.has(*path, key) and not checked.has(*path, "cuda"):
             hint = f'add for example cuda = "12.8", or remove {key} for a CPU target'

@@ -195,7 +195,7 @@ class Project:
 
 
 def project(names: Names, words: Words) -> Project:
-    spec = parse_spec(document(names, words), "hostile.toml", capability=lambda gpu: None)
+    spec = parse_spec(document(names, words), "hostile.toml")
     return Project(spec, lock_of(spec, words), words)
 
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @cache
 def parsed(name: str) -> tuple[Spec, Lock]:
     """A shipped spec and its lock."""
-    spec = load_spec(ROOT / "specs" / f"{name}.toml", capability=lambda gpu: None)
+    spec = load_spec(ROOT / "specs" / f"{name}.toml")
     return spec, load(ROOT / "locks" / name / "envspec.lock")
 
 

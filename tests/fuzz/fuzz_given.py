@@ -39,6 +39,7 @@ from envspec.review.git.merge import merge
 from envspec.review.git.textconv import readable
 from envspec.review.report.checked import from_json
 from envspec.rules.judge import judge as judge_target
+from envspec.spec.matrix import Lookups
 from envspec.spec.model import ProjectParts
 from envspec.spec.parse import parse_spec
 from envspec.spec.project import parse_project
@@ -89,7 +90,7 @@ def _documented(error: Exception) -> None:
 
 
 def spec(data: bytes, folder: Path) -> object:
-    parsed = parse_spec(decode(data, "specs/a.toml"), "specs/a.toml", capability=capability_of)
+    parsed = parse_spec(decode(data, "specs/a.toml"), "specs/a.toml", Lookups(capability_of))
     for target in parsed.targets[:20]:
         judge_target(parsed, target)
     return parsed

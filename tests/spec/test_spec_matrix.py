@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from envspec.spec.matrix import Combination, Exclude, Matrix, expand, target_name
+from envspec.spec.matrix import Combination, Exclude, Lookups, Matrix, expand, target_name
 
 CAPABILITIES = {"A100": "8.0", "H100": "9.0", "H200": "9.0", "B200": "10.0", "B300": "10.3", "RTX 5090": "12.0"}
 LINUX = ("linux-64",)
@@ -14,7 +14,7 @@ def combinations(matrix: Matrix) -> list[tuple[str, str | None, tuple[str, ...]]
 
 def name(cuda: str | None, *gpus: str, with_platform: bool = False) -> str:
     return target_name(
-        Combination("linux-aarch64", cuda, gpus, 0, 0, None), CAPABILITIES.get, with_platform=with_platform
+        Combination("linux-aarch64", cuda, gpus, 0, 0, None), Lookups(CAPABILITIES.get), with_platform=with_platform
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from envspec.base.errors import Place, SpecError, ToolError
 from envspec.base.extras import how_to_get
+from envspec.spec.matrix import Lookups
 from envspec.spec.model import Image, Located, Reference
 from envspec.spec.parse import load_spec, parse_spec
 
@@ -27,7 +28,7 @@ def test_is_accepted(case: Path) -> None:
 
 def test_complete() -> None:
     path = str(FOLDER / "complete.toml")
-    spec = load_spec(path, capability=CAPABILITIES.get)
+    spec = load_spec(path, Lookups(CAPABILITIES.get))
     assert spec.name == "mm-v2.9"
     assert spec.exclude_newer == "2026-11-01T00:00:00Z"
     assert [one.text for one in spec.pip.dependencies] == [
@@ -170,5 +171,5 @@ def test_a_range_takes_the_minor_version_of_its_newest_build() -> None:
         return "3.13"
 
     text = MINIMAL.replace('"3.12"', '">=3.11"\nexclude-newer = "2026-01-01"')
-    assert parse_spec(text, "a.toml", newest=newest).python == "3.13"
+    assert parse_spec(text, "a.toml", Lookups(newest=newest)).python == "3.13"
     assert asked == [(">=3.11", "2026-01-01T00:00:00Z")]

@@ -63,7 +63,7 @@ def write_lock(
                 _requirement(pin) for pin in pins if pin.kind == kind and (pin.direct or not _is_needed(pin, pins))
             ]
             lines += [f"[targets.{target}.{kind}]", f"dependencies = {asked!r}"] if asked else []
-    spec = load_spec(machine.folder / machine.spec("\n".join(lines) + "\n", name), capability=lambda gpu: None)
+    spec = load_spec(machine.folder / machine.spec("\n".join(lines) + "\n", name))
     locked = [
         sound_target(target.name, target_inputs(spec, target), _built(spec, target.name, by_target[target.name]))
         for target in spec.targets
