@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from envspec.lock.toml_text import string, value
+from envspec.lock.toml_text import key, value
 from envspec.net.fetch import give_up_seconds
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
@@ -21,6 +21,8 @@ from envspec.resolve.uv.answer import Found, read_pylock
 from envspec.resolve.uv.errors import PROJECT, failure, offline_failure
 from envspec.resolve.uv.program import Uv
 
+_FOR_EVER = 365000000
+"""Seconds."""
 _BUILD_SECONDS = 1200
 """Seconds that uv waits for the METADATA of a source that must be built for it."""
 
@@ -72,7 +74,7 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
     (folder / "pyproject.toml").write_text(project, encoding="utf-8")
     settings = uv.settings if torch_backend else uv.settings_cut_off(asked.proxy_host)
     # a rule of the configuration's own would outweigh --refresh
-    age = 365000000 if uv.offline else None if uv.fresh else 600
+    age = _FOR_EVER if uv.offline else None if uv.fresh else 600
     configuration = _configuration(settings, request, indexes, direct, age)
     (folder / "uv.toml").write_text(configuration, encoding="utf-8")
     if asked.preferences.versions or asked.preferences.commits:
@@ -129,25 +131,30 @@ def _overrides(request: Request, direct: DirectFiles) -> list[str]:
     return [*own, *(with_hash(text, direct) for text in files if with_hash(text, direct) != text)]
 
 
+def _toml(table: Mapping[str, Any]) -> str:
+    """Write a document, a line for each of its keys."""
+    return "".join(f"{key(name)} = {value(item)}\n" for name, item in table.items())
+
+
+def _kept(pages: int) -> dict[str, str]:
+    """Give PyPI's own rules for a cache, for mirrors that don't pass them on: files never change. `pages` is the age up
+    to which those count as fresh, in seconds."""
+    return {"api": f"max-age={pages}", "files": f"max-age={_FOR_EVER}, immutable"}
+
+
 def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, *, for_ever: bool) -> str:
-    lines = ["[project]", f'name = "{PROJECT}"', 'version = "0"', f'requires-python = ">={request.full_python}"']
-    asked = (with_hash(requirement, direct) for requirement in request.requirements)
-    lines += ["dependencies = [", *(f"  {string(requirement)}," for requirement in asked), "]"]
+    python = f">={request.full_python}"
+    asked = [with_hash(requirement, direct) for requirement in request.requirements]
+    project = {"name": PROJECT, "version": "0", "requires-python": python, "dependencies": asked}
     sources = sorted((package, index.name) for index in indexes for package in index.packages)
-    if sources:
-        lines.append("[tool.uv.sources]")
-        lines += [f"{string(package)} = {{ index = {string(index)} }}" for package, index in sources]
-    for index in indexes:
-        if index.explicit:
-            lines += [
-                "[[tool.uv.index]]",
-                f"name = {string(index.name)}",
-                f"url = {string(index.url)}",
-                "explicit = true",
-            ]
-            if for_ever and index.cacheable:
-                lines.append('cache-control = { api = "max-age=365000000", files = "max-age=365000000, immutable" }')
-    return "\n".join(lines) + "\n"
+    explicit = [
+        {"name": index.name, "url": index.url, "explicit": True}
+        | ({"cache-control": _kept(_FOR_EVER)} if for_ever and index.cacheable else {})
+        for index in indexes
+        if index.explicit
+    ]
+    uv = {"sources": {package: {"index": index} for package, index in sources}, "index": explicit}
+    return _toml({"project": project, "tool": {"uv": uv}})
 
 
 def _configuration(
@@ -158,27 +165,27 @@ def _configuration(
     age: int | None,
 ) -> str:
     """Write uv's configuration. A cached page counts as fresh for `age` seconds, or for as long as it says."""
-    lines = [f"{key} = {value(item)}" for key, item in settings.items()]
-    if request.exclude_newer:
-        lines.append(f"exclude-newer = {string(request.exclude_newer)}")
-    if request.exempt:
-        bounds = {name: moment or False for name, moment in request.exempt}
-        lines.append(f"exclude-newer-package = {value(bounds)}")
-    for index in indexes:
-        if index.explicit:
-            continue
-        lines += ["[[index]]", f"name = {string(index.name)}", f"url = {string(index.url)}"]
-        if index.default:
-            lines.append("default = true")
-        if index.cacheable and age is not None:
-            # PyPI's own rules (pages live ten minutes, files never change), for mirrors that don't pass them on
-            lines.append(f'cache-control = {{ api = "max-age={age}", files = "max-age=365000000, immutable" }}')
-    lines += _metadata_lines(request, direct)
-    return "\n".join(lines) + "\n"
+    bounds = {name: moment or False for name, moment in request.exempt}
+    others = [
+        {"name": index.name, "url": index.url}
+        | ({"default": True} if index.default else {})
+        | ({"cache-control": _kept(age)} if index.cacheable and age is not None else {})
+        for index in indexes
+        if not index.explicit
+    ]
+    return _toml(
+        {
+            **settings,
+            **({"exclude-newer": request.exclude_newer} if request.exclude_newer else {}),
+            **({"exclude-newer-package": bounds} if bounds else {}),
+            "index": others,
+            "dependency-metadata": [*_metadata(request, direct)],
+        }
+    )
 
 
-def _metadata_lines(request: Request, direct: DirectFiles) -> list[str]:
-    """Write the METADATA of files by URL for uv, which then asks for none of them; and what the spec states of packages
+def _metadata(request: Request, direct: DirectFiles) -> Iterator[dict[str, Any]]:
+    """Yield the METADATA of files by URL for uv, which then asks for none of them; and what the spec states of packages
     from git, which uv would build: it takes this word for wheels too, so that of an index's package stays with the
     index proxy."""
     addresses = {
@@ -186,45 +193,30 @@ def _metadata_lines(request: Request, direct: DirectFiles) -> list[str]:
         for text in (*request.addressed, *(line for one in request.metadata for line in one.dependencies))
         if " @ " in text
     }
-    lines = [
-        line
-        for one in request.metadata
-        if one.name in addresses and one.name not in direct and one.exact
-        for line in (
-            "[[dependency-metadata]]",
-            f"name = {string(one.name)}",
-            f"version = {string(one.exact)}",
-            f"requires-dist = {value(one.dependencies)}",
-            f"provides-extra = {value(one.extras)}",
-        )
-    ]
+    for said in request.metadata:
+        if said.name in addresses and said.name not in direct and said.exact:
+            requires: Sequence[str] = said.dependencies
+            yield {"name": said.name, "version": said.exact, "requires-dist": requires, "provides-extra": said.extras}
     for name, one in sorted(direct.items()):
         metadata, _ = complete_metadata((one.metadata, None), request)
         requires = [with_hash(str(requirement_of(line)), direct) for line in metadata.requires_dist]
-        lines += [
-            "[[dependency-metadata]]",
-            f"name = {string(name)}",
-            f"version = {string(metadata.version)}",
-            f"requires-dist = {value(requires)}",
-            f"provides-extra = {value(list(metadata.provides_extra))}",
-        ]
-        if metadata.requires_python:
-            lines.append(f"requires-python = {string(metadata.requires_python)}")
-    return lines
+        python = {"requires-python": metadata.requires_python} if metadata.requires_python else {}
+        extras = list(metadata.provides_extra)
+        yield {"name": name, "version": metadata.version, "requires-dist": requires, "provides-extra": extras, **python}
 
 
 def _preferences(preferences: Preferences, request: Request) -> str:
     """Write versions and commits as a pylock, which uv reads from its output file and keeps if it can."""
-    lines = ['lock-version = "1.0"', 'created-by = "envspec"']
-    for name, version in sorted(preferences.versions.items()):
-        lines += ["[[packages]]", f"name = {string(name)}", f"version = {string(version)}"]
+    packages: list[dict[str, Any]] = [
+        {"name": name, "version": version} for name, version in sorted(preferences.versions.items())
+    ]
     for text, commit in sorted(preferences.commits.items()):
         if text in request.addressed:
             url, revision = _git_address(text)
-            asked = f", requested-revision = {string(revision)}" if revision else ""
-            vcs = f'{{ type = "git", url = {string(url)}{asked}, commit-id = {string(commit)} }}'
-            lines += ["[[packages]]", f"name = {string(requirement_name(text))}", f"vcs = {vcs}"]
-    return "\n".join(lines) + "\n"
+            asked = {"requested-revision": revision} if revision else {}
+            vcs = {"type": "git", "url": url, **asked, "commit-id": commit}
+            packages.append({"name": requirement_name(text), "vcs": vcs})
+    return _toml({"lock-version": "1.0", "created-by": "envspec", "packages": packages})
 
 
 def _git_address(requirement: str) -> tuple[str, str]:
