@@ -115,9 +115,7 @@ FOLDERS = {
     "lock/signing/ssh_keygen.py": "folder",  # the root, or a temporary folder
     "prove/smoke/run/process.py": "command.cwd or programs.ROOT",
     "prove/smoke/run/case.py": "HERE",  # the user's own paths, to envspec
-    "resolve/uv/default_index.py": "Path('/') folder",  # a scratch folder
-    "resolve/uv/processes.py": "cwd",  # its callers' are above
-    "resolve/uv/program.py": "cwd",
+    "resolve/uv/program.py": "cwd Path('/') folder",  # its callers' are above; / and a scratch folder for its own
 }
 """The closed list of folders that programs start in, by the caller."""
 

@@ -11,7 +11,7 @@ from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of, published_requirement
 from envspec.packages.version_numbers import numbers
-from envspec.rules import companions, fallback, machine as machine_rules
+from envspec.rules import companions, fallback, machine as machine_rules, nearest
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, apply_acceptances, of_target
 from envspec.rules.wanted import (
@@ -335,8 +335,6 @@ def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before:
         "jetson",
     ):
         return _leave_working_ways(problem, asked, before)
-    from envspec.rules import nearest
-
     case, (wanted, _) = asked.case, _torch(asked.torch, asked.family)
     found = nearest.alternatives(wanted, versions, case, asked.family) if wanted else []
     if wanted is None and problem.key == "cuda" and (change := nearest.toolkit_change(case)):
@@ -353,8 +351,6 @@ def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before:
 
 def _last_resort(problem: Finding, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
     """Propose a remedy where no other wheel works: conda-forge's builds, or fewer GPUs in the target."""
-    from envspec.rules import nearest
-
     if wanted is None:
         return "split the GPUs into two targets: no CUDA knows them all" if len(case.capabilities) > 1 else None
     if wanted.channel == "pip":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import ClassVar
@@ -40,6 +39,8 @@ _TARGET = re.compile(r"^\[targets\.[^\n]+\]\n(?:[^\n]+\n)*", re.MULTILINE)
 
 def read_first(text: str, path: str) -> Lock:
     """Parse a text whose `lock-version` is 1. Raises LockError, also where its digest isn't that of what follows."""
+    import hashlib
+
     head = _HEAD.match(text)
     if head is None or hashlib.sha256(text[head.end() :].encode("utf-8", "surrogatepass")).hexdigest() != head[2]:
         raise LockError("the lock was edited by hand or cut short", place=Place(path), hint=RELOCK)
