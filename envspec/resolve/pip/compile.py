@@ -136,7 +136,7 @@ def _toml(table: Mapping[str, Any]) -> str:
     return "".join(f"{key(name)} = {value(item)}\n" for name, item in table.items())
 
 
-def _kept(pages: int) -> dict[str, str]:
+def _cache_control(pages: int) -> dict[str, str]:
     """Give PyPI's own rules for a cache, for mirrors that don't pass them on: files never change. `pages` is the age up
     to which those count as fresh, in seconds."""
     return {"api": f"max-age={pages}", "files": f"max-age={_FOR_EVER}, immutable"}
@@ -149,7 +149,7 @@ def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, 
     sources = sorted((package, index.name) for index in indexes for package in index.packages)
     explicit = [
         {"name": index.name, "url": index.url, "explicit": True}
-        | ({"cache-control": _kept(_FOR_EVER)} if for_ever and index.cacheable else {})
+        | ({"cache-control": _cache_control(_FOR_EVER)} if for_ever and index.cacheable else {})
         for index in indexes
         if index.explicit
     ]
@@ -169,7 +169,7 @@ def _configuration(
     others = [
         {"name": index.name, "url": index.url}
         | ({"default": True} if index.default else {})
-        | ({"cache-control": _kept(age)} if index.cacheable and age is not None else {})
+        | ({"cache-control": _cache_control(age)} if index.cacheable and age is not None else {})
         for index in indexes
         if not index.explicit
     ]
