@@ -323,7 +323,7 @@ CLI_ALSO: dict[str, tuple[str, ...]] = {
     "cli.schema": ("spec.schema",),
     # words of a request or of an answer: a file's name, a choice, a value that is one of two
     "cli.diff": ("packages.tags", "review.diff.foreign.selection"),
-    "cli.export.command": ("export.folder",),
+    "cli.export": ("export.folder",),
     "cli.lock": ("resolve.workflow.keep",),
     "cli.look_up": ("review.audit.learn",),
     "cli.progress": ("prove.smoke.report.words",),

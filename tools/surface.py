@@ -20,7 +20,7 @@ import click
 
 import envspec
 from envspec.base.codes import meanings
-from envspec.cli.main import COMMANDS, FOLDERS, HIDDEN
+from envspec.cli.main import COMMANDS, HIDDEN
 
 PACKAGE = Path(envspec.__file__).parent
 
@@ -29,8 +29,7 @@ def surface() -> Iterator[str]:
     """Yield the lines, in order."""
     yield from (f"library {name}" for name in sorted(envspec.__all__))
     for name in (*COMMANDS, *HIDDEN):
-        module = name.replace("-", "_") + (".command" if name in FOLDERS else "")
-        yield from sorted(set(_command(name, import_module(f"envspec.cli.{module}").command)))
+        yield from sorted(set(_command(name, import_module(f"envspec.cli.{name.replace('-', '_')}").command)))
     yield from (f"code {code}" for code in sorted(meanings()))
     for path in sorted(PACKAGE.rglob("*.json")):
         schema = json.loads(path.read_text(encoding="utf-8"))

@@ -1,1 +1,1 @@
-"""The command line: one module a command, a folder for large ones. It alone prints, reads argv and sets exit codes."""
+"""The command line: one module a command. It alone prints, reads argv and sets exit codes."""

@@ -86,9 +86,6 @@ the module `envspec.cli.x_y`."""
 
 COMMANDS = {name: line for commands in GROUPS.values() for name, line in commands.items()}
 
-FOLDERS = ("export",)
-"""The commands made of several modules: `command` is in `envspec.cli.x.command`."""
-
 POSIX = ("install", "run", "shell", "bundle", "image", "smoke", "link")
 """The commands that make, start or take apart environments: they run on Linux and macOS, and in WSL."""
 
@@ -118,8 +115,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS and name not in HIDDEN:
             return None
-        module = f"envspec.cli.{name}.command" if name in FOLDERS else f"envspec.cli.{name.replace('-', '_')}"
-        command: click.Command = import_module(module).command
+        command: click.Command = import_module(f"envspec.cli.{name.replace('-', '_')}").command
         return command
 
     def resolve_command(

@@ -9,7 +9,7 @@ import click
 import pytest
 from sh_blocks import HOW_TOS, Command, blocks, commands, pages
 
-from envspec.cli.main import COMMANDS, FOLDERS
+from envspec.cli.main import COMMANDS
 
 ELSEWHERE = {
     "apptainer": "tests/e2e/test_apptainer_image.py, where Apptainer is",
@@ -48,8 +48,7 @@ def misread(command: Command) -> str | None:
         return None
     if name not in COMMANDS:
         return "unknown command"
-    module = f"envspec.cli.{name}.command" if name in FOLDERS else f"envspec.cli.{name.replace('-', '_')}"
-    program: click.Command = import_module(module).command
+    program: click.Command = import_module(f"envspec.cli.{name.replace('-', '_')}").command
     try:
         parser = program.make_parser(click.Context(program, info_name=name))
         parser.parse_args(list(arguments))

@@ -25,8 +25,7 @@ from envspec.export.make import make_plan
 from envspec.export.plan import ENVIRONMENT, Plan
 from envspec.image.layer import LayerEntry
 from envspec.image.python import standalone_python
-from envspec.image.squashfs import find_mksquashfs, write_squashfs
-from envspec.image.tree import MOUNTER, TreeInputs, tree_entries
+from envspec.image.squashfs import MOUNTER, TreeInputs, find_mksquashfs, tree_entries, write_squashfs
 from envspec.install.prefix import checked_prefix
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.model import LockedTarget
