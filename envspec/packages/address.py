@@ -37,7 +37,7 @@ class Address:
     path      of a repository without `.git` and a slash at its end
     git       whether it is a repository: `git+` stood before it
     revision  of a repository: what stands behind its `@`, None for its default branch
-    folder    `#subdirectory=`, without slashes at its ends
+    folder    `#subdirectory=`, relative and without `..`: below the top of what is there
     sha256    `#sha256=`, in small letters: says what is there and not where it is
     """
 
@@ -85,7 +85,7 @@ def parse_address(url: str) -> Address:
     name, port = _host_of(scheme, host)
     if any(unquote(part) in (".", "..") for part in path.split("/")):
         raise ValueError("its path has `.` or `..`")
-    folder, sha256 = _of_fragment(fragment or "", "subdirectory"), _of_fragment(fragment or "", "sha256")
+    folder, sha256 = _folder_of(fragment or ""), _of_fragment(fragment or "", "sha256")
     revision = None
     if git:
         path, revision = _revision_of(path)
@@ -101,7 +101,7 @@ def parse_address(url: str) -> Address:
         query or "",
         git is not None,
         revision,
-        folder.strip("/") or None if folder else None,
+        folder,
         sha256.lower() if sha256 else None,
     )
 
@@ -148,6 +148,14 @@ def _revision_of(path: str) -> tuple[str, str | None]:
     if len(revisions) > 1 or revisions == [""]:
         raise ValueError("behind the one `@` of its path a revision stands")
     return repository, unquote(revisions[0]) if revisions else None
+
+
+def _folder_of(fragment: str) -> str | None:
+    """Read the project's folder. uv would take one that begins with a slash, or climbs, for any on the machine."""
+    folder = (_of_fragment(fragment, "subdirectory") or "").removesuffix("/")
+    if folder and ("%" in folder or any(part in ("", ".", "..") for part in folder.split("/"))):
+        raise ValueError(f"`{folder}` isn't a folder below its top")
+    return folder or None
 
 
 def _of_fragment(fragment: str, key: str) -> str | None:

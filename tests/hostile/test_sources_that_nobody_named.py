@@ -7,7 +7,7 @@ import pytest
 from support.git_repository import git, repository
 from support.index import Index
 from support.machine import Machine, cpu
-from support.packages import source_files
+from support.packages import source_files, wheel
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(shutil.which("git") is None, reason="git isn't installed")]
 
@@ -69,6 +69,39 @@ def test_a_branch_whose_name_reads_like_a_commit(machine: Machine, app: Path, ki
     ran = machine.envspec("lock", machine.spec(cpu(asked.format("20250101"), extra=ALLOWED)))
     assert ran.status == 2 and "the spec names another commit" in ran.error and "refs/tags/<tag>" in ran.hint, ran.err
     assert locked(machine, asked.format(f"refs/{kind}/20250101")).keys() == {"dep"}
+
+
+@pytest.mark.slow
+def test_two_folders_whose_names_come_to_one(machine: Machine, tmp_path: Path, index: Index) -> None:
+    """What one folder says isn't taken for what the other requires."""
+    folder = tmp_path / "twins"
+    index.add(wheel("beta", "1.0"))
+    repository(folder, source_files("app", "1.0", ["beta"]), below="a/b")
+    repository(folder, source_files("dep", "1.0"), below="a-b")
+    asked = [f"{name} @ git+{folder.as_uri()}@main#subdirectory={at}" for name, at in (("app", "a/b"), ("dep", "a-b"))]
+    assert locked(machine, asked[0]).keys() == {"app"}
+    assert locked(machine, *asked).keys() == {"app", "dep"}
+    (target,) = machine.lock().targets
+    assert {pin.name: pin.dependencies for pin in target.pins} == {"app": ("beta",), "beta": (), "dep": ()}
+
+
+@pytest.mark.parametrize("folder", ["{out}", "..", "../../x", "./dep", "dep/../..", "dep//x", "%2e%2e/x", "dep/%2e%2e"])
+def test_a_folder_that_leads_out_of_its_repository(machine: Machine, app: Path, tmp_path: Path, folder: str) -> None:
+    """A project of the user's own would be read, and built, as if it were of the commit."""
+    repository(tmp_path / "own", source_files("dep", "1.0", ["of-the-users-own"]))
+    asked = f"dep @ git+{app.as_uri()}@main#subdirectory={folder.format(out=tmp_path / 'own')}"
+    ran = machine.envspec("lock", machine.spec(cpu(asked, extra=ALLOWED)))
+    assert ran.status == 2 and "specs/demo.toml:" in ran.error and "isn't a folder below" in ran.error, ran.err
+    assert "of-the-users-own" not in ran.err
+
+
+@pytest.mark.slow
+def test_a_package_that_names_a_folder_outside_of_its_repository(machine: Machine, tmp_path: Path, index: Index) -> None:
+    own, folder = tmp_path / "own", tmp_path / "lured"
+    repository(own, source_files("dep", "1.0"))
+    repository(folder, source_files("app", "1.0", [f"dep @ git+{folder.as_uri()}@main#subdirectory={own}"]))
+    ran = machine.envspec("lock", machine.spec(cpu(f"app @ git+{folder.as_uri()}@main", extra=ALLOWED)))
+    assert ran.status == 2 and "isn't a folder below" in ran.error, ran.err
 
 
 @pytest.mark.parametrize("odd", ["?x=1", "/../x", "\\\\x", "@a@b", ":٤٤٣/x"])

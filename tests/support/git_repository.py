@@ -21,7 +21,7 @@ def repository(folder: Path, files: Mapping[str, str], below: str = "") -> str:
     """Make a git repository with one commit on `main`; gives the commit."""
     folder.mkdir(exist_ok=True)
     for name, text in files.items():
-        (folder / below).mkdir(exist_ok=True)
+        (folder / below).mkdir(exist_ok=True, parents=True)
         (folder / below / name).write_text(text)
     if not (folder / ".git").exists():
         git(folder, "init", "-q", "-b", "main")

@@ -184,8 +184,7 @@ class SourceReader:
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """Read the metadata of a git commit. Raises ToolError."""
-        where = canonical_name((subdirectory or "root").replace("/", "-"))
-        key = cache_key("git", split_credentials(url)[0], commit, where, PYTHON)
+        key = cache_key("git", split_credentials(url)[0], commit, subdirectory or "", PYTHON)
         cached = self.cache.get(key)
         if cached is not None:
             return cached
