@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from envspec.base.atomic import stage_file
 from envspec.base.errors import InputError, Place
+from envspec.base.open_folder import locate
 from envspec.base.places import config_home, home_of
 from envspec.base.reader.document import decode, key_path, parse_toml
 from envspec.base.reader.nodes import CONTROL, Array, Names, Number, Table, Text
 from envspec.base.reader.structure import Checked
 from envspec.base.redact import has_credentials, redact, register_url
+from envspec.base.storage import storage_error
 from envspec.base.texts import bytes_of
 
 # `[site]` of the user's own configuration: what belongs to a site and to no spec. Its mirrors are in `[mirrors]`.
@@ -125,7 +129,7 @@ HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 
 _INDEX = Text(doc="An index, a channel or a registry.", example="internal")
 _URL = Text(doc="Its address.", example="https://mirror.example/simple", secret=True)
-_HOST = Text(doc="Its host.", example="packages.example.org", says="a host, or host:port", pattern=HOST.pattern)
+_HOST = Text(doc="Its host.", example="packages.example.org", says="a host, or host:port", pattern=_HOST_AND_PORT)
 _SECONDS = Number(doc="Seconds: who waits longer for a byte waits for ever.", example=120, minimum=0.001, maximum=3600)
 _SIZE = Text(
     doc="Its largest size.", example="20 GB", says="a size with its unit",
@@ -226,22 +230,24 @@ def _judge_mirror(checked: Checked, path: tuple[str | int, ...], name: str, url:
 
 def trust_index(env: Mapping[str, str], name: str, host: str) -> Path:
     """Write into envspec's configuration that the login of an index of this name may go to this host, and give the
-    file. What else the file says stays as it is. Raises InputError for a file that isn't
-    TOML or can't be written."""
+    file. What else the file says stays as it is, and so do its permissions. Raises InputError for a file that isn't
+    a configuration, StorageError for one that can't be read or written."""
     import tomlkit
-    from tomlkit.exceptions import ParseError
 
-    path = Path(env.get("ENVSPEC_CONFIG") or config_home(env, home_of(env)) / "envspec" / "config.toml")
+    usual = config_home(env, home_of(env)) / "envspec" / "config.toml"
+    path = Path(env.get("ENVSPEC_CONFIG") or usual)
     try:
-        document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
-    except (ParseError, UnicodeDecodeError):
-        raise InputError("the configuration isn't TOML", place=Place(str(path)), hint="correct it first") from None
-    document.setdefault("trusted-indexes", tomlkit.table())[name] = host
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(tomlkit.dumps(document), encoding="utf-8")
+        text = decode(path.read_bytes(), str(path)) if path.exists() else ""
+        Checked(parse_toml(text, str(path)), FORMAT).raise_problems()
+        document = tomlkit.parse(text)
+        document.setdefault("trusted-indexes", tomlkit.table())[name] = host
+        own = path.resolve()
+        with stage_file(locate(own.parent), own.name) as file:
+            if text:
+                os.fchmod(file.fileno(), own.stat().st_mode & 0o777)
+            file.write(tomlkit.dumps(document).encode())
     except OSError as error:
-        raise InputError(f"{path} can't be written: {error.strerror}", hint="write [trusted-indexes] there") from None
+        raise storage_error(error, path, option="ENVSPEC_CONFIG") from None
     return path
 
 

@@ -13,7 +13,7 @@ from envspec.app.cache_size import prune_to_limit
 from envspec.app.find_specs import all_specs
 from envspec.base.errors import AnswerNo, EnvspecError, Place, parts
 from envspec.base.texts import printable
-from envspec.base.user_config import HOST, trust_index
+from envspec.base.user_config import BINDING, trust_index
 from envspec.cli import options
 from envspec.cli.console import Failure, out_json, print_failure, say
 from envspec.cli.locked import lock_document, print_lock_json, show_lock
@@ -155,8 +155,9 @@ def _place_at_spec(error: EnvspecError, spec: Spec) -> EnvspecError:
 def _trust(said: Sequence[str]) -> None:
     """Write down which host an index of a name belongs to. Raises InputError."""
     for text in said:
-        name, mark, host = text.partition("=")
-        if not (mark and name and HOST.fullmatch(host)):
+        binding = BINDING.fullmatch(text)
+        if binding is None:
             raise click.UsageError(f"--trust-index takes NAME=HOST, and {printable(text)} isn't that")
+        name, host = binding.groups()
         path = trust_index(os.environ, name, host)
         say(f"{path}: logins of the index {name} may go to {host}")

@@ -1,6 +1,7 @@
 """A spec names an index as the user's own is named, at a host of its author's: that host gets no login."""
 
 import base64
+import resource
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
-from envspec.base.errors import InputError
+from envspec.base.errors import InputError, StorageError
 from envspec.base.settings import Settings, load_settings
+from envspec.base.user_config import trust_index
 from envspec.net.connections import credentials_of, index_fetcher
 
 LOGIN = {"UV_INDEX_INTERNAL_USERNAME": "robot", "UV_INDEX_INTERNAL_PASSWORD": "hunter2-Zq"}
@@ -94,3 +96,50 @@ def test_netrc_over_plain_http(tmp_path: Path) -> None:
     given = index_fetcher(Settings(tmp_path, default_index=url), {}, env)
     basic = base64.b64encode(b"mine:own").decode()
     assert given._authorization("https://packages.example/simple/a/", None) == {"authorization": f"Basic {basic}"}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("before", "asked", "status", "words"),
+    [
+        ("trusted-indexes = 3\n", "internal=a.example", 2, ":1:19: trusted-indexes must be a table"),
+        ("[[trusted-indexes]]\n", "internal=a.example", 2, "trusted-indexes must be a table"),
+        ("[mirror]\n", "internal=a.example", 2, "unknown key"),
+        ("", "a\n=a.example", 2, "--trust-index takes NAME=HOST"),
+        ("", "a b=a.example", 2, "--trust-index takes NAME=HOST"),
+        (None, "internal=a.example", 3, "this is a folder; a file is needed"),
+    ],
+)
+def test_a_configuration_that_can_hold_no_binding(
+    machine: Machine, before: str | None, asked: str, status: int, words: str
+) -> None:
+    """It stays as it is, and is told by its place."""
+    machine.spec(cpu("acme"))
+    path = machine.configure("")
+    if before is None:
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_text(before)
+    ran = machine.envspec("lock", "specs/demo.toml", "--trust-index", asked)
+    assert (ran.status, path.read_text() if path.is_file() else None) == (status, before) and words in ran.err, ran.err
+
+
+def test_a_binding_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """The rest of the file stays, with its mode: it may hold a login. A link leads to where the user keeps it."""
+    kept, link = tmp_path / "kept.toml", tmp_path / "config.toml"
+    kept.write_text('# mine\n[mirrors]\npypi = "https://me:hunter2-Zq@packages.example/simple"\n')
+    kept.chmod(0o600)
+    link.symlink_to(kept)
+    before, env = kept.read_text(), {"ENVSPEC_CONFIG": str(link), "HOME": str(tmp_path)}
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+    try:
+        with pytest.raises(StorageError, match="File too large"):
+            trust_index(env, "internal", "packages.example")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert kept.read_text() == before and sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "kept.toml"]
+    trust_index(env, "internal", "packages.example")
+    assert kept.read_text() == f'{before}\n[trusted-indexes]\ninternal = "packages.example"\n'
+    assert link.is_symlink() and kept.stat().st_mode & 0o777 == 0o600
