@@ -182,6 +182,25 @@ def runner(tmp_path: Path, theirs: State | None) -> Runner:
     return Runner(repository, tmp_path)
 
 
+def leave_without_spec(job: Runner, what: str) -> None:
+    """Commit a second lock with its spec as the job's base. Then change the lock, what is rendered from it, or its
+    folder's name, and take its spec away."""
+    lock, commit = job.clone / "locks" / "other" / "envspec.lock", "git -c user.name=x -c user.email=x@x.org commit -qm x"
+    shutil.copytree(job.clone / "locks" / "demo", lock.parent)
+    lock.write_text(lock.read_text().replace('"demo"', '"other"'))
+    spec = job.clone / "specs" / "other.toml"
+    spec.write_text((job.clone / "specs" / "demo.toml").read_text().replace('"demo"', '"other"'))
+    job.env["BASE"] = job.bash(f"git add -A; {commit}; git rev-parse HEAD").stdout.strip()
+    if what == "lock":
+        lock.write_text(lock.read_text().replace('version = "2', 'version = "3'))
+    elif what == "rendered":
+        next(lock.parent.rglob("requirements.txt")).write_text("evil==1.0\n")
+    else:
+        os.rename(bytes(lock.parent), os.fsencode(lock.parent.with_name("a`")) + b"\xff\n")
+    spec.unlink()
+    assert job.bash(f"git add -A; {commit}").returncode == 0
+
+
 BUMPED = BASE.bump(pin("numpy", "2.2"))
 
 

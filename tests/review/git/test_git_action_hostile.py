@@ -8,7 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from git_ci import BUMPED, GITLAB, MARK, STEPS, Runner, plant_modules, runner, unchanged as unchanged
+from git_ci import (
+    BUMPED,
+    GITLAB,
+    MARK,
+    STEPS,
+    Runner,
+    leave_without_spec,
+    plant_modules,
+    runner,
+    unchanged as unchanged,
+)
 from git_project import BASE, SPEC
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(not shutil.which("jq"), reason="jq isn't installed")]
@@ -95,6 +105,26 @@ def test_names_of_removed_locks_stay_names(unchanged: Runner) -> None:
     unchanged.review(BASE=base)
     (line,) = [line for line in unchanged.comment.splitlines() if "was removed" in line]
     assert line.count("`") == 2
+
+
+@pytest.mark.parametrize("what", ["lock", "rendered", "name"])
+def test_a_lock_whose_spec_went_hides_nothing(tmp_path: Path, what: str) -> None:
+    """It is read by no check, and pip and Nix go on reading it."""
+    job = runner(tmp_path, BASE)
+    leave_without_spec(job, what)
+    found = job.review(FAIL_ON="high")
+    name = {"name": "locks/a___/envspec.lock"}.get(what, "locks/other/envspec.lock")
+    assert f"- `{name}` changed, itself or a file beside it, and no review of a spec shows it\n" in job.comment
+    assert (found["code"], found["changed"], found["gate"]) == ("0", "true", "1")
+    assert "No lock changed" not in job.comment
+
+
+def test_a_lock_that_another_job_reviews(tmp_path: Path) -> None:
+    job = runner(tmp_path, BUMPED)
+    leave_without_spec(job, "lock")
+    job.bash("git checkout -q HEAD^ -- specs/other.toml")
+    found = job.review(SPECS="specs/demo.toml", FAIL_ON="high")
+    assert found["gate"] == "0" and "locks/other" not in job.comment
 
 
 @pytest.mark.by_commit(3)

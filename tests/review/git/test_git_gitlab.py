@@ -1,6 +1,7 @@
 """The GitLab template in a merge request, its script run for real."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from http.server import HTTPServer
@@ -9,7 +10,17 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from git_ci import BUMPED, GITLAB, NOTE, Runner, bumped as bumped, plant_modules, runner, unchanged as unchanged
+from git_ci import (
+    BUMPED,
+    GITLAB,
+    NOTE,
+    Runner,
+    bumped as bumped,
+    leave_without_spec,
+    plant_modules,
+    runner,
+    unchanged as unchanged,
+)
 from git_project import BASE, SPEC, pin
 from support.serving import Quiet, serving
 
@@ -98,6 +109,15 @@ def test_gitlab_tells_a_removed_lock(tmp_path: Path, gitlab: tuple[str, type[_No
     assert "can't be shown" not in ran.stdout and "No lock changed" not in ran.stdout
 
 
+@pytest.mark.slow
+def test_gitlab_tells_a_lock_whose_spec_went(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+    job = runner(tmp_path, BASE)
+    leave_without_spec(job, "lock")
+    ran = in_gitlab(job, gitlab, ENVSPEC_FAIL_ON="high")
+    assert "- `locks/other/envspec.lock` changed, itself or a file beside it" in ran.stdout, ran.stdout + ran.stderr
+    assert "No lock changed" not in ran.stdout and ran.returncode == 1
+
+
 @pytest.mark.nightly
 def test_gitlab_says_that_nothing_changed(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     ran = in_gitlab(runner(tmp_path, BASE), gitlab)
@@ -172,9 +192,12 @@ def test_gitlab_runs_and_overwrites_nothing_of_the_merge_request(
     job, mark, outside = runner(tmp_path, BUMPED), tmp_path / "MARK", tmp_path / "outside"
     plant_modules(job.clone, mark)
     outside.mkdir()
-    for name in ("check.txt", "section.md", "review.md", "review.env", "quality.json"):
+    script = "\n".join(GITLAB["envspec-review"]["script"])
+    written = set(re.findall(r"[ >](envspec-[\w.-]+)", script)) - {"envspec-pages", "envspec-review"}
+    assert {"envspec-files", "envspec-review.env"} < written
+    for name in written:
         (outside / name).write_text("mine")
-        (job.clone / f"envspec-{name}").symlink_to(outside / name)
+        (job.clone / name).symlink_to(outside / name)
     pages = job.clone / "envspec-pages"
     pages.mkdir()
     (pages / "evil.json").write_text('{"risk": "high", "packages": [{"name": "evil", "new": true}]}')
