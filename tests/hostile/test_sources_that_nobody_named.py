@@ -96,7 +96,9 @@ def test_a_folder_that_leads_out_of_its_repository(machine: Machine, app: Path, 
 
 
 @pytest.mark.slow
-def test_a_package_that_names_a_folder_outside_of_its_repository(machine: Machine, tmp_path: Path, index: Index) -> None:
+def test_a_package_that_names_a_folder_outside_of_its_repository(
+    machine: Machine, tmp_path: Path, index: Index
+) -> None:
     own, folder = tmp_path / "own", tmp_path / "lured"
     repository(own, source_files("dep", "1.0"))
     repository(folder, source_files("app", "1.0", [f"dep @ git+{folder.as_uri()}@main#subdirectory={own}"]))

@@ -185,7 +185,8 @@ def runner(tmp_path: Path, theirs: State | None) -> Runner:
 def leave_without_spec(job: Runner, what: str) -> None:
     """Commit a second lock with its spec as the job's base. Then change the lock, what is rendered from it, or its
     folder's name, and take its spec away."""
-    lock, commit = job.clone / "locks" / "other" / "envspec.lock", "git -c user.name=x -c user.email=x@x.org commit -qm x"
+    lock = job.clone / "locks" / "other" / "envspec.lock"
+    commit = "git -c user.name=x -c user.email=x@example.org commit -qm x"
     shutil.copytree(job.clone / "locks" / "demo", lock.parent)
     lock.write_text(lock.read_text().replace('"demo"', '"other"'))
     spec = job.clone / "specs" / "other.toml"
