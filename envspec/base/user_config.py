@@ -124,8 +124,9 @@ def site_of(checked: Checked) -> Site:
     )
 
 
-HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
-"""A host, with a port or without."""
+_HOST_AND_PORT = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
+BINDING = re.compile(rf"([A-Za-z0-9][A-Za-z0-9._-]*)=({_HOST_AND_PORT})")
+"""An index's name and its host, with a port or without."""
 
 _INDEX = Text(doc="An index, a channel or a registry.", example="internal")
 _URL = Text(doc="Its address.", example="https://mirror.example/simple", secret=True)
