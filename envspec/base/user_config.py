@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from envspec.base.atomic import stage_file
 from envspec.base.errors import InputError, Place
-from envspec.base.open_folder import locate
-from envspec.base.places import config_home, home_of
 from envspec.base.reader.document import decode, key_path, parse_toml
 from envspec.base.reader.nodes import CONTROL, Array, Names, Number, Table, Text
 from envspec.base.reader.structure import Checked
 from envspec.base.redact import has_credentials, redact, register_url
-from envspec.base.storage import storage_error
 from envspec.base.texts import bytes_of
 
 # `[site]` of the user's own configuration: what belongs to a site and to no spec. Its mirrors are in `[mirrors]`.
@@ -227,29 +222,6 @@ def _judge_mirror(checked: Checked, path: tuple[str | int, ...], name: str, url:
     elif of_apt and not re.fullmatch(r"https?://[A-Za-z0-9._~:/@%+\[\]-]+", url):
         told = f"{key_path(path)} is {redact(url)!r}, which apt can't be given"
         checked.problem(path, told, "give an http or https address without blanks, quotes and queries")
-
-
-def trust_index(env: Mapping[str, str], name: str, host: str) -> Path:
-    """Write into envspec's configuration that the login of an index of this name may go to this host, and give the
-    file. What else the file says stays as it is, and so do its permissions. Raises InputError for a file that isn't
-    a configuration, StorageError for one that can't be read or written."""
-    import tomlkit
-
-    usual = config_home(env, home_of(env)) / "envspec" / "config.toml"
-    path = Path(env.get("ENVSPEC_CONFIG") or usual)
-    try:
-        text = decode(path.read_bytes(), str(path)) if path.exists() else ""
-        Checked(parse_toml(text, str(path)), FORMAT).raise_problems()
-        document = tomlkit.parse(text)
-        document.setdefault("trusted-indexes", tomlkit.table())[name] = host
-        own = path.resolve()
-        with stage_file(locate(own.parent), own.name) as file:
-            if text:
-                os.fchmod(file.fileno(), own.stat().st_mode & 0o777)
-            file.write(tomlkit.dumps(document).encode())
-    except OSError as error:
-        raise storage_error(error, path, option="ENVSPEC_CONFIG") from None
-    return path
 
 
 _ADDRESS = "give the whole address, for example https://mirror.example/simple"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from envspec.app.cache_size import prune_to_limit
 from envspec.app.find_specs import all_specs
 from envspec.base.errors import AnswerNo, EnvspecError, Place, parts
 from envspec.base.texts import printable
-from envspec.base.user_config import BINDING, trust_index
+from envspec.base.user_config import BINDING
 from envspec.cli import options
 from envspec.cli.console import Failure, out_json, print_failure, say
 from envspec.cli.locked import lock_document, print_lock_json, show_lock
@@ -101,10 +100,15 @@ def command(
     with --upgrade or --dry-run. Without a spec, envspec locks every one in specs/, here or above in the same git
     repository.
     """
-    from envspec.app.lock.make import LockRequest, lock_spec, read_specs, tell_missing_digests
+    from envspec.app.lock.make import LockRequest, lock_spec, read_specs, tell_missing_digests, trust_index
     from envspec.resolve.workflow.keep import Upgrade
 
-    _trust(trusted)
+    for text in trusted:
+        binding = BINDING.fullmatch(text)
+        if binding is None:
+            raise click.UsageError(f"--trust-index takes NAME=HOST, and {printable(text)} isn't that")
+        path = trust_index(os.environ, *binding.groups())
+        say(f"{path}: logins of the index {binding[1]} may go to {binding[2]}")
     request = LockRequest(Upgrade(everything=upgrade, packages=frozenset(packages)), **others)
     if request.dry_run and (request.allow_needed or request.allow_static):
         option = "--allow-needed" if request.allow_needed else "--allow-static"
@@ -150,14 +154,3 @@ def _place_at_spec(error: EnvspecError, spec: Spec) -> EnvspecError:
     for one in parts(error):
         one.place = one.place or Place(spec.path)
     return error
-
-
-def _trust(said: Sequence[str]) -> None:
-    """Write down which host an index of a name belongs to. Raises InputError."""
-    for text in said:
-        binding = BINDING.fullmatch(text)
-        if binding is None:
-            raise click.UsageError(f"--trust-index takes NAME=HOST, and {printable(text)} isn't that")
-        name, host = binding.groups()
-        path = trust_index(os.environ, name, host)
-        say(f"{path}: logins of the index {name} may go to {host}")

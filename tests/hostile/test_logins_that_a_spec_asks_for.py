@@ -10,9 +10,9 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
+from envspec.app.lock.make import trust_index
 from envspec.base.errors import InputError, StorageError
 from envspec.base.settings import Settings, load_settings
-from envspec.base.user_config import trust_index
 from envspec.net.connections import credentials_of, index_fetcher
 
 LOGIN = {"UV_INDEX_INTERNAL_USERNAME": "robot", "UV_INDEX_INTERNAL_PASSWORD": "hunter2-Zq"}

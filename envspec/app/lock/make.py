@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,8 +21,15 @@ from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import say, warn
 from envspec.app.outputs import taking_in
 from envspec.app.policy import bound_of, refuse_builds, refuse_new_lock, refuse_spec, tell_bound
+from envspec.base.atomic import stage_file
 from envspec.base.errors import InputError, OutsideError
+from envspec.base.open_folder import locate
+from envspec.base.places import config_file, home_of
+from envspec.base.reader.document import decode, parse_toml
+from envspec.base.reader.structure import Checked
+from envspec.base.storage import storage_error
 from envspec.base.texts import nearest, printable
+from envspec.base.user_config import FORMAT
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, flaws_of, sound
@@ -412,3 +420,25 @@ def _write(spec: Spec, folder: LockFolder, lock: Lock) -> bool:
         say(f"removed {folder.path}{SUFFIX}: it signed the lock that was there before")
         say(f"hint: envspec sign {spec.path}")
     return changed
+
+
+def trust_index(env: Mapping[str, str], name: str, host: str) -> Path:
+    """Write into envspec's configuration that the login of an index of this name may go to this host, and give the
+    file. What else the file says stays as it is, and so do its permissions. Raises InputError for a file that isn't
+    a configuration, StorageError for one that can't be read or written."""
+    import tomlkit
+
+    path = config_file(env, home_of(env))
+    try:
+        text = decode(path.read_bytes(), str(path)) if path.exists() else ""
+        Checked(parse_toml(text, str(path)), FORMAT).raise_problems()
+        document = tomlkit.parse(text)
+        document.setdefault("trusted-indexes", tomlkit.table())[name] = host
+        own = path.resolve()
+        with stage_file(locate(own.parent), own.name) as file:
+            if text:
+                os.fchmod(file.fileno(), own.stat().st_mode & 0o777)
+            file.write(tomlkit.dumps(document).encode())
+    except OSError as error:
+        raise storage_error(error, path, option="ENVSPEC_CONFIG") from None
+    return path
