@@ -8,6 +8,8 @@ import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from envspec.base.errors import InputError, Place
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -26,6 +28,16 @@ def link_out_of(path: str) -> str | None:
     root = above if os.path.lexists(os.path.join(above, ".git")) else os.getcwd()
     stays = not _is_below(whole, root) or _is_below(os.path.realpath(path), os.path.realpath(root))
     return None if stays else root
+
+
+def refuse_link_out(path: Path) -> None:
+    """Raise InputError for a file or folder to which a link leads out of the repository that has the link."""
+    if (root := link_out_of(str(path))) is not None:
+        raise InputError(
+            f"a link leads from here out of {root}, and isn't followed",
+            hint="if it's yours, give the path that it leads to",
+            place=Place(str(path)),
+        )
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -65,8 +65,11 @@ def _sources(root: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(one for one in folders if not is_pruned(one))
         for name in sorted(files):
-            if name.endswith(".py") and (path := Path(folder, name)).is_file() and path.stat().st_size <= _LARGEST:
-                yield path
+            path = os.path.join(folder, name)
+            # a link may lead to a file of the user's own, outside of the repository
+            plain = name.endswith(".py") and os.path.isfile(path) and not os.path.islink(path)
+            if plain and os.path.getsize(path) <= _LARGEST:
+                yield Path(path)
 
 
 def _modules(path: Path) -> Iterator[tuple[str, bool]]:
@@ -93,12 +96,15 @@ def _modules(path: Path) -> Iterator[tuple[str, bool]]:
 def _is_own(module: str, below: str, *folders: Path) -> bool:
     """Say whether a module is the repository's own: from its root, from its src, or from beside the source."""
     for folder in (*folders, folders[0] / "src"):
-        place = folder / module
-        if place.with_suffix(".py").is_file() or (place / "__init__.py").is_file():
+        # os.path's functions answer no for names that are longer than the system's
+        place = os.path.join(folder, module)
+        if os.path.isfile(f"{place}.py") or os.path.isfile(os.path.join(place, "__init__.py")):
             return True
         # a folder without that file gives way to an installed package
-        own = below and ((place / f"{below}.py").is_file() or (place / below).is_dir())
-        if own or (place.is_dir() and canonical_name(module) not in most_used.names()):
+        own = below and (
+            os.path.isfile(os.path.join(place, f"{below}.py")) or os.path.isdir(os.path.join(place, below))
+        )
+        if own or (os.path.isdir(place) and canonical_name(module) not in most_used.names()):
             return True
     return False
 

@@ -133,7 +133,8 @@ def _files(root: Path) -> Iterator[Path]:
         depth = len(Path(folder).relative_to(root).parts)
         folders[:] = sorted(one for one in folders if depth < _DEPTH and not is_pruned(one))
         for name in sorted(files):
-            if (_FILES.fullmatch(name) or _is_list(Path(folder).name, name)) and count < _MOST:
+            wanted = _FILES.fullmatch(name) or _is_list(Path(folder).name, name)
+            if wanted and count < _MOST and os.path.isfile(os.path.join(folder, name)):
                 count += 1
                 yield Path(folder, name)
 

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from envspec.base import programs
 from envspec.base.errors import IndexFailure, InputError, Place
-from envspec.base.places import link_out_of
+from envspec.base.places import refuse_link_out
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
@@ -474,16 +474,6 @@ def local_path(url: str) -> Path | None:
         return None
     host, slash, path = url.removeprefix("file://").partition("/")
     return Path(unquote(slash + path)) if host in ("", "localhost") and slash else None
-
-
-def refuse_link_out(path: Path) -> None:
-    """Raise InputError for a file or folder to which a link leads out of the repository that has the link."""
-    if (root := link_out_of(str(path))) is not None:
-        raise InputError(
-            f"a link leads from here out of {root}, and isn't followed",
-            hint="if it's yours, name the folder that it leads to in the spec",
-            place=Place(str(path)),
-        )
 
 
 def _open(path: Path, bare: str) -> BinaryIO:

@@ -1,5 +1,6 @@
 """A stranger's requirements.txt or environment.yml can't write the spec that it begins, nor have other files read."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,42 @@ def test_an_index_whose_password_is_in_its_url(capsys: pytest.CaptureFixture[str
 def test_files_that_name_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     Path("b.txt").write_text("-r requirements.txt\n-r b.txt\nnumpy\n", encoding="utf-8")
     assert '"numpy"' in begun("requirements.txt", "-r b.txt\n-r ./b.txt\neinops\n", capsys)
+
+
+WITH_A_SECRET = {
+    "requirements.txt": "hunter22\n",
+    "requirements/base.txt": "hunter22\n",
+    "environment.yml": "dependencies: [hunter22]\n",
+    "pyproject.toml": '[project]\nname = "a"\nversion = "1"\ndependencies = ["hunter22"]\n',
+    "setup.py": "from setuptools import setup\nsetup(install_requires=['hunter22'])\n",
+    "setup.cfg": "[options]\ninstall_requires = hunter22\n",
+    "Dockerfile": "FROM x\nRUN pip install hunter22\n",
+    "cog.yaml": "build: {python_packages: [hunter22]}\n",
+    "pixi.toml": "[pypi-dependencies]\nhunter22 = '*'\n",
+    "mine.py": "import hunter22\n",
+}
+
+
+@pytest.mark.parametrize("name", WITH_A_SECRET)
+def test_a_file_that_is_a_link_out_of_the_folder(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its name, and with a repository."""
+    (tmp_path / "outside").write_text(WITH_A_SECRET[name])
+    Path("requirements-gpu.txt").write_text("einops\n")
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).symlink_to(tmp_path / "outside")
+    for source in (".", name):
+        status = run(["init", "demo", "--from", source])
+        told = capsys.readouterr()
+        spec = Path("specs/demo.toml")
+        written = spec.read_text() if spec.exists() else ""
+        assert status == (0 if source == "." else 2) and "hunter22" not in written + told.out + told.err, told.err
+        assert "a link leads from here out of" in told.err or name == "mine.py", told.err
+        spec.unlink(missing_ok=True)
+
+
+def test_names_without_end_and_pipes_in_a_repository(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text(f"import {'a' * 300}.b\nimport b.{'c' * 300}\n")
+    os.mkfifo("requirements-dev.txt")
+    os.mkfifo("pipe.py")
+    Path("requirements.txt").write_text("einops\n")
+    assert run(["init", "demo", "--from", "."]) == 0, capsys.readouterr().err

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.base.documents import Unreadable, read_toml, read_yaml
 from envspec.base.errors import InputError, Place, StorageError
+from envspec.base.places import refuse_link_out
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.requirement import head_of
@@ -208,6 +209,7 @@ def text_of(path: Path, hint: str = "") -> str:
     Raises InputError, StorageError.
     """
     place = Place(str(path))
+    refuse_link_out(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
