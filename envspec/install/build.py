@@ -14,19 +14,22 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envspec.base.cache import touch
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, ToolError
+from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.base.storage import storage_error
 from envspec.binaries.build_notes import build_notes
 from envspec.binaries.device_code import device_code
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, open_wheel
 from envspec.export.environment import build_variables, refuse_unknown_gpus
+from envspec.facts.torch_builds import is_own_build
 from envspec.install.collect import Paths
 from envspec.install.host import InstallHost
 from envspec.install.interpreter import make_virtual_environment, python_of
@@ -44,7 +47,7 @@ from envspec.packages.requirement import is_requirement
 from envspec.resolve.pip.answer import prefix
 from envspec.resolve.uv.errors import build_failure, machine_error
 from envspec.resolve.uv.program import Uv
-from envspec.rules.case import of_target
+from envspec.rules.case import hint_to_keep, of_target
 from envspec.rules.pins import judge_build
 from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Spec
@@ -356,18 +359,43 @@ def _requires(source: Path) -> tuple[str, ...]:
 def refuse_other_build(target: LockedTarget, pin: Pin, wheel: OpenWheel) -> None:
     """Refuse what a source was built into, where that is for another CUDA than the target's, or for none: a lock knows
     only what the source requires. Raises AnswerNo, ToolError for a wheel that can't be read."""
-    inputs = target.inputs
-    if inputs.cuda is None or not any(wheel.find(r".*\.(?:so|pyd|dll)")):
-        return
-    case = of_target(inputs.platform, inputs.python, inputs.cuda, inputs.gpus, None, inputs.glibc or "")
     try:
-        build = WheelBuild(build_notes(wheel), device_code(wheel))
+        found = _other_build(target, pin, wheel)
     except UnreadableWheel as error:
         raise ToolError(f"{pin.name} was built into a wheel that can't be read: {error}") from None
-    for found in judge_build(case, pin.name, {one.name: built_version(one) for one in target.pins}, build):
-        if found.severity == "error" and not inputs.accepts(found.code, pin.name):
-            raise AnswerNo(
-                f"{pin.name} was built here, and isn't what the target is for: {found.message}",
-                hint="give its build the CUDA of the target: `[image] build-env`, or the variables and the toolkit of "
-                "this machine; a build that was refused isn't kept",
-            )
+    if found is not None:
+        raise AnswerNo(
+            f"{pin.name} was built here, and isn't what the target is for: {found.message}",
+            hint="give its build the CUDA of the target: `[image] build-env`, or the variables and the toolkit of "
+            "this machine; a build that was refused isn't kept",
+        )
+
+
+def refuse_other_wheels(target: LockedTarget, pins: Iterable[Pin], files: Paths) -> None:
+    """Refuse builds of one's own, fetched as wheels, that are for another CUDA than the target's, or for none. `lock`
+    takes none, and `check`, which has no wheel, can't tell them. One that can't be read is as `lock` takes it. Raises
+    AnswerNo."""
+    for pin in pins:
+        if pin.kind != "pip" or not pin.is_wheel or not is_own_build(pin.version, pin.index):
+            continue
+        file = artifact_of(pin).file
+        with files[pin.index, file].open("rb") as content, suppress(UnreadableWheel), open_wheel(content) as wheel:
+            found = _other_build(target, pin, wheel)
+            if found is not None:
+                ways = [f"`envspec lock SPEC --upgrade-package {pin.name}` takes one that is", hint_to_keep(found)]
+                raise AnswerNo(
+                    f"{file} isn't what the target {target.name} is for: {found.message}",
+                    hint="; ".join(filter(None, ways)),
+                )
+
+
+def _other_build(target: LockedTarget, pin: Pin, wheel: OpenWheel) -> Finding | None:
+    """Judge a wheel by its binaries; give the first error that the spec doesn't accept. Raises UnreadableWheel."""
+    inputs = target.inputs
+    if inputs.cuda is None or not any(wheel.find(r".*\.(?:so|pyd|dll)")):
+        return None
+    case = of_target(inputs.platform, inputs.python, inputs.cuda, inputs.gpus, None, inputs.glibc or "")
+    build = WheelBuild(build_notes(wheel), device_code(wheel))
+    found = judge_build(case, pin.name, {one.name: built_version(one) for one in target.pins}, build)
+    refused = (one for one in found if one.severity == "error" and not inputs.accepts(one.code, pin.name))
+    return next((replace(one, package=pin.name) for one in refused), None)

@@ -24,7 +24,7 @@ from envspec.base.errors import ToolError
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.binaries.wheel import InstalledWheel, paths_of_wheel, untrue_rows
-from envspec.install.build import WheelBuilder, refuse_other_build
+from envspec.install.build import WheelBuilder, refuse_other_build, refuse_other_wheels
 from envspec.install.collect import Collector, Paths, with_plain_names
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, files_of, leave_unsaid, record_direct_url, recorded_files, site_packages
@@ -75,6 +75,7 @@ class PipInstaller:
         StorageError, InputError.
         """
         files = self._collect([pin for pin in pins if pin.git is None])
+        refuse_other_wheels(self.builder.rules.target, pins, files)
         groups: dict[tuple[str, int, bool], list[Pin]] = {}
         wave = self._waves(pins, files)
         compiled = [pin for pin in pins if self.builder.rules.builds(pin)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envspec import __version__
 from envspec.app import inputs
-from envspec.app.collecting import collect
+from envspec.app.collecting import collect_wheels
 from envspec.app.image.base import registry_source
 from envspec.app.own_project import build_project, built_sources
 from envspec.app.policy import refuse_target
@@ -139,7 +139,7 @@ def prepare(
     plan = drop_features(plan, refuse_poor(plan, base, python, order.without, order.spec.path))
     refuse_newer(base, {name: path for name, (path, _) in built.items()}, this_host())
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
-    files = collect(order.spec, wheels, again=True, offline=order.offline)
+    files = collect_wheels(order.spec, target, wheels, offline=order.offline)
     document = json.loads(plan.carried[SLICE])
     slice_parts = split_slice(document, layer_of)
     bill = sbom(order.lock, target)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envspec.app import inputs
 from envspec.app.cache_size import prune_to_limit
-from envspec.app.collecting import collect
+from envspec.app.collecting import collect_wheels
 from envspec.app.image.prepare import ImageOrder, fetch_python, linked_packages, own_project, source_wheels
 from envspec.app.install import InstallRequest, permit_target
 from envspec.app.observer import observer
@@ -92,7 +92,7 @@ def _inputs(
     built = source_wheels(order, target, stack)
     refuse_newer_glibc(target, {name: path for name, (path, _) in built.items()})
     wheels = [pin for pin in target.pins if pin.kind == "pip" and pin.name not in built]
-    files = collect(order.spec, wheels, again=True, offline=order.offline)
+    files = collect_wheels(order.spec, target, wheels, offline=order.offline)
     carried = {**plan.carried, BILL: sbom(order.lock, target)}
     conda = linked_packages(order, target, progress, stack, path)
     build: Sequence[LayerEntry] = ()

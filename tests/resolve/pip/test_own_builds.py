@@ -139,6 +139,67 @@ def test_it_is_judged_by_what_it_requires_too_and_by_check(machine: Machine, ind
     assert ran.status == 1 and "nvidia-cublas-cu12 12.8.4.1 is for CUDA 12" in ran.out + ran.err
 
 
+@pytest.mark.by_commit(2)
+@pytest.mark.parametrize(
+    ("name", "code", "cuda", "said_of"),
+    [
+        ("cupy", ("sm_90",), "13", "cupy 7.2+mybuild is built for CUDA 13"),
+        ("cupy", (), None, "cupy 7.2+mybuild is a CPU build"),
+        ("torch", ("13.0",), None, "torch 7.2+mybuild is"),
+    ],
+)
+def test_a_lock_forged_to_another_build_of_the_index_is_refused_before_it_is_installed(
+    machine: Machine,
+    index: Index,
+    tmp_path: Path,
+    name: str,
+    code: tuple[str, ...],
+    cuda: str | None,
+    said_of: str,
+) -> None:
+    """`check` has no wheel to read, and `verify` finds that the index publishes it. `lock` refuses the build."""
+
+    def made(version: str, *code: str, cuda: str | None) -> Dist:
+        folder = tmp_path / version
+        folder.mkdir()
+        if name == "torch":
+            text = f"cuda: Optional[str] = {code[0]!r}\n".encode()
+            flags = library(folder, "sm_90").read_bytes() + b"\0sm_80 sm_90\0"
+            return wheel(
+                name, version, tag=PLATFORM, files={"torch/version.py": text, "torch/lib/libtorch_python.so": flags}
+            )
+        return platform_wheel(name, version, files={f"{name}_/_ops.so": library(folder, *code, cuda=cuda)})
+
+    right = made("7.1+mybuild", "12.8" if name == "torch" else "sm_90", cuda="12")
+    other = made("7.2+mybuild", *code, cuda=cuda)
+    with Index() as own:
+        own.add(right)
+        terms = f"indexes = {{ own = '{own.url}' }}\nsources = {{ {name} = 'own' }}"
+        target = f"{TARGET.format('12.8', 'H100')}\nglibc = '2.28'"
+        spec = cpu(f"{name}>=7", extra=terms, targets=targets(t=target), python=PYTHON)
+        path = machine.spec(f"{spec}\n[image]\npython = 'base'\n")
+        machine.envspec("lock", path, status=0)
+        own.add(other)
+        text = machine.lock_path().read_text()
+        for had, has in (
+            (right.file, other.file), (right.sha256, other.sha256), (right.version, other.version),
+            (f"size = {len(right.content)}", f"size = {len(other.content)}"),
+        ):  # fmt: skip
+            text = text.replace(had, has)
+        machine.lock_path().write_text(text)
+        write_base(machine.folder / "base", system(PYTHON))
+        machine.envspec("lock", path, status=0)  # renders it
+        machine.envspec("check", path, status=0)
+        for command in (
+            "install {} --target t --prefix env", "run {} --target t -- true", "bundle {} -o b.tar",
+            "image {} --target t --base ./base --without fabric -o out",
+        ):  # fmt: skip
+            ran = machine.envspec(*command.format(path).split())
+            assert ran.status == 1 and said_of in said(ran) and other.file in ran.error, (command, ran.err)
+        assert not (machine.folder / "env/lib").exists() or not [*(machine.folder / "env/lib").rglob(f"{name}*")]
+        assert not (machine.folder / "b.tar").exists() and not (machine.folder / "out").exists()
+
+
 BACKEND = """import base64, pathlib
 def build_wheel(folder, *given):
     pathlib.Path(folder, {name!r}).write_bytes(base64.b64decode({content!r}))
