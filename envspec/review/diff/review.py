@@ -427,7 +427,7 @@ class _Reviewer:
         for name in self.shared:
             old, new = self.before.target(name), self.after.target(name)
             if name in touched and old and new:
-                found += [(name, _weigh(fact, fact.package, new.inputs)) for fact in meaning(old, new)]
+                found += [(name, _weigh(fact, fact.package, new, old)) for fact in meaning(old, new)]
         return (*merge_facts(found, self.shared), *self._torches())
 
     def _torches(self) -> Iterator[Fact]:
@@ -556,7 +556,7 @@ class _Reviewer:
             kept += list(_in_place(needs, drops))
         target = self.after.target(change.targets[0])
         if target is not None:
-            kept = [_weigh(fact, package.name, target.inputs) for fact in kept]
+            kept = [_weigh(fact, package.name, target, self.before.target(target.name)) for fact in kept]
         return Move(
             action=action,
             old=_view(old),
@@ -589,11 +589,14 @@ def _in_place(needs: Iterable[str], drops: Iterable[str]) -> Iterator[Fact]:
         yield Fact("low", "requirements-changed", "requires different packages, at the same version")
 
 
-def _weigh(fact: Fact, package: str | None, inputs: TargetInputs) -> Fact:
-    """Lower the risk of a change that the spec takes knowingly, with its reason; integrity takes none."""
-    reason = reason_for(fact.code, package, dict(inputs.accept))
+def _weigh(fact: Fact, package: str | None, target: LockedTarget, before: LockedTarget | None) -> Fact:
+    """Lower the risk of a change that the spec takes knowingly, with its reason; integrity takes none, and a reason
+    that comes with the change is its author's own."""
+    reason = reason_for(fact.code, package, dict(target.inputs.accept))
     if reason is None or meanings()[fact.code].refused:
         return fact
+    if before is None or reason_for(fact.code, package, dict(before.inputs.accept)) is None:
+        return replace(fact, message=f"{fact.message}; the spec accepts the next one: {reason}")
     return replace(fact, risk="low", message=f"{fact.message}; the spec accepts it: {reason}")
 
 

@@ -496,11 +496,23 @@ def test_downloads() -> None:
 def test_a_risk_is_accepted_by_package_with_a_reason_and_integrity_never(
     accepted: str, change: Change, code: str, risk: str
 ) -> None:
-    found = reviewed(both(*(target(one.name, accept=((accepted, "ours"),)) for one in base()), change))
+    before = both(*(target(one.name, accept=((accepted, "ours"),)) for one in base()))(base())
+    found = review(Side("old", before), Side("new", change(before)))
     facts = [fact for row in found.rows for move in row.moves for fact in move.facts if fact.code == code]
     assert {fact.risk for fact in facts} == {risk}
     assert all(fact.message.endswith("; the spec accepts it: ours") == (risk == "low") for fact in facts)
+
+
+def test_who_brings_a_risk_accepts_none_of_it() -> None:
+    """A pull request's own `accept` would take its typosquat past the gate of who reviews it."""
+    accepted = (target(one.name, accept=(("near-name:acelerate", "trust me"),)) for one in base())
+    found = reviewed(both(*accepted, added(wheel("acelerate", "1.0"))))
+    facts = [fact for row in found.rows for move in row.moves for fact in move.facts if fact.code == "near-name"]
+    assert {(fact.risk, fact.message.partition("; ")[2]) for fact in facts} == {
+        ("high", "the spec accepts the next one: trust me")
+    }
     assert [fact.risk for fact in found.settings if fact.code == "accept-added"] == ["medium"]
+    assert found.risk == "high"
 
 
 def test_each_format_has_the_codes_that_accept_takes() -> None:
