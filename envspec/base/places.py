@@ -21,13 +21,24 @@ KEEP_PYTHONPATH = "ENVSPEC_KEEP_PYTHONPATH"
 
 def link_out_of(path: str) -> str | None:
     """Give the git repository around a path, or else the current folder, where a link takes the path out of it."""
+    root = repository_of(path)
+    return None if root is None or _is_below(os.path.realpath(path), os.path.realpath(root)) else root
+
+
+def repository_of(path: str) -> str | None:
+    """Give the git repository around a path, or else the current folder; None for a path that is in neither."""
     whole = os.path.abspath(path)
     above = os.path.dirname(whole)
     while not os.path.lexists(os.path.join(above, ".git")) and above != os.path.dirname(above):
         above = os.path.dirname(above)
     root = above if os.path.lexists(os.path.join(above, ".git")) else os.getcwd()
-    stays = not _is_below(whole, root) or _is_below(os.path.realpath(path), os.path.realpath(root))
-    return None if stays else root
+    return root if _is_below(whole, root) else None
+
+
+def is_beside(path: str, page: str) -> bool:
+    """Say whether a file is in the repository of the page that names it, links aside. A page in none may name any."""
+    root = repository_of(page)
+    return root is None or _is_below(os.path.abspath(path), root)
 
 
 def refuse_link_out(path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote, urljoin, urlsplit
 
 from envspec.base import programs
-from envspec.base.errors import IndexFailure, InputError, Place
+from envspec.base.errors import IndexFailure
 from envspec.base.places import refuse_link_out
 from envspec.base.progress import Progress
 from envspec.base.redact import redact

@@ -14,9 +14,10 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
+from envspec.base.places import is_beside, refuse_link_out
 from envspec.base.redact import redact
 from envspec.net import limits
-from envspec.net.fetch import Fetcher, local_path, refuse_link_out
+from envspec.net.fetch import Fetcher, local_path
 from envspec.packages.archive_entries import SOURCES
 from envspec.packages.requirement import canonical_name
 from envspec.packages.variants import VARIANTS_END
@@ -113,20 +114,25 @@ def parse_page(body: bytes, url: str) -> Page:
         )
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
-        if not url.startswith("file:"):
-            _refuse_local(rows, url)
+        _refuse_local(rows, url)
         return [_check_row(row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise IndexFailure(f"{redact(url)} isn't an index page", hint="check the mirror's address") from None
 
 
 def _refuse_local(rows: Page, url: str) -> None:
-    """Refuse files of this machine on a server's page."""
-    local = next((row["url"] for row in rows if row["url"].startswith("file:")), None)
-    if local is not None:
+    """Refuse files of this machine on a server's page, and those outside a repository on a page in it."""
+    page = local_path(url)
+    for row in rows:
+        if not row["url"].startswith("file:"):
+            continue
+        named = local_path(row["url"])
+        if page is not None and named is not None and is_beside(str(named), str(page)):
+            continue
         raise IndexFailure(
-            f"{redact(url)} links to a file of this machine: {redact(local)}",
-            hint="tell whoever runs the index: its pages may link to http and https alone",
+            f"{redact(url)} links to a file of this machine: {redact(row['url'])}",
+            hint="tell whoever runs the index: its pages may link to http and https alone, those of a folder in a "
+            "repository to files of the repository too",
         )
 
 

@@ -84,3 +84,34 @@ def test_wheels_that_become_a_link_are_not_installed(machine: Machine, tmp_path:
         name, *options = command.split()
         ran = machine.envspec(name, path, *options)
         assert ran.status == 2 and "a link leads from here out of" in ran.err, ran.err
+
+
+@pytest.mark.parametrize("key", ["find-links", "indexes"])
+@pytest.mark.parametrize("href", ["../", "..%2f", "file://{}/"])
+def test_a_page_that_names_a_file_outside_of_its_repository(
+    machine: Machine, tmp_path: Path, key: str, href: str
+) -> None:
+    (machine.folder / ".git").mkdir(parents=True)
+    outside = machine.base / "elsewhere"
+    outside.mkdir()
+    (outside / PRIVATE.file).write_bytes(PRIVATE.content)
+    page = machine.folder / "specs" / ("page.html" if key == "find-links" else "simple/app/index.html")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    up = 2 if key == "find-links" else 4
+    place = f"{href * up}elsewhere/" if href.startswith("..") else href.format(outside)
+    page.write_text(f'<a href="{place}{PRIVATE.file}">{PRIVATE.file}</a>')
+    named = "./page.html" if key == "find-links" else "./simple"
+    terms = f"{key} = {{ own = '{named}' }}\nsources = {{ app = 'own' }}"
+    ran = machine.envspec("lock", machine.spec(cpu("app", extra=terms)))
+    assert ran.status == 3 and "links to a file of this machine" in ran.err, ran.err
+    assert "hunter2" not in ran.err + ran.out and not machine.lock_path().exists()
+
+
+def test_a_page_that_names_a_file_beside_it_in_the_repository(machine: Machine) -> None:
+    (machine.folder / ".git").mkdir(parents=True)
+    files = machine.folder / "packages"
+    files.mkdir()
+    (files / SOUND.file).write_bytes(SOUND.content)
+    (machine.folder / "specs" / "page.html").write_text(f'<a href="../packages/{SOUND.file}">{SOUND.file}</a>')
+    terms = "find-links = { own = './page.html' }\nsources = { app = 'own' }"
+    assert [pin.name for pin in machine.locked(spec=cpu("app", extra=terms)).target("cpu").pins] == ["app"]
