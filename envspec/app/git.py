@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from envspec.app.outputs import shown_path
 from envspec.base.errors import EnvspecError, LockError, StorageError
+from envspec.base.texts import printable
 from envspec.lock.model import Lock
 from envspec.lock.read import LockConflict, LockLayout, load_text, loads, read_for_display, text_of
 from envspec.lock.write import dumps
@@ -15,6 +17,7 @@ from envspec.review.diff.revision import sides_of_conflict
 from envspec.review.git import setup
 from envspec.review.git.merge import Merged, by_line, merge
 from envspec.review.git.textconv import readable
+from envspec.spec.document import read_bytes
 
 
 def merge_lock(base: Path, ours: Path, theirs: Path) -> tuple[str, ...]:
@@ -63,6 +66,23 @@ def merge_of_conflict(path: Path, found: LockConflict) -> Merged:
         _read(ours or "", f"{path} (one side)"),
         _read(theirs or "", f"{path} (the other side)"),
     )
+
+
+def spec_of(folder: PurePosixPath) -> str:
+    """Find the spec of a lock's folder: in specs/ beside locks/, by its file's name or the one that it gives."""
+    usual = Path(folder.parent.parent, "specs", f"{folder.name}.toml")
+    named = re.compile(rf"^name *= *[\"']{re.escape(folder.name)}[\"']", re.MULTILINE)
+    given = (one for one in sorted(usual.parent.glob("*.toml")) if named.search(_text_of(one)))
+    return printable(str(usual if usual.is_file() else next(given, usual)))
+
+
+def _text_of(path: Path) -> str:
+    """Read a file that may be a spec. What can't be one, such as a link out of the repository or a device, has no
+    text."""
+    try:
+        return read_bytes(str(path)).decode("utf-8", "replace")
+    except EnvspecError:
+        return ""
 
 
 def _targets_in(path: Path) -> frozenset[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path, PurePosixPath
 
 import click
@@ -31,11 +30,11 @@ def command(base: Path, ours: Path, theirs: Path, path: str) -> int:
     Where both sides changed a package in different ways, envspec leaves git's conflict markers in OURS and ends with
     exit code 1. `envspec lock` then merges both sides, with the newer of each, as far as the spec allows it.
     """
-    from envspec.app.git import merge_lock
+    from envspec.app.git import merge_lock, spec_of
 
     folder = PurePosixPath(printable(path)).parent
     problems = merge_lock(base, ours, theirs)
-    again = f"envspec lock {_spec_of(folder)}"
+    again = f"envspec lock {spec_of(folder)}"
     if not problems:
         say(f"hint: run `{again}` to verify {printable(path)} and to update the files beside it")
         return 0
@@ -46,11 +45,3 @@ def command(base: Path, ours: Path, theirs: Path, path: str) -> int:
         say(f"  and {len(problems) - _FEW} more")
     say(f"hint: after merging the spec: {again} && git add -A {folder}")
     return 1
-
-
-def _spec_of(folder: PurePosixPath) -> str:
-    """Find the spec of a lock's folder: in specs/ beside locks/, by its file's name or the one that it gives."""
-    usual = Path(folder.parent.parent, "specs", f"{folder.name}.toml")
-    named = re.compile(rf"^name *= *[\"']{re.escape(folder.name)}[\"']", re.MULTILINE)
-    given = (one for one in sorted(usual.parent.glob("*.toml")) if named.search(one.read_text("utf-8", "replace")))
-    return printable(str(usual if usual.is_file() else next(given, usual)))

@@ -227,6 +227,22 @@ def test_the_driver_names_the_spec_where_it_lies(
     assert f"envspec lock {'' if project == '.' else 'ml/'}specs/{spec}" in told
 
 
+def test_the_driver_reads_no_link_beside_the_spec(repository: Repository) -> None:
+    """It looks for the spec by the name in it, and a link to a device has no end."""
+    states = {"topic": THEIRS(BASE), "ours": OURS(BASE)}
+    for name, state in {"main": BASE, **states}.items():
+        if name in states:
+            repository.git("switch", "-q", "-C", name, "main")
+        specs = repository.folder / "specs"
+        specs.mkdir(exist_ok=True)
+        (specs / "other.toml").write_text(state.spec_text())
+        LockFolder(repository.folder / "locks", "demo").write(state.lock())
+        if name == "main":
+            (specs / "a.toml").symlink_to("/dev/zero")
+        repository.commit()
+    assert "envspec lock specs/other.toml" in repository.git("merge", "--no-edit", "topic", code=1)
+
+
 def assert_ended_by_what_is_said(repository: Repository, told: str, reason: str) -> None:
     """git's driver and `check` say the same, nobody takes the file for a lock, and the hint's commands end it."""
     hint = f"envspec lock {SPEC} && git add -A locks/demo"
