@@ -255,7 +255,7 @@ def _pythons(draft: Draft) -> list[str]:
     releases count, such as had been out for a year."""
     if draft.python:
         return [draft.python]
-    day = draft.exclude_newer if draft.exclude_newer and draft.exclude_newer[:4].isdecimal() else "9999"
+    day = draft.day or "9999"
     year_before = f"{int(day[:4]) - 1:04}{day[4:]}"
     out = [one for one, released in _PYTHONS.items() if released < day] or list(_PYTHONS)
     every = sorted(out, key=lambda one: _PYTHONS[one] > year_before)

@@ -75,3 +75,8 @@ class Draft:
     available: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     targets: tuple[NewTarget, ...] = ()
+
+    @property
+    def day(self) -> str | None:
+        """The moment after which releases don't count, as `exclude_newer` has it; None where that is an age."""
+        return self.exclude_newer if self.exclude_newer and self.exclude_newer[:4].isdecimal() else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding
 from envspec.draft.model import Draft, NewTarget, Note
-from envspec.facts import gpus as gpu_facts, torch_builds
+from envspec.facts import gpus as gpu_facts, released, torch_builds
 from envspec.packages.version_numbers import numbers
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Spec
@@ -82,8 +82,10 @@ def choose(
         # an only one may be exact, as the spec has it
         attempts = [_attempt(spec if len(pythons) == 1 else _with(spec, python), python, one) for one, spec in specs]
         if working := [one for one in attempts if not one.errors]:
-            best = max(working, key=lambda one: _rank(one.verdicts[0], one.targets[0].cuda, platforms[0]))
-            return ChosenMachines(best.targets, python, _why(best, refused, machines, named))
+            best = max(working, key=lambda one: _rank(_newest(one, draft), one.targets[0].cuda, platforms[0]))
+            return ChosenMachines(
+                best.targets, python, _why(best, refused, machines, None if named else _newest(best, draft))
+            )
         refused += attempts
     nearest = min(refused, key=lambda one: (len(one.targets) - len(one.working), len(one.errors), not one.of_python))
     against = [one.text for one in nearest.errors]
@@ -102,16 +104,22 @@ def _with(spec: Spec, python: str) -> Spec:
     return replace(spec, python=python, python_range=None)
 
 
-def _why(best: _Attempt, refused: Sequence[_Attempt], machines: Machines, named: str | None) -> dict[str, str]:
-    """Give the reasons of what was chosen."""
+def _newest(attempt: _Attempt, draft: Draft) -> str | None:
+    """Return the newest torch that works on the first target and was released by the draft's day, where it has one."""
+    day, feasible = draft.day, attempt.verdicts[0].feasible
+    return next((one for one in feasible if day is None or (released.date("torch", one) or day) < day), None)
+
+
+def _why(best: _Attempt, refused: Sequence[_Attempt], machines: Machines, torch: str | None) -> dict[str, str]:
+    """Give the reasons of what was chosen. `torch` is the release that a CUDA was chosen for."""
     found: dict[str, str] = {}
     if newer := next(filter(None, (one.of_python for one in refused)), None):
         found["python"] = newer
-    feasible, cuda = best.verdicts[0].feasible, best.targets[0].cuda
-    if cuda and not named and feasible:
-        pypi = torch_builds.pypi_variant(feasible[0], best.targets[0].platform) == torch_builds.variant_of(cuda)
+    cuda = best.targets[0].cuda
+    if cuda and torch:
+        pypi = torch_builds.pypi_variant(torch, best.targets[0].platform) == torch_builds.variant_of(cuda)
         runs = f" and driver {machines.driver} runs" if machines.driver else ""
-        found["cuda"] = f"torch {feasible[0]} has {'its build on PyPI for it' if pypi else 'a build for it'}{runs}"
+        found["cuda"] = f"torch {torch} has {'its build on PyPI for it' if pypi else 'a build for it'}{runs}"
     return found
 
 
@@ -143,9 +151,8 @@ def _on_machine(target: NewTarget, machines: Machines, *, alone: bool) -> NewTar
 _Rank = tuple[tuple[int, ...], bool, tuple[int, ...]]
 
 
-def _rank(verdict: Verdict, cuda: str | None, platform: str) -> _Rank:
+def _rank(newest: str | None, cuda: str | None, platform: str) -> _Rank:
     """Return what makes one CUDA better than another: a newer torch, that release's build on PyPI, a newer CUDA."""
-    newest = verdict.feasible[0] if verdict.feasible else None
     is_default = newest is not None and torch_builds.pypi_variant(newest, platform) == torch_builds.variant_of(cuda)
     return tuple(numbers(newest)) if newest else (), is_default, tuple(numbers(cuda)) if cuda else ()
 

@@ -373,6 +373,13 @@ def test_a_day_brings_the_python_that_had_been_out_for_a_year(envspec: Envspec, 
     assert (spec.exclude_newer, spec.python) == (f"{day}T00:00:00Z", python)
 
 
+@pytest.mark.parametrize(("day", "cuda"), [("2024-02-15", "12.1"), ("2025-05-01", "12.6"), ("2023-06-01", "11.7")])
+def test_a_day_brings_the_cuda_that_the_newest_torch_of_then_has(envspec: Envspec, day: str, cuda: str) -> None:
+    write({"requirements.txt": "torch\n"})
+    assert envspec("init", "demo", "--from", "requirements.txt", "--as-of", day, "--gpu", "A100").code == 0
+    assert [one.cuda for one in load_spec("specs/demo.toml").targets] == [cuda]
+
+
 def test_a_day_by_a_revision(envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
     write({"requirements.txt": "einops\n"})
     for word in ("AUTHOR", "COMMITTER"):
