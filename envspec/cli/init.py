@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 @click.option(
     "--as-of",
     metavar="DATE|REV",
-    help="Take no release after a day, or after a commit of the repository, and a Python of that day.",
+    help="Take no release after a day, or after a commit of the repository, and a Python and a CUDA of that day.",
 )
 @click.option(
     "--from-prefix",
