@@ -15,6 +15,10 @@ from envspec.packages.names import is_of_extra, requirement_name
 TORCH = frozenset({"torch", "pytorch", "pytorch-gpu", "pytorch-cpu"})
 """The names of torch itself."""
 
+NOT_FOR_METADATA = ("torch", "torchvision", "torchaudio", "triton")
+"""What no build gets that is run for METADATA: the target's torch isn't known yet, another one may say something else,
+and gigabytes of NVIDIA's packages come with each."""
+
 _TORCH_AND_COMPILER = re.compile(r"(?:torch|torchvision|torchaudio|triton|pytorch-triton)(?:-cu\d+)?")
 _TOOLKIT = re.compile(r"(?:nvidia-(?!ml-py)|cuda-).*", re.DOTALL)
 _FOR_CUDA = re.compile(r"-cu\d+$")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from envspec.facts.cuda_stack import NOT_FOR_METADATA
 from envspec.lock.toml_text import key, value
 from envspec.net.fetch import give_up_seconds
 from envspec.packages.names import requirement_name
@@ -87,6 +88,9 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
         "--only-binary", ":all:", *(f"--no-binary={name}" for name in _sources_for_uv(request)),
         *(f"--prerelease-package={name}=disallow" for name in asked.no_pre_releases),
     ]  # fmt: skip
+    if _sources_for_uv(request):
+        (folder / "build.txt").write_text("".join(f"{name}<0\n" for name in NOT_FOR_METADATA), encoding="utf-8")
+        command += ["--build-constraints", "build.txt"]
     if request.constraints:
         (folder / "constraints.txt").write_text("\n".join(request.constraints) + "\n", encoding="utf-8")
         command += ["--constraints", "constraints.txt"]

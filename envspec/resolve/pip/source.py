@@ -3,7 +3,7 @@
 A source distribution counts as it is if its list of dependencies is final (`envspec.resolve.pip.static_source`).
 Otherwise envspec asks the build backend through PEP 517's metadata hook, in an isolated environment. That runs the
 package's code, so a spec must name the package in `allow-source`. Build requirements come as wheels: envspec builds no
-package that the spec doesn't name.
+package that the spec doesn't name. torch and its companions aren't among them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from envspec.base.errors import IndexFailure, InternalError, OutsideError, ToolE
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.storage import OF_THE_MACHINE, storage_error
+from envspec.facts.cuda_stack import NOT_FOR_METADATA
 from envspec.lock.toml_text import key, string, value
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
@@ -263,10 +264,13 @@ class SourceReader:
         # a configuration by name is the only one that uv reads: not the user's, not one of the source's own
         configuration = scratch / "uv.toml"
         configuration.write_text(self.builds.configuration(self.uv), encoding="utf-8")
+        overrides = scratch / "without-torch.txt"
+        overrides.write_text("".join(f"{name}; python_version < '0'\n" for name in NOT_FOR_METADATA), encoding="utf-8")
         env = {
             **self.uv.environment(),
             **_PATIENCE,
             "UV_CONFIG_FILE": str(configuration),
+            "UV_OVERRIDE": str(overrides),
             "UV_NO_BUILD": "1",
             # what an interrupted build leaves goes with the scratch folder
             "TMPDIR": str(scratch),

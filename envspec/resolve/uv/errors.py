@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable, Way
 from envspec.base.redact import redact
 from envspec.base.storage import says_storage, shortage, too_little
+from envspec.facts.cuda_stack import NOT_FOR_METADATA
 from envspec.packages.requirement import canonical_name
 
 UNREACHABLE = "unreachable"
@@ -39,6 +40,7 @@ _NO_METADATA = re.compile(
 _DAMAGED = re.compile(r"Failed to [a-z]+ `([A-Za-z0-9._-]+)==")
 _UNKNOWN = re.compile(r"was not found in the package registry")
 _NO_MODULE = re.compile(r"No module named '(\w+)")
+_NO_TORCH = re.compile(rf"\brequire.* ({'|'.join(NOT_FOR_METADATA)})<0\b")
 _BUILT = re.compile(r"Failed to (?:build|download and build) `([A-Za-z0-9._-]+)[ =@]")
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|SystemExit): ?\S|(?:fatal )?error: \S.*\.(?:cpp|cu|c|h)\b")
 _SAID = re.compile(r"error: (?!Failed to build |command )\S")
@@ -97,9 +99,12 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
         error = IndexFailure(message, hint="check the repository's address, the revision and your access")
         error.code = UNREACHABLE
         return error.concerning(*(canonical_name(name) for name in _BUILT.findall(told)[:1]))
-    if "build backend" in told or told.startswith("Failed to build"):
-        module = _NO_MODULE.search(told)
+    torch = _NO_TORCH.search(told)
+    if "build backend" in told or told.startswith("Failed to build") or torch:
+        module = torch or _NO_MODULE.search(told)
         if module and (built := _BUILT.search(told)):
+            if torch:
+                message = f"{label}: the build of {built[1]} requires {torch[1]}, which no build for metadata gets"
             entry = f'{{ name = "{built[1]}", version = "…", dependencies = ["{module[1]}", …] }}'
             return ToolError(message, hint=f"say in [pip] what it is and requires: metadata = [{entry}]")
         return ToolError(

@@ -1,10 +1,13 @@
 """What sources are built with has the target's torch, CUDA and NumPy, from the target's own indexes."""
 
+from pathlib import Path
+
 import pytest
 from resolutions import CUDA, targets
+from support.git_repository import repository
 from support.index import Index
 from support.machine import Machine, cpu
-from support.packages import Dist, metadata_text, sdist, wheel
+from support.packages import Dist, metadata_text, sdist, source_files, wheel
 from support.torch_packages import stand_ins
 
 from envspec.lock.model import Lock
@@ -140,3 +143,42 @@ def test_torch_of_a_mirror_that_the_facts_do_not_know(machine: Machine, index: I
         machine.configure(f'"pytorch/cu150" = "{mirror.url}"')
         machine.spec(spec("torch>=99", "ext", cuda="15.0"))
         assert built_with(machine.locked())["torch"] == ("99.0+cu150", "pytorch/cu150")
+
+
+def asking_for_torch(*, first: str = "pass") -> Dist:
+    """A source whose backend alone knows its requirements, and whose build declares torch and asks for it."""
+    project = source_files("ext", "1.0")["pyproject.toml"].replace("requires = []", 'requires = ["torch"]')
+    own = source_files("ext", "1.0", ["torch"])["backend.py"]
+    asks = "\ndef get_requires_for_build_wheel(config_settings=None):\n    %s\n    return ['torch']\n"
+    return sdist("ext", "1.0", static=False, files={"pyproject.toml": project, "backend.py": own + asks % first})
+
+
+def test_a_build_for_metadata_fetches_no_torch_of_stand_in_wheels(machine: Machine, torches: Index) -> None:
+    torches.add(asking_for_torch())
+    found = built_with(machine.locked(spec=spec("torch==2.9.1", "ext")))
+    assert found["torch"] == ("2.9.1+cu126", "pytorch/cu126")
+    assert not torches.paths(r"torch-2\.14.*\.whl$|nvidia_cublas-13.*\.whl$")
+
+
+def test_one_that_imports_torch_is_refused_at_once_with_the_line_to_write(machine: Machine, torches: Index) -> None:
+    torches.add(asking_for_torch(first="import torch"))
+    ran = machine.envspec("lock", machine.spec(spec("torch==2.9.1", "ext")))
+    assert ran.status == 3 and "it imports torch, which the build doesn't have" in ran.error, ran.err
+    assert 'metadata = [{ name = "ext", version = "1.0", dependencies = ["torch"] }]' in ran.hint
+    assert not torches.paths(r"torch-2\.14.*\.whl$|nvidia_cublas-13.*\.whl$")
+
+
+def test_a_build_of_git_that_requires_torch_is_refused_at_once_with_the_line_to_write(
+    machine: Machine, torches: Index, tmp_path: Path
+) -> None:
+    files = source_files("ext", "1.0", ["torch"])
+    files["pyproject.toml"] = files["pyproject.toml"].replace("requires = []", 'requires = ["torch"]')
+    repository(tmp_path / "ext", files)
+    asked = spec("torch==2.9.1", f"ext @ git+{(tmp_path / 'ext').as_uri()}@main")
+    ran = machine.envspec("lock", machine.spec(asked))
+    assert ran.status == 3 and "the build of ext requires torch, which no build for metadata gets" in ran.error, ran.err
+    assert 'metadata = [{ name = "ext", version = "…", dependencies = ["torch", …] }]' in ran.hint
+    assert not torches.paths(r"torch-2\.14.*\.whl$|nvidia_cublas-13.*\.whl$")
+    stated = 'metadata = [{ name = "ext", version = "1.0", dependencies = ["torch"] }]'
+    machine.locked(spec=asked.replace("allow-source", f"{stated}\nallow-source"))
+    assert machine.versions("t")["ext"] == "1.0"
