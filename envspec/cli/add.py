@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,16 +30,7 @@ Examples:
 @options.no_lock
 @lock_options
 def command(
-    path: str,
-    packages: tuple[str, ...],
-    target: str | None,
-    conda: bool,
-    allow_needed: bool,
-    allow_static: bool,
-    no_lock: bool,
-    request: LockRequest,
-    verbose: bool,
-    as_json: bool,
+    request: LockRequest, allow_needed: bool, allow_static: bool, verbose: bool, as_json: bool, **asked: Any
 ) -> int:
     """Add packages to a spec, and lock it again
 
@@ -49,6 +40,6 @@ def command(
     from envspec.app.edit import add
 
     request = replace(request, allow_needed=allow_needed, allow_static=allow_static)
-    done = add(path, packages, request, conda=conda, target=target, no_lock=no_lock)
+    done = add(request=request, **asked)
     show_edit("add", done, request.locks_dir, verbose=verbose, as_json=as_json)
     return 0

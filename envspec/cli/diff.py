@@ -17,8 +17,7 @@ from envspec.cli.console import json_text, out, out_file, say, style_text
 from envspec.cli.look_up import look_up
 
 if TYPE_CHECKING:
-    from envspec.review.audit.learn import How
-    from envspec.review.diff.foreign.selection import Wish
+    from envspec.app.diff import DiffRequest
     from envspec.review.diff.rows import Risk
 
 _OPTIONS = (
@@ -105,22 +104,13 @@ FORMATS = ("text", "markdown", "json", "html", "github", "gitlab")
 @look_up
 @options.locks_dir
 @options.as_json
-@click.pass_context
 def command(
-    context: click.Context,
-    path: str,
-    other: str | None,
-    revision: str | None,
     form: str,
+    also: tuple[tuple[str, Path], ...],
     tell_by_code: bool,
     fail_on: Risk | None,
-    verify: bool,
-    audit: bool,
-    also: tuple[tuple[str, Path], ...],
-    wish: Wish,
-    how: How,
-    locks_dir: Path | None,
     as_json: bool,
+    **asked: Any,
 ) -> int:
     """Compare two locks: the changes, their meaning and their risk
 
@@ -134,8 +124,9 @@ def command(
     """
     from envspec.app.diff import DiffRequest, compare
 
-    _refuse_without(context, audit=audit, verify=verify)
-    compared = compare(DiffRequest(path, other, revision, wish, locks_dir, verify, audit, how))
+    request = DiffRequest(**asked)
+    _refuse_without(request)
+    compared = compare(request)
     found = compared.review
     for one_form, file in also:
         document = json_text({"schema": "envspec/diff/1", **compared.document}) if one_form == "json" else None
@@ -156,11 +147,13 @@ def command(
     return AnswerNo.exit_code if tell_by_code and found else 0
 
 
-def _refuse_without(context: click.Context, *, audit: bool, verify: bool) -> None:
+def _refuse_without(request: DiffRequest) -> None:
     """Refuse options that need --audit or --verify where these aren't given."""
     from click.core import ParameterSource
 
-    needs = {"database": audit, "skip_files": audit, "max_age": audit, "min_age": audit, "offline": audit or verify}
+    context = click.get_current_context()
+    needs = dict.fromkeys(("database", "skip_files", "max_age", "min_age"), request.audit)
+    needs["offline"] = request.audit or request.verify
     for name in (name for name, has in needs.items() if not has):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             flag = f"--{name.replace('_', '-')}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,16 +25,7 @@ Examples:
 @click.option("--conda", is_flag=True, help="Remove conda packages only.")
 @options.no_lock
 @lock_options
-def command(
-    path: str,
-    packages: tuple[str, ...],
-    target: str | None,
-    conda: bool,
-    no_lock: bool,
-    request: LockRequest,
-    verbose: bool,
-    as_json: bool,
-) -> int:
+def command(request: LockRequest, verbose: bool, as_json: bool, **asked: Any) -> int:
     """Remove packages from a spec, and lock it again
 
     Removes them from every list of dependencies, or from a target's alone. Comments, order and style of the rest stay.
@@ -42,6 +33,6 @@ def command(
     """
     from envspec.app.edit import remove
 
-    done = remove(path, packages, request, conda=conda, target=target, no_lock=no_lock)
+    done = remove(request=request, **asked)
     show_edit("remove", done, request.locks_dir, verbose=verbose, as_json=as_json)
     return 0
