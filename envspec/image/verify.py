@@ -49,24 +49,13 @@ def by_content(
     annotations: Mapping[str, str],
     on_layer: Callable[[str], None] = lambda name: None,
     on_bytes: Callable[[int], None] = lambda count: None,
-) -> tuple[Finding, ...]:
+) -> Iterator[Finding]:
     """Make the layers anew, write none, and compare them and the configuration with an image's."""
     made = []
     for layer in layers:
         on_layer(layer.name)
         content = diff_id(layer, plan.epoch, on_bytes)
         made.append(PackedLayer(layer.name, layer.key, Descriptor("", "", 0), content))
-    return tuple(_compare_layers(plan, image, base, tuple(made), more, annotations))
-
-
-def _compare_layers(
-    plan: Plan,
-    image: ImageManifest,
-    base: BaseImage,
-    made: tuple[PackedLayer, ...],
-    more: Mapping[str, str],
-    annotations: Mapping[str, str],
-) -> Iterator[Finding]:
     names = ["the base"] * len(base.manifest.diff_ids) + [layer.name for layer in made]
     right = [*base.manifest.diff_ids, *(layer.diff_id for layer in made)]
     there = list(image.diff_ids)
@@ -75,7 +64,7 @@ def _compare_layers(
     for name, own, found in zip(names, right, there, strict=False):
         if own != found:
             yield Finding("error", "layer", f"the layer {name} is {found}, and the lock gives {own}")
-    config = config_document(plan, base, made, more)
+    config = config_document(plan, base, tuple(made), more)
     for key in sorted({*config["config"], *image.config.get("config", {})}):
         if config["config"].get(key) != image.config.get("config", {}).get(key):
             yield Finding("error", "configuration", f"its {key} isn't what the lock gives{_why(image, key)}")

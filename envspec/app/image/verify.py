@@ -43,15 +43,17 @@ def verify_image(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]
                 plan, built = require_digests(plan, target, own.without), source_wheels(own, target, stack)
                 source = stack.enter_context(open_base(plan, order.base, progress.came, offline=order.offline))
                 ready = prepare(own, target, plan, built, source, progress, stack)
-                differences = by_content(
-                    ready.plan,
-                    image,
-                    ready.base,
-                    ready.layers,
-                    ready.labels,
-                    ready.annotations,
-                    lambda name: progress.phase(f"making {name} anew"),
-                    progress.came,
+                differences = tuple(
+                    by_content(
+                        ready.plan,
+                        image,
+                        ready.base,
+                        ready.layers,
+                        ready.labels,
+                        ready.annotations,
+                        lambda name: progress.phase(f"making {name} anew"),
+                        progress.came,
+                    )
                 )
             found[target.name] = differences
     return found
