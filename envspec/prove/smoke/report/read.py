@@ -130,6 +130,9 @@ def as_json(results: Results) -> dict[str, Any]:
     return {"runs": [_run(run) for run in results.runs], "summary": asdict(results.summary)}
 
 
+_SUMMARY = ("passed", "failed", "skipped", "gpu_skipped", "gpu_total", "verdict", "headline", "slow")
+
+
 def report_json(report: SmokeReport) -> dict[str, Any]:
     """Write a report as the check does (`check.schema.json`); `read.report_of` reads it back."""
     return {
@@ -137,16 +140,7 @@ def report_json(report: SmokeReport) -> dict[str, Any]:
         "kind": KIND,
         **asdict(report),
         "figures": [_figure(figure) for figure in report.figures],
-        "summary": {
-            "passed": report.passed,
-            "failed": report.failed,
-            "skipped": report.skipped,
-            "gpu_skipped": report.gpu_skipped,
-            "gpu_total": report.gpu_total,
-            "verdict": report.verdict,
-            "headline": report.headline,
-            "slow": list(report.slow),
-        },
+        "summary": {name: getattr(report, name) for name in _SUMMARY},
     }
 
 
