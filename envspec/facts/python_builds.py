@@ -19,6 +19,9 @@ TRIPLES = {
 }
 """How python-build-standalone calls the platforms."""
 
+_ENDED = {"3.8": "3.8.20"}
+"""The last release of minor versions that the table has no builds of. Source: PEP 569, read 2026-11."""
+
 
 @dataclass(frozen=True)
 class PythonBuild:
@@ -63,6 +66,12 @@ def newest_minor(bound: str, before: str | None = None) -> str | None:
     """Find the minor version of the newest build that a bound admits, for whatever platform; None without one."""
     found = _newest(_candidates(bound, before))
     return found.python if found else None
+
+
+def newest_release(python: str) -> str | None:
+    """Find the newest release of a minor version ("3.12") that is known, for whatever platform; None without one."""
+    found = _newest(one for one in python_builds() if one.python == python)
+    return found.version if found else _ENDED.get(python)
 
 
 def versions_of(python: str, platform: str) -> tuple[str, ...]:

@@ -136,7 +136,8 @@ def flaws_of(lock: Lock, case: SpecCase) -> tuple[Finding, ...]:
 
 def _with_inputs(target: LockedTarget, inputs: TargetInputs) -> LockedTarget:
     """Give a target with the spec's inputs, and the Python that it was solved for."""
-    return replace(target, inputs=replace(inputs, python_version=target.inputs.python_version))
+    own = target.inputs
+    return replace(target, inputs=replace(inputs, python_version=own.python_version, newest_python=own.newest_python))
 
 
 def _missing_builds(targets: Iterable[LockedTarget], case: SpecCase) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from envspec.facts.python_builds import newest_release
 from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.tags import takes_python
@@ -165,6 +166,8 @@ class TargetInputs:
     python_range    what the spec asks of Python beside its minor version: "==3.12.4", ">=3.11,<3.13"
     python_version  the version of the build that the target gets, chosen before all else; None where the machine brings
                     one of its own
+    newest_python   the newest release of the minor version, where no build is known and none comes with a base: what
+                    uv fetches then, and `install` judges what it gets
     """
 
     platform: str
@@ -184,14 +187,22 @@ class TargetInputs:
     cpu: str | None = None
     python_range: str | None = None
     python_version: str | None = field(default=None, compare=False)
+    newest_python: str | None = field(default=None, compare=False)
 
     @property
     def full_python(self) -> str:
-        """The Python that markers and Requires-Python are judged for: the build's, or else the oldest that the spec
-        admits."""
+        """The Python that markers and Requires-Python are judged for: the build's, or else the newest, or of a base the
+        oldest that the spec admits."""
         if self.python_version is not None:
             return self.python_version
+        if self.newest_python is not None:
+            return self.newest_python
         return self.python if self.python_range is None else releases_of(self.python, self.python_range)[0]
+
+    def with_python(self, version: str | None, *, of_base: bool) -> TargetInputs:
+        """Give the inputs with the exact Python. Without one, images may get any from their base, others the newest."""
+        newest = None if version or of_base or self.python_range else newest_release(self.python)
+        return replace(self, python_version=version, newest_python=newest)
 
     def accepts(self, code: str, package: str) -> bool:
         """Say whether the spec takes a finding knowingly, of this package or whatever it is about."""
@@ -333,11 +344,13 @@ class Lock:
         if self.schema < 3:
             return self
 
-        def version(target: LockedTarget) -> str | None:
-            own = target.pin("python", "conda") or (self.python(target) if self.inputs.image_python is None else None)
-            return own.version if own else None
+        of_base = self.inputs.image_python is not None
 
-        targets = tuple(replace(one, inputs=replace(one.inputs, python_version=version(one))) for one in self.targets)
+        def inputs(target: LockedTarget) -> TargetInputs:
+            own = target.pin("python", "conda") or (None if of_base else self.python(target))
+            return target.inputs.with_python(own.version if own else None, of_base=of_base)
+
+        targets = tuple(replace(one, inputs=inputs(one)) for one in self.targets)
         return replace(self, targets=targets)
 
     @property

@@ -131,6 +131,7 @@ class Reader(LockText):
             inspect=table.get("inspect", True),
             python_range=bound,
             python_version=None,
+            newest_python=None,
             **join(env, table),
         )
         return LockedTarget(name, inputs, pins, tuple(table.get("architectures", ())), table.get("driver-floor"))

@@ -56,11 +56,13 @@ def unmet(case: LockedCase) -> Iterator[Finding]:
 def refused_pythons(case: LockedCase) -> Iterator[Finding]:
     """Yield the pins whose Requires-Python refuses the target's Python, or one that the machine may bring."""
     inputs = case.target.inputs
-    exact = inputs.python_version is not None
+    exact, newest = inputs.python_version is not None, inputs.newest_python is not None
     versions = (inputs.full_python,) if exact else releases_of(inputs.python, inputs.python_range)
     for pin in case.pins("pip"):
         said = pin.requires_python
-        refused = next((one for one in versions if not takes_python(said, one)), None) if said else None
+        # where uv fetches the newest, a later release meets a floor
+        first = next((at for at, one in enumerate(versions) if takes_python(said, one)), 0) if newest and said else 0
+        refused = next((one for one in versions[first:] if not takes_python(said, one)), None) if said else None
         if refused is not None and not inputs.accepts(REFUSED_PYTHON, pin.name):
             what = f"{pin.name} {pin.version} doesn't take Python {refused} (Requires-Python {said})"
             some = "" if exact else ", which the machine may bring"

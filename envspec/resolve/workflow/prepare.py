@@ -190,7 +190,9 @@ def prepare(
     def inputs(target: Target) -> TargetInputs:
         found = case.targets[target.name]
         by_conda = bool(found.conda_requirements)
-        return found if by_conda else replace(found, python_version=spec.python_builds.get(target.platform))
+        if by_conda:
+            return found
+        return found.with_python(spec.python_builds.get(target.platform), of_base=shared.image_python is not None)
 
     return tuple(
         replace(

@@ -66,6 +66,21 @@ def test_a_range_takes_the_newest_build_and_keeps_it(machine: Machine, index: In
     assert [one.version for one in machine.locked("--upgrade").pythons] == [newest.version]
 
 
+@pytest.mark.parametrize(("python", "date"), [("3.8", None), ("3.10", "2022-06-01")])
+def test_a_floor_is_met_by_a_later_release_where_no_build_is_known(
+    machine: Machine, index: Index, python: str, date: str | None
+) -> None:
+    old = "2022-01-01T00:00:00Z"
+    index.add(wheel("lib", "1.0"), wheel("lib", "2.0", requires_python=f">={python}.1"), uploaded=old)
+    spec = cpu("lib", python=python)
+    lock = machine.locked(spec=spec.replace("[pip]", f"exclude-newer = '{date}'\n[pip]") if date else spec)
+    assert versions(lock) == {"lib": "2.0"} and lock.pythons == ()
+    assert machine.envspec("check").status == 0
+    index.add(wheel("lib", "3.0", requires_python=f">={python},!={python}.5"), uploaded=old)
+    ran = machine.envspec("lock", "specs/demo.toml", "--upgrade")
+    assert ran.status == 1 and f"lib 3.0 doesn't take Python {python}.5" in ran.error, ran.err
+
+
 def test_check_refuses_a_cap_that_the_python_breaks(machine: Machine, index: Index) -> None:
     index.add(wheel("server", "2.0", requires_python=">=3.9,<3.13"))
     lock = machine.locked(spec=cpu("server", python="3.12"))
