@@ -49,6 +49,17 @@ def test_another_repository(machine: Machine, tmp_path: Path, index: Index) -> N
     assert locked(machine, asked, line).keys() == {"app", "dep"}
 
 
+def test_a_url_that_the_spec_names_for_another_platform(machine: Machine, index: Index) -> None:
+    dep = wheel("dep", "1.0")
+    line = f"dep @ {index.file_url(dep)}"
+    app = wheel("app", "1.0", line)
+    index.add(app, dep)
+    asked = cpu(f"app @ {index.file_url(app)}", f"{line} ; sys_platform == 'win32'")
+    ran = machine.envspec("lock", machine.spec(asked))
+    assert ran.status == 2 and f"app requires {line}, but only the spec may name this source" in ran.error, ran.err
+    assert f'add to [pip] dependencies: "{line}"' in ran.hint
+
+
 @pytest.mark.slow
 def test_a_short_commit_is_written_in_full_and_binds(machine: Machine, app: Path) -> None:
     head = git(app, "rev-parse", "HEAD")

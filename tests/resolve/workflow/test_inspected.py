@@ -138,3 +138,7 @@ def test_rows_of_targets_that_stay_are_kept_and_others_go() -> None:
     old = replace(first, corrections=(READ, stale))
     again = relock(RelockRequest(both, old, only=["a"]), Resolvers(Solver(), inspect=Wheels(READ, known=True)))
     assert again.corrections == (READ,)
+
+
+def test_a_row_that_the_spec_says_itself_leaves_the_lock() -> None:
+    assert locked(locked(), more="constraints = ['numpy<2']").corrections == ()
