@@ -7,7 +7,7 @@ from envspec.facts import torch_builds, wheels
 from envspec.lock.model import Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose
-from envspec.resolve.torch_index.holes import CODE, findings, newest_releases, unreachable_index
+from envspec.resolve.torch_index.holes import CODE, findings, hole_text, newest_releases, unreachable_index
 
 
 def request(*requirements: str, cuda: str | None, exclude_newer: str | None = None, python: str = "3.12") -> Request:
@@ -140,3 +140,8 @@ def test_an_index_that_does_not_answer_is_told_after_what_asks_for_it() -> None:
         "gpu: the spec asks for torch==2.12.0, envspec's own facts have no file of torch 2.12.0+cu126 for linux-64 and "
         "Python 3.12, and the PyTorch index doesn't answer: the network is down"
     )
+
+
+def test_a_release_that_is_not_in_the_facts_has_no_name() -> None:
+    unknown = request("torch>=99", cuda="12.6")
+    assert hole_text(unknown, choose(unknown)) == "this torch"

@@ -38,6 +38,11 @@ def accepted(
     return accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=lambda one: of_pins(spec, one))
 
 
+def test_pins_are_in_the_locks_order() -> None:
+    a, _ = accepted(Told(pin("numpy", "2.0", "beta"), pin("beta", "1.0")), "'numpy'")
+    assert [one.name for one in a.pins] == ["beta", "numpy"]
+
+
 def test_pins_that_cannot_work_are_refused_for_all_targets_at_once() -> None:
     torch = pin("torch", "2.11.0+cu128", index="pytorch/cu128")
     with pytest.raises(InfeasibleTargets, match=r"b: torch 2\.11\.0\+cu128 has no code for sm_70") as several:
@@ -79,6 +84,7 @@ def test_what_files_of_others_say_is_never_envspecs_fault(pins: tuple[Pin, ...],
     with pytest.raises((Infeasible, IndexFailure), match=f"a: {said}") as error:
         accepted(Told(*pins), "'numpy'")
     assert hint in str(error.value.hint) and "report" not in str(error.value.hint)
+    assert error.value.about[0] in said
 
 
 CU126 = f'{LINUX}\ncuda = "12.6"'

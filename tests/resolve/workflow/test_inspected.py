@@ -142,3 +142,33 @@ def test_rows_of_targets_that_stay_are_kept_and_others_go() -> None:
 
 def test_a_row_that_the_spec_says_itself_leaves_the_lock() -> None:
     assert locked(locked(), more="constraints = ['numpy<2']").corrections == ()
+
+
+def test_a_row_that_its_wheel_confirms_is_replayed() -> None:
+    first, solver = locked(), Solver()
+    again = relock(RelockRequest(spec(), first), Resolvers(solver, inspect=Wheels(READ, known=True)))
+    assert (dumps(again), solver.asked) == (dumps(first), 1)
+
+
+def test_a_row_that_its_wheel_does_not_say_is_left_out() -> None:
+    told: list[Finding] = []
+    lock = relock(RelockRequest(spec(), locked()), Resolvers(Solver(), inspect=Wheels()), told.append)
+    assert (lock.corrections, [finding.code for finding in told]) == ((), ["correction-unfounded"])
+    assert "the old lock says that acme 2.0 needs numpy<2, and acme-2.0-" in told[0].message
+
+
+def test_without_its_answer_in_the_cache_the_wheel_is_asked_first() -> None:
+    wheels = Wheels(READ)
+    relock(RelockRequest(spec(), locked()), Resolvers(Solver(), inspect=wheels))
+    assert wheels.read_about[0] == {("acme", "numpy<2")}
+
+
+def test_what_a_wheel_says_is_told_with_its_remedy() -> None:
+    told: list[Finding] = []
+    relock(RelockRequest(spec()), Resolvers(Solver(), inspect=Wheels(READ)), told.append)
+    assert [(finding.text, finding.remedy) for finding in told] == [
+        (
+            "a: numpy<2 added, because compiled for NumPy 1",
+            'to do without: without-corrections = ["acme-read-numpy"] in [pip]',
+        )
+    ]
