@@ -75,6 +75,10 @@ def all_in_the_way(spec: Spec, names: Sequence[str], first: Attempt, attempt: At
     the attempt at the spec as it stands."""
     search = _Search(spec, tuple(names), attempt)
     search.gather(first)
+    about = {name for one in search.found if not isinstance(one, SourcesNeeded) for name in one.about}
+    if search.found and _follows(search.found[-1], first, about):
+        # its ways name the sources that they need
+        search.found.pop()
     for at, one in enumerate(search.found):
         one.tell_ways(partial(search.try_way, at))
     return together(sorted(search.found, key=lambda one: _rank(one, spec, names)))
@@ -173,6 +177,13 @@ def _is_same(one: EnvspecError, other: EnvspecError) -> bool:
     if isinstance(one, SourcesNeeded):
         return isinstance(other, SourcesNeeded)
     return (one.code, one.about, one.code or one.message) == (other.code, other.about, other.code or other.message)
+
+
+def _follows(error: EnvspecError, first: Attempt, about: Collection[str]) -> bool:
+    """Say whether sources are of what else is refused alone: of releases that the spec as it stands doesn't take."""
+    if not isinstance(error, SourcesNeeded) or any(_is_same(error, one) for one in first.refused):
+        return False
+    return set(error.about) <= set(about)
 
 
 def _rank(error: EnvspecError, spec: Spec, names: Sequence[str]) -> tuple[int, int, int]:

@@ -47,6 +47,15 @@ def test_all_that_stands_in_the_way_is_told_at_once(machine: Machine, index: Ind
     assert 'allow-source = ["far"]' in url and 'allow-source = ["old"]' in source and "the revision" in git
 
 
+@pytest.mark.e2e
+def test_sources_of_a_refused_package_are_told_with_its_ways_alone(machine: Machine, index: Index) -> None:
+    index.add(wheel("server", "2.0", "old", requires_python=">=3.9,<3.12"), wheel("server", "1.0", "old"))
+    index.add(wheel("server", "2.1", "old"), sdist("old", "1.0"))
+    ran = machine.envspec("lock", machine.spec(cpu("server<2.1")))
+    assert ran.status == 1 and ran.err.count("error: ") == 1 and "server 2.0 doesn't take Python" in ran.error, ran.err
+    assert "take server==2.1, which the bounds leave out, with old from source; or" in ran.hint
+
+
 SPEC = parse_spec(
     cpu("a", "b", "c", targets="[targets.x]\nplatform='linux-64'\n[targets.y]\nplatform='linux-64'\n"), "demo.toml"
 )
