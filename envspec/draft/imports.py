@@ -14,6 +14,7 @@ from pathlib import Path
 from envspec.draft.join import Declaration
 from envspec.draft.repository import is_pruned
 from envspec.facts import most_used
+from envspec.facts.cuda_stack import TORCH
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement
 
@@ -30,7 +31,7 @@ _OTHERWISE: Mapping[str, tuple[str, ...]] = {
     "git": ("gitpython",), "google": ("protobuf",), "hydra": ("hydra-core",), "jwt": ("pyjwt",),
     "mpl_toolkits": ("matplotlib",), "PIL": ("pillow", "pillow-simd"), "pkg_resources": ("setuptools",),
     "pynvml": ("nvidia-ml-py", "pynvml"), "serial": ("pyserial",), "skimage": ("scikit-image",),
-    "sklearn": ("scikit-learn",), "slugify": ("python-slugify",), "torch": ("torch", "pytorch", "pytorch-gpu"),
+    "sklearn": ("scikit-learn",), "slugify": ("python-slugify",), "torch": tuple(sorted(TORCH)),
     "umap": ("umap-learn",), "yaml": ("pyyaml",), "zmq": ("pyzmq",),
 }  # fmt: skip
 """Modules whose package has another name, as RECORDs of its wheels have it. Others are looked for by their own name."""

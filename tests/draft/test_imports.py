@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from envspec.draft.imports import Import, packages_of, read_imports
+from envspec.draft.imports import Import, is_brought, packages_of, read_imports
 from envspec.packages.requirement import canonical_name
 
 
@@ -59,3 +59,8 @@ def test_modules_of_other_names_are_those_of_installed_packages() -> None:
     assert {"yaml", "dateutil"} & set(named_otherwise)
     for module in named_otherwise:
         assert set(map(canonical_name, installed[module])) & set(packages_of(module)), module
+
+
+@pytest.mark.parametrize("name", ["torch", "pytorch", "pytorch-cpu", "pytorch-gpu"])
+def test_torch_is_brought_under_each_of_its_names(name: str) -> None:
+    assert is_brought("torch", {name})
