@@ -231,12 +231,11 @@ def _packages(
             pin = found[places[0]]
             artifact, licence = pin.artifact, licences[_licence(pin, rules)]
             file, size = artifact.file if artifact else None, _size(pin)
-            where = tuple(places)
             source, origin = _source(pin), pin.git.url if pin.git else pin.url
             told = known.get((pin.kind, pin.name, pin.version, pin.index))
             asked = (told.published, told.page) if told else (None, None)
             variants.append(
-                Variant(pin.version, pin.build, pin.index, source, licence, file, size, where, origin, *asked)
+                Variant(pin.version, pin.build, pin.index, source, licence, file, size, origin, *asked, tuple(places))
             )
         direct = tuple(place for place, pin in found.items() if pin.direct)
         yield PackageRow(node.kind, node.name, direct, tuple(variants))

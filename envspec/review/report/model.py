@@ -56,10 +56,10 @@ class Variant:
     licence: int
     file: str | None
     size: int | None
+    origin: str | None
+    published: str | None
+    page: str | None
     targets: tuple[int, ...]
-    origin: str | None = None
-    published: str | None = None
-    page: str | None = None
 
 
 @dataclass(frozen=True)

@@ -187,19 +187,7 @@ def _hash(text: str) -> str:
 
 
 def _variant(variant: Variant, targets: int) -> dict[str, Any]:
-    return {
-        "version": variant.version,
-        "build": variant.build,
-        "index": variant.index,
-        "source": variant.source,
-        "licence": variant.licence,
-        "file": variant.file,
-        "size": variant.size,
-        "origin": variant.origin,
-        "published": variant.published,
-        "page": variant.page,
-        "targets": None if len(variant.targets) == targets else list(variant.targets),
-    }
+    return {**vars(variant), "targets": None if len(variant.targets) == targets else list(variant.targets)}
 
 
 def _vulnerable(page: Page) -> dict[str, list[str]]:
