@@ -66,6 +66,15 @@ def test_links_are_relative_to_where_a_page_came_from(machine: Machine, index: I
 
 
 @pytest.mark.slow
+def test_what_was_published_a_moment_ago_is_found_before_a_conflict_is_told(machine: Machine, index: Index) -> None:
+    index.add(LIB)
+    machine.locked(spec=cpu("lib"))
+    index.add(wheel("lib", "2.0"))
+    machine.locked(spec=cpu("lib>=2"))
+    assert machine.versions("cpu") == {"lib": "2.0"}
+
+
+@pytest.mark.slow
 def test_an_index_of_the_spec_s_own_without_upload_times(machine: Machine, index: Index) -> None:
     """uv takes nothing of it where a spec has `exclude-newer`; a team's index is no reason to have none."""
     index.add(LIB, uploaded="2020-01-01T00:00:00Z")
