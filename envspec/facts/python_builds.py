@@ -20,7 +20,7 @@ TRIPLES = {
 """How python-build-standalone calls the platforms."""
 
 _ENDED = {"3.8": "3.8.20"}
-"""The last release of minor versions that the table has no builds of. Source: PEP 569, read 2026-11."""
+"""The last release of minor versions that the table has no builds of. Source: uv 0.13.8's own list of builds."""
 
 
 @dataclass(frozen=True)
