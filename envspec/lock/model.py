@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from envspec.facts.python_builds import newest_release
 from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.tags import takes_python
@@ -201,7 +200,12 @@ class TargetInputs:
 
     def with_python(self, version: str | None, *, of_base: bool) -> TargetInputs:
         """Give the inputs with the exact Python. Without one, images may get any from their base, others the newest."""
-        newest = None if version or of_base or self.python_range else newest_release(self.python)
+        newest = None
+        if not (version or of_base or self.python_range):
+            # a lock of today names its builds: what reads it and judges nothing needs no table
+            from envspec.facts.python_builds import newest_release
+
+            newest = newest_release(self.python)
         return replace(self, python_version=version, newest_python=newest)
 
     def accepts(self, code: str, package: str) -> bool:

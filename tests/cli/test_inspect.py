@@ -83,7 +83,8 @@ def test_json_keeps_to_its_schema(demo: Path) -> None:
     report = valid(result.stdout, "inspect")
     assert isinstance(result.exception, AnswerNo)
     assert (report["schema"], report["kind"], report["binaries"]) == ("envspec/inspect/1", "wheel", 3)
-    assert golden(GOLDEN / "inspect.json", result.stdout) == result.stdout
+    told = result.stdout.replace(str(demo), "WHEEL")
+    assert golden(GOLDEN / "inspect.json", told) == told
     del report["libraries"][0]["sass"]
     with pytest.raises(jsonschema.ValidationError):
         valid(json.dumps(report), "inspect")

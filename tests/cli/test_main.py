@@ -23,6 +23,9 @@ from envspec import __version__
 from envspec.base import errors
 from envspec.cli import main as program
 from envspec.cli.main import COMMANDS, GROUPS, HIDDEN
+from envspec.lock.read import load
+from envspec.lock.store import LockFolder
+from envspec.resolve.workflow.pythons import with_missing_pythons
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -297,6 +300,8 @@ LISTED = "\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_is_loaded(project: Project, arguments: Sequence[str], more: set[str]) -> None:
+    whole = with_missing_pythons(load(project.lock_path), lambda: None)
+    LockFolder(project.folder / "locks", "demo").write(whole)
     code = "import sys\nfrom envspec.cli.main import run\nsys.exitcode = run(sys.argv[1:])" + LISTED
     ran = process(*arguments, code=code)
     assert ran.returncode == 0, ran.stderr

@@ -106,5 +106,5 @@ def test_a_real_builder_reads_every_piece(tmp_path: Path) -> None:
     inspect = ["buildah", *places, "inspect", "--type", "image", "hostile"]
     told = json.loads(subprocess.run(inspect, check=True, capture_output=True).stdout)["OCIv1"]["config"]["Env"]
     found = dict(entry.split("=", 1) for entry in told)
-    assert found.keys() == {*values, "PATH", "CONDA_PREFIX"}
+    assert found.keys() == {*values, "PATH", "CONDA_PREFIX", "PYTHONPATH"}
     assert {name: found[name] for name in values} == values

@@ -39,6 +39,8 @@ from envspec.lock.signing.model import SUFFIX
 from envspec.lock.store import rendered_files
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.resolve.pip.sources_needed import SourcesNeeded
+from envspec.resolve.pip.unbounded import FAR
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
 from envspec.resolve.workflow.relock import RelockRequest, relock, tell_images
@@ -280,8 +282,6 @@ def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockR
     """Resolve the spec's new lock. With `allow_needed` or `allow_static` the spec itself may change: sources that the
     resolution needs are added to its allow-source, until it needs no more.
     """
-    from envspec.resolve.pip.sources_needed import SourcesNeeded
-    from envspec.resolve.pip.unbounded import FAR
     from envspec.spec.edit import allow_source
 
     tell_edition()

@@ -16,7 +16,6 @@ from envspec.base.errors import NotPlain
 from envspec.base.flock import has_flock, hold_now
 from envspec.base.open_folder import OpenFolder
 from envspec.base.places import KEEP_PYTHONPATH
-from envspec.install.prefix import STATE_PATH
 
 # An environment that is ready to be used, and how a program starts in it.
 #
@@ -162,7 +161,7 @@ def _environments(folder: OpenFolder) -> Iterator[Entry]:
 
 def _is_ours(folder: OpenFolder, name: str) -> bool:
     try:
-        return folder.read_at(f"{name}/{STATE_PATH.as_posix()}") is not None
+        return folder.read_at(f"{name}/{STATE}") is not None
     except (OSError, NotPlain):
         return False
 

@@ -74,12 +74,12 @@ def refuse_unsaid(
     answers: Mapping[Request, Resolution],
     groups: Mapping[Request, tuple[str, ...]],
     has: Has,
-    again: Callable[[Request], Resolution],
+    again: Callable[[Request, Request], Resolution],
 ) -> None:
     """Raise SourcesUnsaid for all names of all targets at once.
 
-    `again` solves a request with more sources: what the private packages lead to in place of the public ones is asked,
-    too, and so found in the same run. Raises IndexFailure where an index doesn't answer.
+    `again` solves a request anew, with more sources: what the private packages lead to in place of the public ones is
+    asked, too, and so found in the same run. Raises IndexFailure where an index doesn't answer.
     """
     unsaid: dict[Unsaid, list[str]] = {}
     for request, answer in answers.items():
@@ -92,7 +92,7 @@ def refuse_unsaid(
                 asked, sources=tuple(sorted({**dict(asked.sources), **{one.name: one.index for one in more}}.items()))
             )
             try:
-                more = _unsaid(asked, again(asked), has)
+                more = _unsaid(asked, again(request, asked), has)
             except EnvspecError:
                 # what is known so far is refused all the same
                 break

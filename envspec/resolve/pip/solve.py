@@ -282,9 +282,9 @@ class PipResolver:
                 groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_in_message))
                 answers = dict(answered)
 
-                def again(request: Request) -> Resolution:
-                    question = self._question(request, indexes[request], proxy, (), direct.of)
-                    return answer_of(self._solve(request, question, Preferences(), reading), request, reading)
+                def again(solved: Request, asked: Request) -> Resolution:
+                    question = self._question(asked, indexes[solved], proxy, (), direct.of)
+                    return answer_of(self._solve(asked, question, Preferences(), reading), asked, reading)
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
                 refuse_two_answers(answers, groups, reading)

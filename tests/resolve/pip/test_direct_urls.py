@@ -120,7 +120,7 @@ def test_a_source_in_a_folder_of_an_archive(machine: Machine, index: Index, host
     ("path", "told"),
     [
         ("app-1.0-py3-none-any.whl#md5=00", "has a md5, and a lock holds sha256 alone"),
-        ("app-1.0.tar.gz#subdirectory=../x", "names no folder of an archive"),
+        ("app-1.0.tar.gz#subdirectory=../x", "`../x` isn't a folder below its top"),
         ("app", "built from source"),
         ("app.exe", "neither a wheel nor a source distribution"),
         ("other-1.0-py3-none-any.whl", "is another package: it is other, and the requirement asks for app"),
