@@ -42,9 +42,9 @@ def check(path: StrPath, *, locks_dir: StrPath | None = None) -> tuple[Finding, 
     """Say why a lock, the files beside it or the recipes made from it aren't fresh, as `envspec check` does; empty when
     they are. Asks no network. Raises SpecError and what else keeps it from judging.
     """
-    from envspec.app.check import state_of
+    from envspec.app.check import states_of
 
-    state = state_of(os.fspath(path), _folder(locks_dir))
+    (state,) = states_of([os.fspath(path)], _folder(locks_dir))
     if state.error is not None:
         raise state.error
     return state.reasons

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from envspec.app.export.recipes import recipe_drift
 from envspec.app.lock.images import stale_images
 from envspec.app.lock.summary import describe
 from envspec.app.observer import warn
-from envspec.app.outputs import taking_in
+from envspec.app.outputs import taking_in, unmerged_files
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
 from envspec.base.finding import Finding
@@ -67,9 +68,14 @@ class SpecState:
         return 0 if self.status == "fresh" else AnswerNo.exit_code
 
 
-def state_of(path: str, locks_dir: Path | None, *, imports: bool = False) -> SpecState:
-    """Judge the lock of the spec that a path means, what was made from it, and, with `imports`, the sources beside it.
-    An error is part of the answer."""
+def states_of(paths: Iterable[str], locks_dir: Path | None, *, imports: bool = False) -> list[SpecState]:
+    """Judge the locks of the specs that paths mean, what was made from them, and, with `imports`, the sources beside
+    them. An error is part of the answer."""
+    unmerged = unmerged_files()
+    return [_state_of(path, locks_dir, unmerged, imports=imports) for path in paths]
+
+
+def _state_of(path: str, locks_dir: Path | None, unmerged: Collection[Path], *, imports: bool) -> SpecState:
     lock_path = None
     try:
         spec = inputs.read_spec(path)
@@ -80,7 +86,7 @@ def state_of(path: str, locks_dir: Path | None, *, imports: bool = False) -> Spe
         found = _with_policy(_with_signature(found, f"envspec sign {path}{elsewhere}"), spec)
         recipes = inputs.recipes_of(spec, locks_dir)
         found = _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
-        if found.status in ("fresh", "drifted") and (take_in := taking_in(recipes, folder.folder)):
+        if found.status in ("fresh", "drifted") and (take_in := taking_in(unmerged, recipes, folder.folder)):
             found = replace(found, hint=f"{found.hint} && {take_in}" if found.hint else take_in)
         return _with_imports(found, spec) if imports else found
     except EnvspecError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from envspec.app.check import SpecState, state_of
+from envspec.app.check import SpecState, states_of
 from envspec.app.find_specs import all_specs
 from envspec.base.errors import MOST, parts
 from envspec.base.finding import Finding
@@ -49,7 +49,7 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool, verbo
     site's policy, and compares the files beside the lock with the lock itself. Recipes that `envspec export` wrote into
     recipes/<name> are compared too. Uses no network and writes nothing.
     """
-    findings = [state_of(path, locks_dir, imports=imports) for path in all_specs(paths)]
+    findings = states_of(all_specs(paths), locks_dir, imports=imports)
     code = max(finding.exit_code for finding in findings)
     try:
         if as_json:

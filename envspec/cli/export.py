@@ -14,7 +14,7 @@ import click
 from envspec.app import inputs
 from envspec.app.export.recipes import Superseded, tell_missing_pins, write_files
 from envspec.app.export.render import ALL, CHOICES, FORMATS, PROJECTS, render_files
-from envspec.app.outputs import taking_in
+from envspec.app.outputs import taking_in, unmerged_files
 from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.console import out_file, say, warn
@@ -121,9 +121,10 @@ def command(
     for name in write_files(Path(output), texts, superseded, paths):
         say(f"removed {os.path.normpath(f'{output}/{name}')}")
     _tell(output, texts)
+    unmerged = unmerged_files() if plans else frozenset()
     for folder, _, _ in plans:
-        if unmerged := taking_in(Path(output, folder)):
-            say(f"hint: {unmerged}")
+        if take_in := taking_in(unmerged, Path(output, folder)):
+            say(f"hint: {take_in}")
     if plans:
         from envspec.app.export.at_site import tell_site
 

@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 from support.told import Told, pin
 
-from envspec.app.check import state_of
+from envspec.app.check import states_of
 from envspec.lock.inputs import SpecCase, spec_inputs, target_inputs
 from envspec.resolve.workflow.relock import RelockRequest, relock
 from envspec.resolve.workflow.solve import Resolvers
@@ -59,7 +59,7 @@ def normalised(calls: Counter[str]) -> tuple[int, int]:
 
 def test_check_normalises_each_target_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SPEC.parents[1])
-    calls, deepest = watched(lambda: state_of("specs/mm-v2.9.toml", None))
+    calls, deepest = watched(lambda: states_of(["specs/mm-v2.9.toml"], None))
     assert normalised(calls) == (1, len(load_spec(str(SPEC)).targets))
     assert deepest <= 10
 

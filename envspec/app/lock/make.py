@@ -19,7 +19,7 @@ from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import say, warn
-from envspec.app.outputs import taking_in
+from envspec.app.outputs import taking_in, unmerged_files
 from envspec.app.policy import bound_of, refuse_builds, refuse_new_lock, refuse_spec, tell_bound
 from envspec.base.atomic import stage_file
 from envspec.base.errors import InputError, OutsideError
@@ -145,7 +145,7 @@ def tell_recipes(done: Locked, locks_dir: Path | None) -> None:
     """Say which exported recipes a new lock has outdated, how to renew them, and how git takes what it left
     unmerged."""
     recipes = inputs.recipes_of(done.spec, locks_dir)
-    take_in = taking_in(recipes, done.folder.folder) if done.status in ("written", "fresh") else ""
+    take_in = taking_in(unmerged_files(), recipes, done.folder.folder) if done.status in ("written", "fresh") else ""
     renew = _renewing(done, locks_dir, recipes) if done.status == "written" or take_in else ""
     if renew or take_in:
         say(f"hint: {' && '.join(filter(None, (renew, take_in)))}")
