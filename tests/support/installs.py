@@ -1,6 +1,8 @@
 """Locks for the tests of `envspec install`, made from packages that lie in a loopback index and a channel folder."""
 
+import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -140,3 +142,24 @@ def install(machine: Machine, prefix: Path) -> Install:
         return machine.envspec("install", SPEC, "--prefix", str(prefix), *arguments, env=env, status=status)
 
     return call
+
+
+def python(prefix: Path, code: str) -> str:
+    """What a program says that runs in the environment."""
+    command = [str(prefix / "bin" / "python"), "-c", code]
+    env = {"PATH": os.defpath, "HOME": str(prefix)}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout.strip()
+
+
+def pip_check(prefix: Path) -> str:
+    command = [sys.executable, "-m", "pip", "--python", str(prefix / "bin" / "python"), "check"]
+    env = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env).stdout.strip()
+
+
+def changed(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]]) -> set[str]:
+    """The paths that came, went or were written, without what every run writes down."""
+    paths = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    return {
+        path for path in paths if not path.startswith("etc/envspec/") and path not in (".lock", "conda-meta/history")
+    }
