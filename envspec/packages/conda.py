@@ -1,7 +1,7 @@
 """conda's names, versions, builds and match specs, without conda's solver: the parts that judging a lock needs.
 
-A clause of a match spec that this module doesn't read (a regular expression, a build number) counts as satisfied: the
-solver judged it.
+A regular expression is asked of rattler, in whose dialect it is; without rattler it counts as satisfied, as any clause
+that this module doesn't read: the solver judged it.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ MAX_MATCH_SPEC = 2000
 """Characters of a match spec. rattler's parser recurses without a bound: thousands of parentheses kill the process."""
 
 _NAME = re.compile(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
-_BRACKET = re.compile(r"(version|build|channel|subdir|sha256|md5)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
+_BRACKET = re.compile(r"([a-z_0-9]+)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
 _SUBDIR = re.compile(r"noarch|(?:linux|osx|win|emscripten|wasi|freebsd|zos)-[a-z0-9]+")
 _EXACT = re.compile(r"=([^=<>!~,|\s]+)=([^=,|\s]+)")
 _FIRST_STARRED = re.compile(r"==[^,|]*\*(?:[,|]|$)")
@@ -150,18 +150,16 @@ def version_and_build(match_spec: str) -> tuple[str, str]:
     text = " ".join(match_spec.split())
     name = _NAME.match(text)
     rest = text[name.end() :].strip() if name else ""
-    before, _, bracket = rest.partition("[")
-    named = {found[0]: "".join(found[1:]) for found in _BRACKET.findall(bracket)}
-    version, build = _positional(before.strip())
+    named = _named(rest)
+    version, build = _positional(rest.partition("[")[0].strip())
     return named.get("version", version), named.get("build", build)
 
 
 def place_of(match_spec: str) -> tuple[str, str]:
     """Read the channel (a name or a URL) and the subdir that a match spec asks for, each empty if absent:
     `conda-forge/linux-64::ffmpeg`, `ffmpeg[channel=conda-forge, subdir=noarch]`."""
-    before, _, bracket = match_spec.partition("[")
-    named = {found[0]: "".join(found[1:]) for found in _BRACKET.findall(bracket)}
-    channel, _, _ = before.rpartition("::")
+    named = _named(match_spec)
+    channel, _, _ = match_spec.partition("[")[0].rpartition("::")
     channel = named.get("channel", channel.strip())
     above, _, last = channel.rpartition("/")
     if above and _SUBDIR.fullmatch(last):
@@ -171,8 +169,18 @@ def place_of(match_spec: str) -> tuple[str, str]:
 
 def is_file_of(match_spec: str, sha256: str, md5: str | None) -> bool:
     """Say whether a file has the hashes that a match spec asks for: `ffmpeg[sha256=…]`."""
-    named = {found[0]: "".join(found[1:]).lower() for found in _BRACKET.findall(match_spec.partition("[")[2])}
-    return named.get("sha256", sha256) == sha256 and named.get("md5", md5) == md5
+    named = _named(match_spec)
+    return named.get("sha256", sha256).lower() == sha256 and named.get("md5", md5 or "").lower() == (md5 or "")
+
+
+def takes_build_number(match_spec: str, number: int) -> bool:
+    """Say whether a match spec admits a build number (`ffmpeg[build_number=">=2"]`), which a lock doesn't hold."""
+    asked = _named(match_spec).get("build_number", "")
+    return not asked or _clause_fits(asked, str(number))
+
+
+def _named(match_spec: str) -> dict[str, str]:
+    return {found[0]: "".join(found[1:]) for found in _BRACKET.findall(match_spec.partition("[")[2])}
 
 
 def _positional(text: str) -> tuple[str, str]:
@@ -219,10 +227,25 @@ def _clause_fits(clause: str, version: str) -> bool:
 
 
 def _build_fits(wanted: str, build: str) -> bool:
-    if not wanted or wanted.startswith("^"):
+    if not wanted:
         return True
+    if wanted.startswith("^") and wanted.endswith("$"):
+        return _expression_fits(wanted, build)
     # of rattler's patterns, `*` alone stands for more than itself
     return fnmatchcase(build.lower(), re.sub(r"[?[]", r"[\g<0>]", wanted.lower()))
+
+
+def _expression_fits(expression: str, build: str) -> bool:
+    try:
+        from rattler import MatchSpec, PackageName, PackageRecord, VersionWithSource, exceptions, package
+    except ImportError:
+        return True
+    quote = "'" if '"' in expression else '"'
+    try:
+        record = PackageRecord(PackageName("a"), VersionWithSource("1"), package.BuildString(build), 0, "noarch", None)
+        return MatchSpec(f"a[build={quote}{expression}{quote}]").matches(record)
+    except (exceptions.InvalidMatchSpecError, ValueError):
+        return False
 
 
 # Conda builds as their records describe them: for which device and which CUDA.

@@ -447,6 +447,22 @@ def test_a_conda_record_forged(case: Forgery, machine: Machine, channel: LocalCh
     assert ran.status == 1 and codes(document) == {case.code}, document
 
 
+def test_a_conda_package_of_another_build_number(machine: Machine, channel: LocalChannel) -> None:
+    old, new = Record("tool", "1.0", "h_x"), Record("tool", "1.0", "h_y", number=2)
+    channel.write([*(one for one in channel.records if one.name != "tool"), old, new])
+    path = machine.folder / "specs/demo.toml"
+    machine.locked(spec=path.read_text().replace("'tool'", "'tool[build_number=\">=2\"]'"))
+    assert verify(machine)[0].status == 0
+    text = machine.lock_path().read_text().replace("h_y", "h_x")
+    for digest in (slice(None), slice(32)):
+        text = text.replace(new.sha256[digest], old.sha256[digest])
+    machine.lock_path().write_text(text)
+    write(machine, machine.lock())
+    assert machine.envspec("check", "specs/demo.toml").status == 0, "a lock doesn't hold the number"
+    ran, document = verify(machine)
+    assert ran.status == 1 and codes(document) == {"other-build-number"}, document
+
+
 def test_a_conda_package_after_exclude_newer(machine: Machine, channel: LocalChannel) -> None:
     channel.write([replace(one, timestamp=1_750_000_000_000) for one in channel.records])
     ran, document = verify(machine)

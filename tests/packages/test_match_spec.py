@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from envspec.lock.read import load
-from envspec.packages.conda import admits, is_file_of, place_of
+from envspec.packages.conda import admits, is_file_of, place_of, takes_build_number
 from envspec.packages.names import conda_name
 
 
@@ -34,6 +34,8 @@ from envspec.packages.names import conda_name
         ('a[version=">=2",build="cuda*"]', "2.1", "cpu_0", False),
         ('a[version=">=2",build="cuda*"]', "2.1", "cuda_0", True),
         ("a * cuda*", "9", "cuda126_0", True),
+        ('a[url="https://packages.example.org/a?build=x", build="cuda*"]', "1", "cuda_0", True),
+        ("a[license=MIT, build_number=2, version='>=2']", "1", "x", False),
     ],
 )
 def test_match_specs(spec: str, version: str, build: str, fits: bool) -> None:
@@ -84,6 +86,42 @@ def test_builds_as_rattler_reads_them(wanted: str, build: str) -> None:
     name, version = rattler.PackageName("a"), rattler.VersionWithSource("1")
     record = rattler.PackageRecord(name, version, rattler.package.BuildString(build), 0, "noarch", None)
     assert admits(f"a * {wanted}", "1", build) == rattler.MatchSpec(f"a * {wanted}").matches(record)
+
+
+_PATTERNS = st.lists(
+    st.sampled_from(("a", "A", "_", "0", ".", r"\d", r"\w", "[a0]", "[^a]", "a*", ".*", "0?", "(a|_0)", "(a*)*", "|")),
+    min_size=1, max_size=4,
+).map("".join)  # fmt: skip
+
+
+@example(pattern="(a+)+0", build="a" * 60)
+@example(pattern=".*(?=0)0", build="a_0")
+@given(_PATTERNS, _BUILDS)
+def test_regular_expressions_of_builds_as_rattler_reads_them(pattern: str, build: str) -> None:
+    rattler = pytest.importorskip("rattler")
+    name, version = rattler.PackageName("a"), rattler.VersionWithSource("1")
+    record = rattler.PackageRecord(name, version, rattler.package.BuildString(build), 0, "noarch", None)
+    for text in (f"a[build='^{pattern}$']", f'a[build="^{pattern}"]', f'a[build_number=1, build="^{pattern}$"]'):
+        read = rattler.MatchSpec(text.replace("build_number=1, ", ""))
+        assert admits(text, "1", build) == read.matches(record), text
+
+
+@pytest.mark.parametrize(
+    ("expression", "build"), [("^(a$", "a"), ("^(a{1000}){1000}$", "a"), ("^.*$", "no build"), ("^.*$", "")]
+)
+def test_what_rattler_reads_no_expression_or_build_in_fits_nothing(expression: str, build: str) -> None:
+    pytest.importorskip("rattler")
+    assert not admits(f'a[build="{expression}"]', "1", build)
+
+
+@given(st.sampled_from(("", ">=", "<=", "==", "!=", "<", ">")), st.integers(0, 3), st.integers(0, 3), st.booleans())
+def test_build_numbers_as_rattler_reads_them(operator: str, bound: int, number: int, quoted: bool) -> None:
+    rattler = pytest.importorskip("rattler")
+    name, version = rattler.PackageName("a"), rattler.VersionWithSource("1")
+    record = rattler.PackageRecord(name, version, rattler.package.BuildString("x"), number, "noarch", None)
+    text = f"a[build_number='{operator}{bound}']" if quoted else f"a[build_number={operator}{bound}]"
+    assert takes_build_number(text, number) == rattler.MatchSpec(text).matches(record)
+    assert takes_build_number("a 1.*", number)
 
 
 @pytest.mark.parametrize("spec", [f"a[sha256={'ab' * 32}]", f"a 1.*[md5='{'CD' * 16}', subdir=noarch]"])

@@ -10,7 +10,7 @@ from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget, SpecInputs
 from envspec.lock.variant_build import machine_of, versions_of
 from envspec.net.index_proxy.releases import version_of
-from envspec.packages.names import requirement_name
+from envspec.packages.names import conda_name, requirement_name
 from envspec.review.verify.model import Claims, PinClaim
 from envspec.spec.newer import moment_of
 
@@ -85,7 +85,7 @@ def _claims(target: LockedTarget, shared: SpecInputs, schema: int) -> Iterator[P
     machine = machine_of(inputs, versions_of(target.pins))
     for pin in target.pins:
         if pin.kind == "conda":
-            yield PinClaim(pin, exclude_newer=exclude_newer)
+            yield PinClaim(pin, exclude_newer=exclude_newer, asked=_build_numbers(target, pin.name))
             continue
         yield PinClaim(
             pin,
@@ -102,6 +102,13 @@ def _claims(target: LockedTarget, shared: SpecInputs, schema: int) -> Iterator[P
             any_python=inputs.accepts("requires-python", pin.name),
             glibc=inputs.glibc,
         )
+
+
+def _build_numbers(target: LockedTarget, name: str) -> tuple[str, ...]:
+    """List the match specs of a target and its packages that ask for a build number of a package."""
+    needs = (line for pin in target.pins if pin.kind == "conda" for line in pin.dependencies)
+    lines = (*target.inputs.conda_requirements, *needs)
+    return tuple(sorted({line for line in lines if "build_number" in line and conda_name(line) == name}))
 
 
 def is_pre_release(version: str) -> bool:

@@ -9,6 +9,7 @@ from envspec.base.texts import without_unseen
 from envspec.facts.corrections import corrections
 from envspec.lock.model import Artifact, Pin, Publisher, WheelVariant
 from envspec.net.index_proxy.releases import Release, Row, by_version, releases_of, version_of
+from envspec.packages.conda import takes_build_number
 from envspec.packages.edges import Markers, Overrides
 from envspec.packages.python_range import binding_range
 from envspec.packages.requirement import canonical_name, parse_requirement
@@ -240,8 +241,13 @@ def of_publisher(locked: Publisher, claimed: Sequence[Publisher]) -> Iterator[Fi
         )
 
 
-def of_record(pin: Pin, record: Pin) -> Iterator[Finding]:
+def of_record(claim: PinClaim, record: Pin, build_number: int) -> Iterator[Finding]:
     """Compare a conda package with the record that its channel has under that file name, read as a pin."""
+    pin = claim.pin
+    for asked in claim.asked:
+        if not takes_build_number(asked, build_number):
+            sentence = f"its build number is {build_number}, and {asked} is asked for"
+            yield difference("other-build-number", sentence, asked, str(build_number))
     if pin.artifact is None or record.artifact is None:
         return
     there = record.artifact

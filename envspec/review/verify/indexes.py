@@ -248,4 +248,6 @@ def _outcome(claim: PinClaim, source: str, records: Mapping[tuple[str, str], Rep
         there = as_pin(record)
     except OutsideError as error:
         return Outcome(source, unasked=error.message)
-    return Outcome(source, (*compare.of_record(pin, there), *compare.of_time(claim, upload_time(record))))
+    return Outcome(
+        source, (*compare.of_record(claim, there, record.build_number), *compare.of_time(claim, upload_time(record)))
+    )

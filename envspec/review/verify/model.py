@@ -28,7 +28,7 @@ class PinClaim:
     uncorrected    names of corrections that the spec switches off
     holds_python   the lock holds the package's Requires-Python, where that may refuse a Python
     machine        what the target says of its machines, for a package of which a variant is pinned
-    asked          what the target's requirements say of the version, for a pre-release
+    asked          what the target's requirements say of a pre-release's version, of a conda package's build number
     any_python     the spec takes a Requires-Python knowingly that refuses the target's
     """
 
