@@ -150,7 +150,7 @@ def version_and_build(match_spec: str) -> tuple[str, str]:
     text = " ".join(match_spec.split())
     name = _NAME.match(text)
     rest = text[name.end() :].strip() if name else ""
-    named = _named(rest)
+    named = _bracket_terms(rest)
     version, build = _positional(rest.partition("[")[0].strip())
     return named.get("version", version), named.get("build", build)
 
@@ -158,7 +158,7 @@ def version_and_build(match_spec: str) -> tuple[str, str]:
 def place_of(match_spec: str) -> tuple[str, str]:
     """Read the channel (a name or a URL) and the subdir that a match spec asks for, each empty if absent:
     `conda-forge/linux-64::ffmpeg`, `ffmpeg[channel=conda-forge, subdir=noarch]`."""
-    named = _named(match_spec)
+    named = _bracket_terms(match_spec)
     channel, _, _ = match_spec.partition("[")[0].rpartition("::")
     channel = named.get("channel", channel.strip())
     above, _, last = channel.rpartition("/")
@@ -169,17 +169,17 @@ def place_of(match_spec: str) -> tuple[str, str]:
 
 def is_file_of(match_spec: str, sha256: str, md5: str | None) -> bool:
     """Say whether a file has the hashes that a match spec asks for: `ffmpeg[sha256=…]`."""
-    named = _named(match_spec)
+    named = _bracket_terms(match_spec)
     return named.get("sha256", sha256).lower() == sha256 and named.get("md5", md5 or "").lower() == (md5 or "")
 
 
 def takes_build_number(match_spec: str, number: int) -> bool:
     """Say whether a match spec admits a build number (`ffmpeg[build_number=">=2"]`), which a lock doesn't hold."""
-    asked = _named(match_spec).get("build_number", "")
+    asked = _bracket_terms(match_spec).get("build_number", "")
     return not asked or _clause_fits(asked, str(number))
 
 
-def _named(match_spec: str) -> dict[str, str]:
+def _bracket_terms(match_spec: str) -> dict[str, str]:
     return {found[0]: "".join(found[1:]) for found in _BRACKET.findall(match_spec.partition("[")[2])}
 
 
