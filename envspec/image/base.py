@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from envspec.base.cache import keep_value, read_value
 from envspec.image.layer import Descriptor
-from envspec.image.layer_stream import Refused, is_within, read_layer
+from envspec.image.layer_stream import Refused, is_gone, read_layer
 from envspec.image.manifest import ImageManifest, Read, read_image
 
 # A base image's contents, from its layers: its packages, its users, its programs and libraries.
@@ -22,7 +22,7 @@ from envspec.image.manifest import ImageManifest, Read, read_image
 
 
 _KEPT_BYTES = 32 << 20
-"""Of a file that is read: dpkg's list of all packages of a full desktop has 10 MB."""
+"""Of all files that are read: dpkg's list of all packages of a full desktop has 10 MB."""
 _KEPT = re.compile(
     r"etc/(passwd|group|shadow|os-release)|usr/lib/os-release|etc/skel/[^/]+|var/lib/dpkg/status(\.d/[^/]+)?"
     r"|(usr/)?lib/apk/db/installed"
@@ -66,11 +66,17 @@ class _Seen:
     files: dict[str, bytes] = field(default_factory=dict)
     modes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
+    room: int = _KEPT_BYTES
 
-    def forget(self, path: str) -> None:
-        """Forget a path and all that is below it; an empty path is the root."""
-        self.paths = {known for known in self.paths if not is_within(known, path)}
-        self.files = {known: content for known, content in self.files.items() if not is_within(known, path)}
+    def forget(self, gone: set[str]) -> None:
+        """Forget these paths and all that is below them; an empty path is the root."""
+        self.paths = {path for path in self.paths if not is_gone(path, gone)}
+        self.files = {path: content for path, content in self.files.items() if not is_gone(path, gone)}
+        self.modes = {path: self.modes[path] for path in self.files}
+
+    def bytes(self) -> int:
+        """Give the bytes that are kept, names and contents."""
+        return sum(map(len, self.paths)) + sum(len(path) + len(content) for path, content in self.files.items())
 
 
 def read_layers(
@@ -88,11 +94,9 @@ def read_layers(
 
 
 def _read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, seen: _Seen, where: str) -> None:
-    added = _Seen()
-    for path in read_layer(layer, diff_id, file, partial(_look, added), where):
-        seen.forget(path)
-    for path in added.files:
-        seen.forget(path)
+    added = _Seen(room=_KEPT_BYTES - seen.bytes())
+    gone = read_layer(layer, diff_id, file, partial(_look, added), where)
+    seen.forget({*gone, *added.files})
     seen.files |= added.files
     seen.modes |= added.modes
     seen.paths |= added.paths
@@ -101,11 +105,14 @@ def _read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, seen: _Seen, wh
 def _look(added: _Seen, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
     if path.partition("/")[0] in _MERGED and not (member.issym() or member.isdir()):
         path = f"usr/{path}"
+    kept = _KEPT.fullmatch(path) and member.isfile()
+    if kept or _LOOKED_FOR.fullmatch(path):
+        added.room -= len(path) + (member.size if kept else 0)
+        if added.room < 0:
+            raise Refused(f"{path} has {member.size} bytes, and {_KEPT_BYTES} of all files are the most that are read")
     if _LOOKED_FOR.fullmatch(path):
         added.paths.add(path)
-    if _KEPT.fullmatch(path) and member.isfile():
-        if member.size > _KEPT_BYTES:
-            raise Refused(f"{path} has {member.size} bytes, and {_KEPT_BYTES} are the most that are read")
+    if kept:
         content = archive.extractfile(member)
         added.files[path] = content.read() if content else b""
         added.modes[path] = (member.uid, member.gid, member.mode & 0o7777)

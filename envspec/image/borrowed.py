@@ -17,7 +17,7 @@ from envspec.base.errors import InputError
 from envspec.export.plan import Borrowed
 from envspec.image.base import BaseSource
 from envspec.image.layer import FILE, PROGRAM, LayerEntry, folder_entry, link_entry
-from envspec.image.layer_stream import Refused, is_within, read_layer
+from envspec.image.layer_stream import Refused, is_gone, is_within, read_layer
 from envspec.image.manifest import read_image
 from envspec.packages.archive_entries import path_fault
 
@@ -71,8 +71,8 @@ def borrowed_entries(one: Borrowed, source: BaseSource, oci_platform: str, folde
         with source.open(layer) as file:
             gone = read_layer(layer, diff_id, file, taken.look, source.where)
         # a file in a folder's place takes away what is below it, too
-        gone += [path for path, entry in taken.entries.items() if not entry.is_folder]
-        kept = {path: entry for path, entry in before.items() if not any(is_within(path, other) for other in gone)}
+        gone |= {path for path, entry in taken.entries.items() if not entry.is_folder}
+        kept = {path: entry for path, entry in before.items() if not is_gone(path, gone)}
         taken.entries = {**kept, **taken.entries}
     for there, _ in one.copies:
         if not any(_place(path, [(there, "/")]) for path in taken.entries):

@@ -4,9 +4,10 @@ unpacked to a disk."""
 from __future__ import annotations
 
 import hashlib
+import os
 import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import IO, BinaryIO
 
 from envspec.base.errors import InputError
@@ -25,15 +26,21 @@ Look = Callable[[tarfile.TarFile, tarfile.TarInfo, str], None]
 """Takes the layer, one of its entries, and that one's path below the root."""
 
 
-def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, where: str) -> list[str]:
+def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, where: str) -> set[str]:
     """Hand each entry of a layer to `look`, in its order. Gives the paths that it takes away of the layers below it,
     wherever in the layer that stands: each with all that is below it, an empty one for the root.
 
     Raises InputError for a layer that isn't what its digests say, or holds more than one may hold; OSError.
     """
+    if (size := file.seek(0, os.SEEK_END)) != layer.size:
+        # the limit of what it unpacks to goes by it
+        raise InputError(
+            f"{where}: the layer {layer.digest} has {size} bytes, and its image says {layer.size}", hint=_HINT
+        )
+    file.seek(0)
     stream = _Unpacked(file, layer)
     most = LIMITS.archive_entries * _ENTRIES
-    gone: list[str] = []
+    gone = set[str]()
     try:
         with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1, tarinfo=TarMember) as archive:  # type: ignore[call-overload]
             for count, member in enumerate(archive, 1):
@@ -44,9 +51,9 @@ def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, wher
                 if ".." in path.split("/"):
                     raise Refused(f"the entry {member.name!r} leads out of the image")
                 if name == _OPAQUE:
-                    gone.append(above)
+                    gone.add(above)
                 elif name.startswith(_WHITEOUT):
-                    gone.append(f"{above}/{name.removeprefix(_WHITEOUT)}".lstrip("/"))
+                    gone.add(f"{above}/{name.removeprefix(_WHITEOUT)}".lstrip("/"))
                 else:
                     look(archive, member, path)
                 # the reader keeps every head that it saw
@@ -58,6 +65,12 @@ def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, wher
         said = layer.digest if stream.packed_digest != layer.digest else diff_id
         raise InputError(f"{where}: a layer's content isn't that of {said}", hint=_HINT)
     return gone
+
+
+def is_gone(path: str, gone: Container[str]) -> bool:
+    """Say whether a path, or a folder that it is in, is among those that a layer takes away."""
+    parts = path.split("/")
+    return "" in gone or any("/".join(parts[:count]) in gone for count in range(1, len(parts) + 1))
 
 
 def is_within(path: str, folder: str) -> bool:

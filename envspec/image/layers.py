@@ -124,7 +124,7 @@ def _lines(text: str) -> list[list[str]]:
 def _with_user(accounts: _Accounts, user: str) -> _Accounts:
     number = str(UID)
     old = {line[0] for line in accounts.passwd if len(line) > 2 and line[2] == number}
-    taken = next((line for line in accounts.passwd if line[0] == user and user not in old), None)
+    taken = next((line for line in accounts.passwd if line[0] == user and len(line) > 2 and user not in old), None)
     if taken:
         raise InputError(
             f'the base image has a user "{user}" with the number {taken[2]}, and the image\'s has {number}',

@@ -38,6 +38,8 @@ DOCUMENT_BYTES = 4 << 20
 """Of a manifest or a configuration: the largest that the distribution specification wants registries to take."""
 _MOST_LAYERS = 127
 """As many as container engines can mount."""
+_MOST_INDEXES = 100
+"""Of an image, one below the other or side by side: each is a document to fetch and to read."""
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _HINT = "choose another base image, or make this one anew: `envspec image --base-recipe` prints a recipe for one"
 
@@ -83,18 +85,23 @@ def read_image(top: Descriptor, read: Read, oci_platform: str, where: str) -> Im
     raise InputError(f"{where} has no image for {oci_platform}", hint=_HINT)
 
 
-def choose(top: Descriptor, read: Read, oci_platform: str, where: str, depth: int = 0) -> list[Descriptor]:
-    """List the manifests of a platform below an index; a manifest is its own. Raises InputError."""
+def choose(
+    top: Descriptor, read: Read, oci_platform: str, where: str, known: set[str] | None = None
+) -> list[Descriptor]:
+    """List the manifests of a platform below an index; a manifest is its own. An index that is `known` was read
+    before: each is read once, however often others name it. Raises InputError."""
+    known = set() if known is None else known
     if top.media_type in _MANIFESTS:
         return [top]
-    if top.media_type not in _INDEXES or depth > 2:
-        raise _odd(where, f"{top.media_type} isn't an image")
+    known.add(top.digest)
+    if top.media_type not in _INDEXES or len(known) > _MOST_INDEXES:
+        raise _odd(where, f"{top.media_type} isn't an image, or one of more than {_MOST_INDEXES} indexes")
     rows = _document(top, read, where).get("manifests")
     found: list[Descriptor] = []
     for row in rows if isinstance(rows, list) else []:
         one = descriptor_of(row, where)
-        if one.media_type in _INDEXES:
-            found += choose(one, read, oci_platform, where, depth + 1)
+        if one.media_type in _INDEXES and one.digest not in known:
+            found += choose(one, read, oci_platform, where, known)
         elif one.media_type in _MANIFESTS and _platform_of(row) in (None, oci_platform):
             found.append(one)
     return found

@@ -5,18 +5,21 @@ import hashlib
 import io
 import json
 import tarfile
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.base_image import layer, system, write_base, write_layout
+from support.base_image import add_blob, documents, layer, system, write_base, write_layout
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
 from support.packages import wheel
 
-from envspec.image import layer_stream
+from envspec.base.open_folder import open_folder
+from envspec.image import base, layer_stream
+from envspec.image.layout import layout_source
 from envspec.net.limits import LIMITS
 
 LIB = wheel("lib", "1.0")
@@ -66,7 +69,8 @@ def test_a_layer_that_swells(machine: Machine, monkeypatch: pytest.MonkeyPatch) 
 
 def changed(folder: Path, digest: str) -> None:
     path = folder / "blobs" / "sha256" / digest.removeprefix("sha256:")
-    path.write_bytes(gzip.compress(layer({"etc/passwd": "other"}), mtime=0))
+    # of the same size: gzip takes no notice of the NULs behind it
+    path.write_bytes(gzip.compress(layer({"etc/passwd": "other"}), mtime=0).ljust(path.stat().st_size, b"\0"))
 
 
 def test_a_layer_that_was_exchanged(machine: Machine) -> None:
@@ -135,6 +139,68 @@ def test_a_link_where_the_image_is_written(machine: Machine, tmp_path: Path) -> 
     (machine.folder / "out").symlink_to(elsewhere)
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out")
     assert ran.status == 2 and "link" in ran.err and not list(elsewhere.iterdir())
+
+
+def test_indexes_that_name_each_other_over_and_over(machine: Machine) -> None:
+    """A thousand by a thousand rows would be a million documents, out of two that are stored."""
+    folder = write_base(machine.folder / "base", system(PYTHON))
+    inner = add_blob(folder, b'{"schemaVersion": 2, "manifests": []}', "index.v1+json")
+    for _ in range(2):
+        text = json.dumps({"schemaVersion": 2, "manifests": [inner] * 1000})
+        inner = add_blob(folder, text.encode(), "index.v1+json")
+    (folder / "index.json").write_text(json.dumps({"manifests": [inner]}))
+    refused(machine, "has no image for linux/amd64")
+
+
+def test_more_indexes_than_an_image_has(machine: Machine) -> None:
+    folder = write_base(machine.folder / "base", system(PYTHON))
+    rows = [add_blob(folder, json.dumps({"number": number}).encode(), "index.v1+json") for number in range(100)]
+    top = add_blob(folder, json.dumps({"manifests": rows}).encode(), "index.v1+json")
+    (folder / "index.json").write_text(json.dumps({"manifests": [top]}))
+    refused(machine, "more than 100 indexes")
+
+
+def test_files_that_are_too_much_together(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is small enough, and all are held in memory until the last layer is read."""
+    monkeypatch.setattr(base, "_KEPT_BYTES", 1 << 20)
+    write_base(machine.folder / "base", system(PYTHON), *({f"etc/skel/{each}": bytes(300 << 10)} for each in "abcd"))
+    refused(machine, "1048576 of all files are the most that are read")
+
+
+def test_files_that_stand_in_the_place_of_others_need_no_more_room(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "_KEPT_BYTES", 1 << 20)
+    write_base(machine.folder / "base", system(PYTHON), *({"etc/skel/a": bytes(400 << 10)} for _ in range(5)))
+    assert machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar").status == 0
+
+
+@pytest.mark.parametrize("more", [-1, 1, 1 << 50])
+def test_a_layer_of_another_size(more: int, machine: Machine) -> None:
+    """What it may unpack to goes by its size, and who pulls the image would be told the wrong one."""
+    folder = write_base(machine.folder / "base", system(PYTHON))
+    manifest, _ = documents(folder)
+    manifest["layers"][0]["size"] += more
+    write_layout(folder, manifest["config"], manifest["layers"])
+    refused(machine, "bytes, and its image says")
+
+
+def test_thousands_of_whiteouts_over_thousands_of_files(tmp_path: Path) -> None:
+    names = [f"etc/skel/{number}" for number in range(4000)]
+    gone = [name.replace("skel/", "skel/.wh.") for name in names]
+    folder = write_base(tmp_path / "base", *(dict.fromkeys(each, "") for each in (names, gone, names, names)))
+    begun = time.process_time()
+    found = layout_source(folder, open_folder(folder)).image("linux/amd64").files
+    assert sorted(found.files) == sorted(names)
+    assert time.process_time() - begun < 5, "each of one by each of the other takes four times as long"
+
+
+@pytest.mark.parametrize("line", ["dev", "dev:x", ":::", "dev:x:1000"])
+@pytest.mark.parametrize("file", ["passwd", "group", "shadow"])
+def test_a_list_of_users_with_half_a_line(file: str, line: str, machine: Machine) -> None:
+    write_base(machine.folder / "base", system(PYTHON, more={f"etc/{file}": f"root:x:0:0:root:/:/bin/sh\n{line}\n"}))
+    ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar")
+    assert ran.status == 0, ran.err
 
 
 def test_a_user_that_the_base_has_already(machine: Machine) -> None:

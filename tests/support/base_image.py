@@ -53,7 +53,7 @@ def layer(files: Mapping[str, str | bytes]) -> bytes:
 def write_base(folder: Path, *layers: Mapping[str, str | bytes] | bytes, machine: str = "amd64", **config: Any) -> Path:
     """An OCI layout of an image with these layers, from the bottom: files, or the bytes of a tar."""
     tars = [one if isinstance(one, bytes) else layer(one) for one in layers]
-    rows = [_add(folder, gzip.compress(tar, mtime=0), "layer.v1.tar+gzip") for tar in tars]
+    rows = [add_blob(folder, gzip.compress(tar, mtime=0), "layer.v1.tar+gzip") for tar in tars]
     document = {
         "os": "linux",
         "architecture": machine,
@@ -61,13 +61,13 @@ def write_base(folder: Path, *layers: Mapping[str, str | bytes] | bytes, machine
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(tar).hexdigest()}" for tar in tars]},
         "history": [{"created_by": "a test"}],
     }
-    return write_layout(folder, _add(folder, json.dumps(document).encode(), "config.v1+json"), rows)
+    return write_layout(folder, add_blob(folder, json.dumps(document).encode(), "config.v1+json"), rows)
 
 
 def write_layout(folder: Path, config: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Path:
     """The layout of an image with this configuration and these layers, by their descriptors."""
     manifest = {"schemaVersion": 2, "mediaType": _kind("manifest.v1+json"), "config": config, "layers": list(rows)}
-    top = _add(folder, json.dumps(manifest).encode(), "manifest.v1+json")
+    top = add_blob(folder, json.dumps(manifest).encode(), "manifest.v1+json")
     (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [top]}), encoding="utf-8")
     (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}', encoding="utf-8")
     return folder
@@ -80,8 +80,8 @@ def write_index(folder: Path, layouts: Mapping[str, Path]) -> Path:
         (top,) = json.loads((layout / "index.json").read_bytes())["manifests"]
         rows.append({**top, "platform": {"os": "linux", "architecture": machine}})
         for path in (layout / "blobs" / "sha256").iterdir():
-            _add(folder, path.read_bytes(), "")
-    index = _add(folder, json.dumps({"schemaVersion": 2, "manifests": rows}).encode(), "index.v1+json")
+            add_blob(folder, path.read_bytes(), "")
+    index = add_blob(folder, json.dumps({"schemaVersion": 2, "manifests": rows}).encode(), "index.v1+json")
     (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [index]}), encoding="utf-8")
     (folder / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}', encoding="utf-8")
     return folder
@@ -91,7 +91,8 @@ def _kind(kind: str) -> str:
     return f"application/vnd.oci.image.{kind}"
 
 
-def _add(folder: Path, content: bytes, kind: str) -> dict[str, Any]:
+def add_blob(folder: Path, content: bytes, kind: str) -> dict[str, Any]:
+    """Put a blob of this kind into a layout. Gives its descriptor."""
     digest = hashlib.sha256(content).hexdigest()
     place = folder / "blobs" / "sha256" / digest
     place.parent.mkdir(parents=True, exist_ok=True)
