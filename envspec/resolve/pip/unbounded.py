@@ -71,7 +71,9 @@ class Lag:
     @property
     def outgrown(self) -> bool:
         """Whether the newer release goes with an older torch than the target's, or the answer has lost its torch."""
-        return not self.needs and self.torch is not None and (self.own is None or is_older(self.torch, self.own))
+        if self.torch is None or self.own is None:
+            return self.torch is not None
+        return not self.needs and is_older(self.torch, self.own)
 
     def reason(self, request: Request) -> str:
         """Say what the newer release wants that the target hasn't."""
@@ -144,14 +146,19 @@ def refuse_outgrown(several: Sequence[Lag], request: Request, label: str) -> Non
     the spec accepts. `label` names the targets."""
     lost = [one for one in several if one.outgrown and not {"retreat", f"retreat:{one.name}"} & {*request.accepted}]
     if lost:
-        said = [f"{one.name} {one.free}: {one.reason(request)}; {one.taken} names none of it" for one in lost]
+        said = [
+            f"{one.name} {one.free}: {one.reason(request)}; {one.taken} "
+            + ("leads to no torch" if one.needs else "names none of it")
+            for one in lost
+        ]
         bounds = tuple(f"{one.name}<={one.taken}" for one in lost)
         written = ", ".join(f'"{bound}"' for bound in bounds)
-        ways = [
-            *(Way(f'python = "{python}"', python=python) for python in _newer_pythons(request.python)),
-            *(Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in _other_cudas(lost[0], request)),
-            Way(f"to take the older knowingly, write {written}", bounds=bounds),
-        ]
+        first = lost[0]
+        newer = [Way(f'python = "{python}"', python=python) for python in _newer_pythons(request.python)]
+        newer += [Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in _other_cudas(first, request)]
+        if first.needs:
+            newer = [Way(f'glibc = "{first.glibc}" in the target', glibc=first.glibc)]
+        ways = [*newer, Way(f"to take the older knowingly, write {written}", bounds=bounds)]
         raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: "retreat" for one in lost})
 
 
@@ -166,7 +173,7 @@ def tell_lags(
     for request, names in groups.items():
         for one in several.get(request, ()):
             message = f"{one.name} {one.taken} is locked, not {one.free}: {one.reason(request)}"
-            if one.outgrown and request.own:
+            if one.outgrown and request.own and not one.needs:
                 continue  # judged with what was given up
             if one.far:
                 bounds = (f"{one.name}>={one.free.partition('+')[0]}",)

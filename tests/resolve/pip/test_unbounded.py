@@ -62,6 +62,18 @@ def test_going_back_for_the_torch_is_refused_unless_accepted() -> None:
     refuse_outgrown([one], Request(**{**vars(REQUEST), "accepted": ("retreat:app",)}), "t")
 
 
+def test_an_older_release_that_leads_to_no_torch_is_no_answer_to_a_glibc_that_is_too_old() -> None:
+    one = Lag("app", "1.0", "2.0", True, (("llguidance", "1.9", "2.31"),), "2.34", torch="2.13.0")
+    with pytest.raises(
+        Retreated, match=r"app 2\.0: llguidance 1\.9 wants glibc 2\.31.*1\.0 leads to no torch"
+    ) as refused:
+        refuse_outgrown([one], REQUEST, "t")
+    assert [way.glibc for way in refused.value.ways] == ["2.34", *(None,) * (len(refused.value.ways) - 1)]
+    assert refused.value.ways[-1].bounds == ("app<=1.0",)
+    kept = Lag(**{**vars(one), "own": "2.14.1"})
+    assert one.outgrown and not kept.outgrown, "with a torch, the older release is an answer, and told"
+
+
 def test_the_unbounded_request_keeps_the_specs_own_bounds() -> None:
     assert without_bounds(REQUEST).constraints == ("own<2",)
     assert may_be_behind((), REQUEST, {}, lambda name: ())
