@@ -527,6 +527,8 @@ class PipResolver:
             for message in downgrades(now, last, stands_in_the_way):
                 self.notice(Finding("warning", "downgrade", f"{label}: {message}"))
             self._moved[request] = (*([raised] if raised else ()), *rejected_findings(rejected, now, stays))
+            # what was said of a solution beside another torch isn't of this one
+            self._lags.pop(request, None)
             if may_be_behind(found, request, preferences.versions, releases):
                 free = replace(question, torch=TorchIndex(None), gated=False)
                 self._compare(found, request, label, partial(ask, of=free), reading)

@@ -36,7 +36,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
 from envspec.resolve.pip.static_source import StaticReader, build_requires, metadata_hint, missing_module
 from envspec.resolve.uv.answer import FoundFile
-from envspec.resolve.uv.errors import machine_error
+from envspec.resolve.uv.errors import build_failure, machine_error
 from envspec.resolve.uv.program import Processes, Uv
 
 # The build requirements of sources: wheels of the default index, through an index proxy of its own and its bounds.
@@ -100,7 +100,7 @@ _PATIENCE = {"UV_HTTP_TIMEOUT": "86400"}
 
 
 class BuildFailed(ToolError):
-    """A build or git ended with an error. `output` is what it wrote to stderr."""
+    """A build or git ended with an error. `output` is what it wrote."""
 
     def __init__(self, message: str, output: str = "", *, hint: str | None = None) -> None:
         self.output = output
@@ -308,10 +308,11 @@ class SourceReader:
             if unsent := _UNSENT.search(done.stderr):
                 error = url_requirement_error(unsent[1])
                 raise ToolError(f"{what}: {error.message}", hint=error.hint)
-            last = " | ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
+            # of a backend that can't be imported, build writes why to stdout
+            said = f"{done.stdout}\n{done.stderr}"
             raise BuildFailed(
-                f"{what} failed: {redact(last)}",
-                done.stderr,
+                f"{what} failed: {build_failure(said)}",
+                said,
                 hint="install the build tools that the package's README names, or choose a release that has a wheel",
             )
         return done.stdout

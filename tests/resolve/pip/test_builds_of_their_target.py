@@ -160,8 +160,15 @@ def test_a_build_for_metadata_fetches_no_torch_of_stand_in_wheels(machine: Machi
     assert not torches.paths(r"torch-2\.14.*\.whl$|nvidia_cublas-13.*\.whl$")
 
 
-def test_one_that_imports_torch_is_refused_at_once_with_the_line_to_write(machine: Machine, torches: Index) -> None:
-    torches.add(asking_for_torch(first="import torch"))
+@pytest.mark.parametrize("at_once", [False, True])
+def test_one_that_imports_torch_is_refused_at_once_with_the_line_to_write(
+    machine: Machine, torches: Index, at_once: bool
+) -> None:
+    """A backend of the source's own may import it before it is asked anything."""
+    backend = "import torch\n" + source_files("ext", "1.0", ["torch"])["backend.py"]
+    files = {"pyproject.toml": source_files("ext", "1.0")["pyproject.toml"], "backend.py": backend}
+    own = sdist("ext", "1.0", static=False, files=files)
+    torches.add(own if at_once else asking_for_torch(first="import torch"))
     ran = machine.envspec("lock", machine.spec(spec("torch==2.9.1", "ext")))
     assert ran.status == 3 and "it imports torch, which the build doesn't have" in ran.error, ran.err
     assert 'metadata = [{ name = "ext", version = "1.0", dependencies = ["torch"] }]' in ran.hint
