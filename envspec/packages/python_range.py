@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
 
+from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import takes_python
 from envspec.packages.version_numbers import numbers
 
@@ -63,7 +64,7 @@ def binding_range(requires: str | None, minor: str) -> str | None:
     """Give the part of a Requires-Python that a lock holds: all of it, normalised, where a clause may refuse a Python
     of this minor version or a later one. None for a floor below them, for none, and for what isn't a specifier."""
     try:
-        said = normalise_specifier(requires or "")
+        said = normalise_specifier(str(published_requirement(f"python {requires or ''}").specifier))
     except ValueError:
         return None
     caps = any(clause.startswith(_CAPPING) for clause in said.split(","))

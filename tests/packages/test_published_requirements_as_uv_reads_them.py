@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from support.packages import wheel
 from uv import find_uv_bin
 
 from envspec.packages.edges import Markers
+from envspec.packages.python_range import binding_range
 from envspec.packages.requirement import published_requirement
+from envspec.packages.tags import takes_python
 from envspec.resolve.uv.program import find_uv
 
 VERSIONS = ("0.9", "1.0", "1.0.1", "1.1", "2.0", "2.1", "5.0", "5.0.1", "5.1")
@@ -51,21 +54,50 @@ TEXTS = st.one_of(
 )
 
 
+def compiled(names: Sequence[str], index: Index, folder: Path) -> dict[str, str]:
+    """The versions that uv takes."""
+    (folder / "in.txt").write_text("\n".join(names))
+    uv = [find_uv_bin(), "pip", "compile", "in.txt", "--no-config", "--no-cache", "--index-url", index.url, "-q"]
+    uv += ["--python", sys.executable, "--python-version", "3.12", "--python-platform", "x86_64-manylinux_2_28"]
+    uv += ["--no-header", "--no-annotate"]
+    variables = find_uv({"HOME": str(folder), "PATH": "/usr/bin:/bin"}).environment()
+    done = subprocess.run(uv, cwd=folder, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return dict(line.split("==") for line in done.stdout.splitlines())
+
+
 def of_uv(texts: Sequence[str], folder: Path) -> list[str | None]:
     """The version that uv takes by each requirement, "" where it doesn't hold; None where uv takes none."""
     with Index() as index:
         for number, text in enumerate(texts):
             index.add(wheel(f"p{number}", "1.0", f"d{number}x{text}"), wheel(f"p{number}", "0.1"))
             index.add(*(wheel(f"d{number}x", version) for version in VERSIONS))
-        (folder / "in.txt").write_text("\n".join(f"p{number}" for number in range(len(texts))))
-        uv = [find_uv_bin(), "pip", "compile", "in.txt", "--no-config", "--no-cache", "--index-url", index.url, "-q"]
-        uv += ["--python", sys.executable, "--python-version", "3.12", "--python-platform", "x86_64-manylinux_2_28"]
-        uv += ["--no-header", "--no-annotate"]
-        variables = find_uv({"HOME": str(folder), "PATH": "/usr/bin:/bin"}).environment()
-        done = subprocess.run(uv, cwd=folder, env=variables, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    found = dict(line.split("==") for line in done.stdout.splitlines())
+        found = compiled([f"p{number}" for number in range(len(texts))], index, folder)
     return [found.get(f"d{number}x", "") if found[f"p{number}"] == "1.0" else None for number in range(len(texts))]
+
+
+PYTHONS = (
+    ">=3.13.*", ">=3.6.*", ">3.12.*", ">=3.6.*,!=3.9.*", ">='3.13'", ">='3.6'", ">=3.13,", ">=3.6,", ">=3.13<4",
+    ">=3.6<4", ">=3.13.0a1.0", ">dev", ">= 3.13'", ">=3.6, !=3.0.*, !=3.1.*'", "!=~3.1,>=3.13", ">=v3.13",
+    ">=3.12,>=3.13*", "3.6", "garbage", ">=x", ">3.12, ", "~=3.13.*", ">=3.6,<4;", "(>=3.13)", "",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_requires_python_is_read_as_uv_reads_it(tmp_path: Path) -> None:
+    """What refuses this Python sends uv back to a release that says nothing."""
+    with Index() as index:
+        for number, text in enumerate(PYTHONS):
+            index.add(replace(wheel(f"p{number}", "1.0"), requires_python=text or None), wheel(f"p{number}", "0.1"))
+        found = compiled([f"p{number}" for number in range(len(PYTHONS))], index, tmp_path)
+    taken = {text: found[f"p{number}"] == "1.0" for number, text in enumerate(PYTHONS)}
+    assert taken == {text: takes_python(text, "3.12.0") for text in PYTHONS}
+
+
+def test_a_cap_in_an_old_spelling_is_held_in_a_lock() -> None:
+    assert binding_range(">=2.7,!=3.0.*,<3.14.*", "3.12") == "!=3.0.*,<3.14,>=2.7"
+    assert binding_range(">=3.6.*,", "3.12") is None
+    assert binding_range("garbage", "3.12") is None
 
 
 def of_envspec(text: str) -> str:

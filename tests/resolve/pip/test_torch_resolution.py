@@ -58,7 +58,7 @@ def test_torch_that_a_package_bounds_is_where_its_release_is(
     machine: Machine, index: Index, older: tuple[Dist, ...]
 ) -> None:
     """PyPI's newest is for the target's CUDA, and a package wants an older one: that of PyTorch's index has it too. An
-    older release of the package, which doesn't want it, is no better answer, and what is said of it isn't of this one."""
+    older release of the package, which doesn't want it, is no better answer, and isn't told of."""
     runtime = wheel("nvidia-cuda-runtime", "13.0.96")
     index.add(*stand_ins("cu130", "2.10.0"), wheel("torch", "2.12.0", "nvidia-cuda-runtime==13.0.96"), runtime)
     index.add(wheel("torch", "2.10.0"), wheel("trainer", "1.0", "torch<2.11"), *older)
