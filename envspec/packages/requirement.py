@@ -58,6 +58,8 @@ _LENIENT = (
 the text can be read. A property test asks uv."""
 _URL_END = re.compile(r";(?=\s)")
 """Where uv ends an address that no space stands behind."""
+_AHEAD_OF_MARKER = re.compile(r"[^@;]*(?:@[ \t]*[^ \t]+[ \t]+)?;")
+"""A requirement up to the `;` of its marker. An address may have such signs, and a space ends it."""
 
 
 @dataclass(frozen=True)
@@ -96,18 +98,21 @@ def published_requirement(text: str) -> Requirement:
     """
     if reason := too_much(text):
         raise InvalidRequirement(reason)
-    read: Requirement | None = None
     for reading in _readings(text):
+        ahead = _AHEAD_OF_MARKER.match(reading)
         try:
-            read = Requirement(reading)
-            break
-        except InvalidRequirement:
+            read = Requirement(reading[: ahead.end() - 1] if ahead else reading)
+            read.marker = _published_marker(reading[ahead.end() :]) if ahead else None
+        except (InvalidRequirement, InvalidMarker):
             continue
-    if read is None:
-        return parse_requirement(text)
-    if read.marker is not None:
-        read.marker = _judgeable(read.marker)
-    return read
+        return read
+    return parse_requirement(text)
+
+
+@lru_cache(maxsize=TEXTS)
+def _published_marker(text: str) -> Marker | None:
+    """Read the marker of a requirement. A lock's requirements share a few, and reading one takes longer than the rest."""
+    return _judgeable(Marker(text))
 
 
 def _readings(text: str) -> Iterator[str]:
