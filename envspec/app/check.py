@@ -11,8 +11,8 @@ from envspec.app.export.recipes import recipe_drift
 from envspec.app.lock.images import stale_images
 from envspec.app.lock.summary import describe
 from envspec.app.observer import warn
-from envspec.app.outputs import taking_in, unmerged_files
 from envspec.app.site_policy import site_policy
+from envspec.app.unmerged import taking_in, unmerged_files
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
 from envspec.base.finding import Finding
 from envspec.lock.freshness import reason, reasons, rendered_reasons

@@ -16,7 +16,7 @@ from envspec.base.finding import Finding, errors
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
 from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, overall
-from envspec.prove.doctor.machine import Result
+from envspec.prove.doctor.result import Result
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import click
 from envspec.app import inputs
 from envspec.app.export.recipes import Superseded, tell_missing_pins, write_files
 from envspec.app.export.render import ALL, CHOICES, FORMATS, PROJECTS, render_files
-from envspec.app.outputs import taking_in, unmerged_files
+from envspec.app.unmerged import taking_in, unmerged_files
 from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.console import out_file, say, warn

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property, lru_cache
-from importlib import resources
+from pathlib import Path
 
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import TEXTS, canonical_name, too_much
@@ -368,7 +368,7 @@ def _in_table(name: str) -> str | None:
 @cache
 def _lines() -> list[str]:
     """The table's lines, sorted by conda's name; the header's begin with #, which sorts before every name."""
-    return resources.files("envspec.packages").joinpath("data/conda_pypi.txt").read_text(encoding="utf-8").splitlines()
+    return Path(__file__).with_name("data").joinpath("conda_pypi.txt").read_text(encoding="utf-8").splitlines()
 
 
 def _name_on(line: str) -> str:

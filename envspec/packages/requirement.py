@@ -111,7 +111,7 @@ def published_requirement(text: str) -> Requirement:
 
 @lru_cache(maxsize=TEXTS)
 def _published_marker(text: str) -> Marker | None:
-    """Read the marker of a requirement. A lock's requirements share a few, and reading one takes longer than the rest."""
+    """Read the marker of a requirement. Those of a lock share a few, and one takes longer to read than all else."""
     return _judgeable(Marker(text))
 
 
@@ -226,6 +226,7 @@ def parse_marker(text: str) -> Marker:
     return marker
 
 
+@lru_cache(maxsize=TEXTS)
 def parse_specifier(text: str) -> SpecifierSet:
     """Parse a PEP 440 specifier. Raises ValueError, also for a number that is too long for Python to compare."""
     if reason := too_much(text):

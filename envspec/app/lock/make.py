@@ -19,8 +19,8 @@ from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import say, warn
-from envspec.app.outputs import taking_in, unmerged_files
 from envspec.app.policy import bound_of, refuse_builds, refuse_new_lock, refuse_spec, tell_bound
+from envspec.app.unmerged import taking_in, unmerged_files
 from envspec.base.atomic import stage_file
 from envspec.base.errors import InputError, OutsideError
 from envspec.base.open_folder import locate

@@ -9,7 +9,8 @@ from envspec.base.texts import byte_size
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
 from envspec.prove.doctor import nvidia
-from envspec.prove.doctor.machine import Conda, Machine, Quota, Result, Space
+from envspec.prove.doctor.machine import Conda, Machine, Quota, Space
+from envspec.prove.doctor.result import Result
 
 # Checks of the operating system: C library, shared memory, user namespaces, room on file systems.
 

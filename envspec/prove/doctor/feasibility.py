@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from envspec.base.finding import Finding, errors
 from envspec.facts import gpus
 from envspec.packages.version_numbers import numbers
-from envspec.prove.doctor.machine import Machine
 from envspec.rules.judge import judge
 from envspec.spec.model import Spec, Target
+
+if TYPE_CHECKING:
+    from envspec.prove.doctor.machine import Machine
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from envspec.base.texts import byte_size
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import sm_of
 from envspec.packages.version_numbers import numbers
-from envspec.prove.doctor.machine import Device, Machine, Nvidia, Result
+from envspec.prove.doctor.machine import Device, Machine, Nvidia
+from envspec.prove.doctor.result import Result
 
 _NOTHING = "no NVIDIA GPU here: no NVIDIA device on the PCI bus and no driver loaded"
 

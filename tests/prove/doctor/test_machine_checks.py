@@ -29,13 +29,13 @@ from envspec.prove.doctor.machine import (
     Nvidia,
     Pythons,
     Quota,
-    Result,
     Slurm,
     Space,
     Tool,
     UserNamespaces,
     UserSite,
 )
+from envspec.prove.doctor.result import Result
 
 GIB = 1 << 30
 H100 = Device("NVIDIA H100 80GB HBM3", "9.0", 80 * GIB)

@@ -1,0 +1,37 @@
+"""The files of a work tree that a merge left unmerged."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Collection
+from pathlib import Path
+
+from envspec.base.errors import EnvspecError
+from envspec.review.git.program import git_output, work_tree
+
+
+def unmerged_files() -> frozenset[Path]:
+    """Ask git which files of this work tree a merge left unmerged; none outside one, or without git."""
+    top = work_tree(Path.cwd())
+    if top is None:
+        return frozenset()
+    try:
+        told = git_output(["ls-files", "--unmerged", "-z", "--full-name"], top)
+    except EnvspecError:
+        return frozenset()  # no git
+    return frozenset(top / line.partition("\t")[2] for line in told.split("\0") if line)
+
+
+def taking_in(unmerged: Collection[Path], recipes: Path, *others: Path) -> str:
+    """Give the command by which git takes a spec's recipes, their development containers and other folders as they are
+    now, of these those in which it left a file unmerged: of one that a side deleted it asks no driver. Empty where
+    there are none, and without a folder in which a file has conflict markers."""
+    folders = (*others, recipes, recipes.parent.parent / ".devcontainer") if unmerged else ()
+    of = {folder: [one for one in unmerged if one.is_relative_to(folder.resolve())] for folder in folders}
+    ready = [folder for folder, found in of.items() if found and not any(map(_has_markers, found))]
+    return shlex.join(["git", "add", "-A", *map(os.path.normpath, ready)]) if ready else ""
+
+
+def _has_markers(path: Path) -> bool:
+    return path.is_file() and b"\n<<<<<<< " in b"\n" + path.read_bytes()
