@@ -18,7 +18,7 @@ from envspec.base.errors import InputError, Place, SpecError, together
 from envspec.base.reader.document import key_path
 from envspec.base.reader.structure import violations
 from envspec.base.texts import few, plural, printable
-from envspec.draft.join import Contradiction, Declaration, contradictions, join
+from envspec.draft.join import PART, Contradiction, Declaration, contradictions, join
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
 from envspec.draft.targets import CPU, Machines, choose, on_machines
@@ -102,7 +102,7 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
     known_gpus(gpus)
     refuse_odd(asked.python, asked.platforms, None if cuda == "cpu" else cuda, driver)
     sources = _sources(asked)
-    draft = _draft(sources, asked, name)
+    draft = _draft(sources, asked)
     if ask and not (gpus or cuda or driver or draft.cuda or draft.targets):
         here = hardware_of(gather_hardware())
         gpus, driver = ask(here.gpus, here.driver)
@@ -144,7 +144,7 @@ def _sources(asked: InitRequest) -> tuple[Declaration, ...]:
     return tuple(found.values())
 
 
-def _draft(sources: Sequence[Declaration], asked: InitRequest, name: str) -> Draft:
+def _draft(sources: Sequence[Declaration], asked: InitRequest) -> Draft:
     """Return what the spec begins with. Raises InputError for files or a prefix that ask for nothing, and for files
     that contradict each other."""
     if asked.prefix is not None:
@@ -162,19 +162,34 @@ def _draft(sources: Sequence[Declaration], asked: InitRequest, name: str) -> Dra
             say(f"from {printable(one.file)}: {one.gives or 'nothing'}")
     draft = join(counting, _files_that_count(counting, asked))
     offered = [one for one in sources if one.aside is not None and _adds(one.draft, draft)]
+    folder = next((one for one in asked.begun if one.is_dir()), None)
     if not (draft.pip or draft.own or draft.conda or draft.project or draft.targets):
-        for note in draft.notes:
+        for note in (*draft.notes, *(_of_imports(folder, sources, draft) if folder and not offered else ())):
             warn(printable(str(note)))
-        more = " ".join(f"--from {shlex.quote(one.file)}" for one in offered)
-        hint = f"take what is only offered: {more}" if more else f"a blank spec: `envspec init {name}`"
-        raise InputError("it asks for no package", hint=hint, place=Place(str(asked.begun[0])))
+        raise InputError("it asks for no package", hint=_ways_to_begin(asked, offered), place=Place(str(asked.begun[0])))
     notes = [
         Note(f"not taken, since {one.aside}: {one.gives} (--from {shlex.quote(one.file)})", Place(one.file))
         for one in offered
     ]
-    if folder := next((one for one in asked.begun if one.is_dir()), None):
+    if folder:
         notes += _of_imports(folder, sources, draft)
     return _of_day(replace(draft, notes=(*draft.notes, *notes)), asked)
+
+
+def _ways_to_begin(asked: InitRequest, offered: Sequence[Declaration]) -> str:
+    """Return what a user whose files ask for nothing may begin with: a part of the repository with all its files, a
+    file that is only offered, nothing."""
+    parts = {
+        str(folder / Path(one.file).relative_to(folder).parts[0])
+        for folder in asked.begun
+        for one in offered
+        if one.aside == PART and Path(one.file).is_relative_to(folder)
+    }
+    ways = sorted(parts) or [one.file for one in offered]
+    listed = ", or ".join(f"--from {shlex.quote(one)}" for one in ways)
+    if listed:
+        return f"begin with a part of it: {listed}" if parts else f"take what is only offered: {listed}"
+    return f"a blank spec: `envspec init {asked.name}`, then `envspec add`"
 
 
 def _of_imports(folder: Path, sources: Sequence[Declaration], draft: Draft) -> list[Note]:

@@ -51,12 +51,17 @@ class Import:
 def read_imports(root: Path) -> tuple[Import, ...]:
     """Read the imports of the sources below a folder, but for the standard library's and their own modules."""
     found: dict[str, tuple[dict[str, None], dict[str, None], dict[str, None]]] = {}
-    for path in _sources(root):
+    every = tuple(_sources(root))
+    roots = _roots(every, root)
+    for path in every:
         relative = path.relative_to(root)
         is_aside = any(_ASIDE.fullmatch(part) for part in (*relative.parts[:-1], relative.stem))
         for dotted, is_guarded in _modules(path):
             module, _, below = dotted.partition(".")
-            if module not in _STANDARD and not _is_own(module, below.partition(".")[0], root, path.parent):
+            below = below.partition(".")[0]
+            if module not in _STANDARD and not (
+                _is_own(module, below, root, path.parent) or _is_of_a_part(module, below, path, roots)
+            ):
                 kinds = found.setdefault(module, ({}, {}, {}))
                 kinds[2 if is_aside else 1 if is_guarded else 0][relative.as_posix()] = None
     return tuple(Import(module, *map(tuple, kinds)) for module, kinds in sorted(found.items()))
@@ -94,20 +99,49 @@ def _modules(path: Path) -> Iterator[tuple[str, bool]]:
             waiting += ((child, within) for child in ast.iter_child_nodes(node))
 
 
+def _roots(sources: Iterable[Path], root: Path) -> Mapping[str, Collection[Path]]:
+    """Give the folders below `root` that hold a module or a folder of each name and are no packages: programs that
+    begin there, or put such a folder on Python's path, import by that name."""
+    found: dict[str, set[Path]] = {}
+    for path in sources:
+        found.setdefault(path.stem, set()).add(path.parent)
+        for folder in path.parents:
+            if folder == root or folder.parent in found.setdefault(folder.name, set()):
+                break
+            found[folder.name].add(folder.parent)
+    return {name: [one for one in places if not (one / "__init__.py").is_file()] for name, places in found.items()}
+
+
+def _is_of_a_part(module: str, below: str, path: Path, roots: Mapping[str, Collection[Path]]) -> bool:
+    """Say whether a module is a part's of the repository. A name that PyPI's packages have too is, for the sources of
+    that part alone."""
+    is_used = canonical_name(module) in most_used.names()
+    return any(
+        _is_module(folder, module, below) and (not is_used or folder in path.parents)
+        for folder in roots.get(module, ())
+    )
+
+
 def _is_own(module: str, below: str, *folders: Path) -> bool:
     """Say whether a module is the repository's own: from its root, from its src, or from beside the source."""
     for folder in (*folders, folders[0] / "src"):
-        # os.path's functions answer no for names that are longer than the system's
-        place = os.path.join(folder, module)
-        if os.path.isfile(f"{place}.py") or os.path.isfile(os.path.join(place, "__init__.py")):
+        if _is_module(folder, module, below):
             return True
         # a folder without that file gives way to an installed package
-        own = below and (
-            os.path.isfile(os.path.join(place, f"{below}.py")) or os.path.isdir(os.path.join(place, below))
-        )
-        if own or (os.path.isdir(place) and canonical_name(module) not in most_used.names()):
+        if os.path.isdir(os.path.join(folder, module)) and canonical_name(module) not in most_used.names():
             return True
     return False
+
+
+def _is_module(folder: Path, module: str, below: str) -> bool:
+    # os.path's functions answer no for names that are longer than the system's
+    place = os.path.join(folder, module)
+    return (
+        os.path.isfile(f"{place}.py")
+        or os.path.isfile(os.path.join(place, "__init__.py"))
+        or bool(below)
+        and (os.path.isfile(os.path.join(place, f"{below}.py")) or os.path.isdir(os.path.join(place, below)))
+    )
 
 
 def packages_of(module: str) -> tuple[str, ...]:

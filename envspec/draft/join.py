@@ -11,6 +11,9 @@ from envspec.draft.model import Draft, Note
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, is_satisfiable, parse_requirement, parse_specifier
 
+PART = "it's for a part of the repository"
+"""Why a file of a folder below is only offered."""
+
 
 @dataclass(frozen=True)
 class Declaration:

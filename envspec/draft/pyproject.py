@@ -155,8 +155,8 @@ def _uv(uv: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
         gathered.constraint(text, place)
     for text in strings(uv.get("override-dependencies"), "override-dependencies"):
         gathered.override(text, place)
-    for text in strings(uv.get("dev-dependencies"), "dev-dependencies"):
-        gathered.note(f"{text!r} of tool.uv.dev-dependencies is left out: it's for development", place)
+    if left := strings(uv.get("dev-dependencies"), "dev-dependencies"):
+        gathered.note(f"tool.uv.dev-dependencies are left out: {', '.join(left)}", place)
     gathered.unisolated.update(
         dict.fromkeys(strings(uv.get("no-build-isolation-package"), "no-build-isolation-package"))
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from envspec.base.errors import InputError, Place
 from envspec.draft import cog_yaml, dockerfile, environment_yml, pixi_toml, pyproject, setup_py
 from envspec.draft.gather import Gathered
-from envspec.draft.join import Declaration
+from envspec.draft.join import PART, Declaration
 from envspec.draft.model import Draft, Note
 from envspec.draft.requirements_txt import RequirementsReader
 from envspec.packages.other_formats import BEGINS, PINS, TITLES, format_of
@@ -165,7 +165,7 @@ def _aside(path: Path, depth: int, names: set[str]) -> str | None:
     if word := _ASIDE.search(str(path.with_suffix(""))):
         return f"it's called {word[1]}"
     if depth and not (depth == 1 and path.parent.name == "requirements"):
-        return "it's for a part of the repository"
+        return PART
     if path.suffix == ".txt" and f"{path.stem}.in" in names:
         return f"it's locked from {path.stem}.in"
     usual = {"environment.yml", "environment.yaml", "Dockerfile"} & names

@@ -259,6 +259,21 @@ def test_a_repository_is_gathered_whole(envspec: Envspec) -> None:
     assert "flash-attn" in asked("specs/all.toml") and not load_spec("specs/all.toml").conda.dependencies
 
 
+def test_a_repository_that_asks_for_nothing_is_begun_by_a_part(envspec: Envspec) -> None:
+    write({"one/requirements.txt": "einops\n", "b c/sub/setup.py": "setup()\n", "docs/requirements.txt": "sphinx\n"})
+    write({"b c/requirements.txt": "tqdm\n"})
+    ran = envspec("init", "demo", "--from", ".")
+    assert ran.code == 2 and "hint: begin with a part of it: --from 'b c', or --from one\n" in ran.err
+    assert envspec("init", "demo", "--from", "one").code == 0 and asked() == ["einops"]
+
+
+def test_a_repository_of_prose_is_told_what_its_sources_import(envspec: Envspec) -> None:
+    write({"README.md": "It needs PyTorch.\n", "run.py": "import einops\n"})
+    ran = envspec("init", "demo", "--from", ".")
+    assert ran.code == 2 and "einops (1 file)" in ran.err
+    assert "hint: a blank spec: `envspec init demo`, then `envspec add`" in ran.err
+
+
 TORCHES = {"a.txt": "torch==2.1.0\n", "b.txt": "torch==2.0.1\n"}
 ADDRESSES = {"a.txt": "acme @ git+https://h/a\n", "b.txt": "acme @ git+https://h/b\n"}
 NEWER = '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["einops"]\n'

@@ -11,7 +11,7 @@ from envspec.packages.requirement import canonical_name
 
 def sources(root: Path, **texts: str) -> dict[str, Import]:
     for name, text in texts.items():
-        path = root / f"{name.replace('__', '/')}.py"
+        path = root / (name if name.endswith(".py") else f"{name.replace('__', '/')}.py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return {one.module: one for one in read_imports(root)}
@@ -42,7 +42,7 @@ def test_kinds_of_imports(tmp_path: Path) -> None:
         ("src__mine", "from mine import a"),
         ("scripts__beside", "import beside"),
         ("tools__interface", "from tools.interface import b"),
-        ("pkg____init__", "import pkg"),
+        ("pkg/__init__.py", "import pkg"),
     ],
 )
 def test_a_repositorys_own_modules_are_no_packages(tmp_path: Path, own: str, text: str) -> None:
@@ -51,6 +51,33 @@ def test_a_repositorys_own_modules_are_no_packages(tmp_path: Path, own: str, tex
 
 def test_a_folder_gives_way_to_a_package_of_its_name(tmp_path: Path) -> None:
     assert set(sources(tmp_path, transformers__convert="", run="import transformers")) == {"transformers"}
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        (["part/dataset/transform.py", "part/dataset/kitti.py"], "from dataset.transform import Crop"),
+        (["app/__init__.py", "app/plugin/blocks/layer.py", "app/run.py"], "from blocks.layer import Layer"),
+        (["det/ops_custom/__init__.py", "seg/train.py"], "import ops_custom"),
+        (["v1/space/torch/layers.py", "v1/hub.py"], "from space.torch.layers import Layer"),
+    ],
+)
+def test_a_parts_own_modules_are_no_packages(tmp_path: Path, files: list[str], text: str) -> None:
+    """Programs of a part begin in its folder, or put it on Python's path."""
+    assert sources(tmp_path, **dict.fromkeys(files[:-1], ""), **{files[-1]: text}) == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        (["pkg/__init__.py", "pkg/datasets/__init__.py", "pkg/datasets/coco/read.py"], "import datasets"),
+        (["pkg/models/__init__.py", "pkg/models/rfdetr/__init__.py", "pkg/models/rfdetr/a/wrap.py"], "import rfdetr"),
+        (["examples/monarch/run.py", "pkg/remote.py"], "import monarch"),
+        (["det/timm/__init__.py", "seg/train.py"], "import timm"),
+    ],
+)
+def test_a_package_is_not_taken_for_a_parts_module(tmp_path: Path, files: list[str], text: str) -> None:
+    assert len(sources(tmp_path, **dict.fromkeys(files[:-1], ""), **{files[-1]: text})) == 1
 
 
 def test_modules_of_other_names_are_those_of_installed_packages() -> None:
