@@ -1,0 +1,149 @@
+"""`python -m bench.strangers FOLDER`: takes strangers' repositories by `init --from .` and `lock`, with the options
+that the errors name, and writes docs/strangers.md.
+
+FOLDER has the clones, as OWNER/NAME; what isn't there is cloned from GitHub. Each is taken from its folder itself, as
+its user would: specs/ and locks/ are written into it. None of its code is run but what `--allow-needed` builds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from bench.strangers.page import PAGE, page_text
+from envspec.draft.imports import read_imports
+
+HERE = Path(__file__).resolve().parent
+DONE = HERE / "done.json"
+_OPTION = re.compile(r"--(?:prefer|from|python|cuda) (?:'[^']*'|[^\s`,]+)|--allow-needed")
+"""The options that a hint may name, as it writes them."""
+_MOST = 6
+"""Options that are taken for one command."""
+
+
+@dataclass
+class Stranger:
+    """A repository's clone, the seconds that each command may take, and where all that is said is kept."""
+
+    root: Path
+    seconds: float
+    log: Path
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        """Run envspec in the clone, without a terminal: gives its exit code, None's place taken by -1, and what it
+        printed."""
+        command = [str(Path(sys.executable).with_name("envspec")), *words]
+        process = subprocess.Popen(
+            command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            out, err = process.communicate(timeout=self.seconds)
+            code = process.returncode
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            out, err = process.communicate()
+            code = -1
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(f"$ envspec {shlex.join(words)}\n{out}{err}[{code}]\n")
+        return code, out, err
+
+    def with_hints(self, *words: str) -> tuple[int, str, str, list[str]]:
+        """Run a command, and again with what its error names, until it holds or names nothing new. Gives also the
+        options that it took."""
+        taken: list[str] = []
+        while True:
+            code, out, err = self.run(*words, *(word for one in taken for word in shlex.split(one)))
+            hints = "\n".join(re.findall(r"^hint: (.*)$", err, re.MULTILINE))
+            new = next((one for one in _OPTION.findall(hints) if one not in taken), None)
+            if code in (0, -1) or new is None or len(taken) == _MOST:
+                return code, out, err, taken
+            taken.append(new)
+
+
+def taken(stranger: Stranger, options: list[str]) -> dict[str, Any]:
+    """Take a repository: what came of it."""
+    for folder in ("specs", "locks"):
+        shutil.rmtree(stranger.root / folder, ignore_errors=True)
+    begun = time.monotonic()
+    code, out, err, flags = stranger.with_hints("init", "it", "--from", ".", *options)
+    row: dict[str, Any] = {"init": flags, "lock": []}
+    if code == 0:
+        code, out, err, row["lock"] = stranger.with_hints("lock", "specs/it.toml")
+    row |= {"what": {0: "locked", -1: "too long"}.get(code, "refused"), "seconds": round(time.monotonic() - begun)}
+    if code:
+        said = re.findall(r"^error: (.*)$", err, re.MULTILINE) or err.splitlines() or [""]
+        return row | {"error": said[0] if code != -1 else said[-1]}
+    lock = (stranger.root / "locks" / "it" / "envspec.lock").read_text("utf-8")
+    row["packages"] = int(re.findall(r"(\d+) package", out)[-1])
+    row["cuda"] = sorted(set(re.findall(r'^cuda = "([\d.]+)"', (stranger.root / "specs/it.toml").read_text(), re.M)))
+    row["cuda 13"] = sorted(set(re.findall(r"\bnvidia-[a-z0-9-]*-cu13\b|\+cu13\d", lock)))
+    return row | {"imports": imports(stranger)}
+
+
+def imports(stranger: Stranger) -> dict[str, int]:
+    """Count the packages that a repository's sources import at module level: in the lock, declared elsewhere in the
+    repository, declared nowhere."""
+    _, out, _ = stranger.run("check", "--imports", "--json")
+    codes = ("import-unlocked", "cuda-without-torch")
+    found = [one for spec in json.loads(out)["specs"] for one in spec["reasons"] if one["code"] in codes]
+    offered = sum(one.get("package") is not None for one in found)
+    every = sum(bool(one.files) for one in read_imports(stranger.root))
+    return {"locked": every - len(found), "offered": offered, "named": len(found) - offered}
+
+
+def clone(root: Path, name: str, commit: str) -> str | None:
+    """Bring a repository's commit; gives the commit that is there, None where it can't be had."""
+    git = ["git", "-C", str(root)]
+    if not root.is_dir():
+        root.mkdir(parents=True)
+        for words in (["init", "-q"], ["fetch", "-q", "--depth=1", f"https://github.com/{name}", commit]):
+            if subprocess.run([*git, *words], check=False).returncode:
+                shutil.rmtree(root)
+                return None
+        subprocess.run([*git, "checkout", "-q", "FETCH_HEAD"], check=True)
+    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main() -> None:
+    """Take the repositories of the list, or those named, and write what came of them."""
+    parser = argparse.ArgumentParser(prog="python -m bench.strangers", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", metavar="OWNER/NAME")
+    parser.add_argument("--seconds", type=float, default=300, help="for each command [default: 300]")
+    parser.add_argument("--new", action="store_true", help="those alone that done.json doesn't have")
+    given = parser.parse_args()
+    listed = tomli.loads((HERE / "repositories.toml").read_text("utf-8"))
+    done = json.loads(DONE.read_text("utf-8")) if DONE.exists() else {}
+    logs = given.folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    for name, commit in listed["repositories"].items():
+        if (given.names and name not in given.names) or (given.new and name in done):
+            continue
+        root = given.folder.resolve() / name
+        there = clone(root, name, commit)
+        if there is None:
+            done[name] = {"what": "not had"}
+        else:
+            log = logs.resolve() / f"{name.replace('/', '+')}.txt"
+            log.unlink(missing_ok=True)
+            row = taken(Stranger(root, given.seconds, log), listed["machine"])
+            done[name] = row | {"commit": there, "asked": datetime.now(timezone.utc).date().isoformat()}
+        print(name, json.dumps(done[name]), flush=True)
+        DONE.write_text(json.dumps(done, indent=1, sort_keys=True) + "\n", "utf-8")
+    PAGE.write_text(page_text(done, listed), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

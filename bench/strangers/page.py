@@ -1,0 +1,69 @@
+"""docs/strangers.md, of what came of the repositories."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "strangers.md"
+HEAD = """\
+# Strangers' repositories
+
+<!-- Made by `python -m bench.strangers FOLDER` from bench/strangers/done.json. Edit bench/strangers/page.py. -->
+
+The 44 repositories that [ResearchEnvBench](https://arxiv.org/abs/2603.06739) chose, each taken as its user would take
+it: `envspec init it --from .` with the benchmark's machine, then `envspec lock`. Where a command is refused, it is run
+again with the first option that its hint names; *options* lists these. `python -m bench.strangers FOLDER` does it all
+anew, with clones from GitHub or those that FOLDER has. The machine: `{machine}`.
+
+*Imports* are the packages that a repository's own sources import at module level: those that the lock brings; of the
+others, those for which `envspec check --imports` names the file or extra of the repository that declares them, and
+those that no file declares, which it names too.
+
+"""
+_IMPORTS = ("locked", "offered", "named")
+
+
+def page_text(done: Mapping[str, Mapping[str, Any]], listed: Mapping[str, Any]) -> str:
+    """Write the page: counts, then a line a repository."""
+    outside: Mapping[str, str] = listed["outside"]
+    rows = {name: done[name] for name in listed["repositories"] if name in done}
+    whats = Counter(_what(name, row, outside) for name, row in rows.items())
+    locked = [row for row in rows.values() if row["what"] == "locked"]
+    counts = {
+        **{what: str(count) for what, count in whats.most_common()},
+        "not asked yet": str(len(listed["repositories"]) - len(rows)),
+        "locks with a package for CUDA 13": str(sum(bool(row["cuda 13"]) for row in locked)),
+        **{
+            f"imports, {key}": str(sum(row["imports"][key] for row in locked)) for key in ("locked", "offered", "named")
+        },
+    }
+    lines = ["| repositories | |", "|---|---:|", *(f"| {key} | {count} |" for key, count in counts.items()), ""]
+    lines += ["| repository | outcome | options | packages | CUDA | imports locked, offered, named |"]
+    lines += ["|---|---|---|---:|---|---|"]
+    for name, row in rows.items():
+        stands_in = "" if row.get("commit") in (None, listed["repositories"][name]) else f", at {row['commit'][:8]}"
+        cells = [
+            f"{name}{stands_in}",
+            _what(name, row, outside) + _why(name, row, outside),
+            " ".join(f"`{one}`" for one in (*row.get("init", ()), *row.get("lock", ()))),
+            str(row.get("packages", "")),
+            ", ".join(row.get("cuda", ())),
+            ", ".join(str(row["imports"][key]) for key in _IMPORTS) if "imports" in row else "",
+        ]
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return HEAD.format(machine=" ".join(listed["machine"])) + "\n".join(lines) + "\n"
+
+
+def _what(name: str, row: Mapping[str, Any], outside: Mapping[str, str]) -> str:
+    return "refused for a reason outside envspec" if row["what"] == "refused" and name in outside else row["what"]
+
+
+def _why(name: str, row: Mapping[str, Any], outside: Mapping[str, str]) -> str:
+    if row["what"] not in ("refused", "too long"):
+        return ""
+    words = re.sub(r"[`*_<>]", lambda found: f"\\{found[0]}", str(row["error"]))
+    return f" ({outside[name]}): {words[:400]}" if name in outside else f": {words[:400]}"

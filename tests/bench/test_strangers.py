@@ -1,0 +1,35 @@
+"""Strangers' repositories: the options that an error names are taken, and the page says what was done."""
+
+import json
+from pathlib import Path
+
+import pytest
+import tomli
+
+from bench.strangers import __main__ as strangers
+from bench.strangers.page import PAGE, page_text
+
+
+@pytest.mark.parametrize(
+    ("hints", "taken"),
+    [
+        (["--prefer 'a b.txt', or --prefer c"], ["--prefer 'a b.txt'"]),
+        (["run `envspec lock --allow-needed`, or add to [pip]: allow-source"], ["--allow-needed"]),
+        (["begin with a part of it: --from one, or --from two", "--python 3.11"], ["--from one", "--python 3.11"]),
+        (["--cuda 12.6", "--cuda 12.6"], ["--cuda 12.6"]),
+        (["use --refresh"], []),
+    ],
+)
+def test_options_of_hints_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hints: list[str], taken: list[str]
+) -> None:
+    stranger = strangers.Stranger(tmp_path, 1, tmp_path / "log")
+    answers = iter([*hints, ""])
+    monkeypatch.setattr(stranger, "run", lambda *words: (2, "", f"error: no\nhint: {next(answers)}\n"))
+    assert stranger.with_hints("init")[3] == taken
+
+
+def test_the_page_says_what_was_done() -> None:
+    listed = tomli.loads((strangers.HERE / "repositories.toml").read_text("utf-8"))
+    assert PAGE.read_text("utf-8") == page_text(json.loads(strangers.DONE.read_text("utf-8")), listed)
+    assert len(listed["repositories"]) == 44 and listed["outside"].keys() <= listed["repositories"].keys()
