@@ -164,9 +164,11 @@ def _draft(sources: Sequence[Declaration], asked: InitRequest) -> Draft:
     offered = [one for one in sources if one.aside is not None and _adds(one.draft, draft)]
     folder = next((one for one in asked.begun if one.is_dir()), None)
     if not (draft.pip or draft.own or draft.conda or draft.project or draft.targets):
-        for note in (*draft.notes, *(_of_imports(folder, sources, draft) if folder and not offered else ())):
+        imports = _of_imports(folder, sources, draft) if folder and not offered else []
+        for note in (*draft.notes, *imports):
             warn(printable(str(note)))
-        raise InputError("it asks for no package", hint=_ways_to_begin(asked, offered), place=Place(str(asked.begun[0])))
+        place = Place(str(asked.begun[0]))
+        raise InputError("it asks for no package", hint=_ways_to_begin(asked, offered), place=place)
     notes = [
         Note(f"not taken, since {one.aside}: {one.gives} (--from {shlex.quote(one.file)})", Place(one.file))
         for one in offered

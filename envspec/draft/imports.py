@@ -136,12 +136,10 @@ def _is_own(module: str, below: str, *folders: Path) -> bool:
 def _is_module(folder: Path, module: str, below: str) -> bool:
     # os.path's functions answer no for names that are longer than the system's
     place = os.path.join(folder, module)
-    return (
-        os.path.isfile(f"{place}.py")
-        or os.path.isfile(os.path.join(place, "__init__.py"))
-        or bool(below)
-        and (os.path.isfile(os.path.join(place, f"{below}.py")) or os.path.isdir(os.path.join(place, below)))
-    )
+    if os.path.isfile(f"{place}.py") or os.path.isfile(os.path.join(place, "__init__.py")):
+        return True
+    within = os.path.join(place, below)
+    return bool(below) and (os.path.isfile(f"{within}.py") or os.path.isdir(within))
 
 
 def packages_of(module: str) -> tuple[str, ...]:
