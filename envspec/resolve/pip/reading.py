@@ -6,11 +6,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from envspec.base.errors import InternalError, SpecError, about
+from envspec.base.errors import InternalError, OutsideError, SpecError, about
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.texts import printable
@@ -19,11 +19,13 @@ from envspec.lock.model import Artifact, WheelVariant
 from envspec.net.index_proxy.address import variant_text
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.address import Address, parse_address
-from envspec.packages.requirement import canonical_name
+from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, of_variant, parse_metadata
+from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.source import SourceReader
 from envspec.resolve.uv.answer import Found, FoundFile
+from envspec.resolve.uv.errors import UnmetImport
 
 _WORKERS = 8
 """Readers at a time. More gain nothing on a fast network, and small DNS resolvers drop some of a burst of look-ups:
@@ -179,6 +181,15 @@ def stray_repository(name: str, url: str, named: Sequence[Address]) -> SpecError
     if any(replace(one, revision=None).has_beside(address) for one in named):
         return _source_refusal(name, url)
     return _repository_refusal(name, url)
+
+
+def with_metadata_line(failed: UnmetImport, request: Request, sources: SourceReader, folder: Path) -> UnmetImport:
+    """Give an error with the `metadata` line as the files of the project have it, whose repository the spec names."""
+    for asked in map(parse_requirement, request.addressed):
+        if asked.url and asked.url.startswith("git+") and canonical_name(asked.name) in failed.about:
+            with suppress(OutsideError, ValueError):
+                failed.hint = sources.git_hint(canonical_name(asked.name), asked.url, folder) or failed.hint
+    return failed
 
 
 def _source_refusal(name: str, url: str) -> SpecError:

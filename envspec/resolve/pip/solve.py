@@ -73,7 +73,7 @@ from envspec.resolve.pip.indexes import Question, UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import Releases, asks_of, behind, has_pre_release, possible_sources, stray_pre_releases
 from envspec.resolve.pip.pins import begin, extras_of, in_rounds, pins_of, tell_variants
-from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository
+from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository, with_metadata_line
 from envspec.resolve.pip.request import (
     Preferences,
     Request,
@@ -114,7 +114,7 @@ from envspec.resolve.torch_index import choice as torch_index, holes as torch_ho
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import hint_about_torch
 from envspec.resolve.uv.answer import Found
-from envspec.resolve.uv.errors import unfitting
+from envspec.resolve.uv.errors import UnmetImport, unfitting
 from envspec.resolve.uv.program import Processes, Uv
 from envspec.resolve.wheels.inspector import WheelInspector
 
@@ -544,6 +544,8 @@ class PipResolver:
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
             raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
+        except UnmetImport as failed:
+            raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None
         except IndexFailure as failure:
             self._uv_indexes.refuse_flat(request, label)
             if proxy.failures:

@@ -31,10 +31,17 @@ from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages
+from envspec.packages.address import parse_address
 from envspec.packages.archive_entries import TarMember
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
-from envspec.resolve.pip.static_source import StaticReader, build_requires, metadata_hint, missing_module
+from envspec.resolve.pip.static_source import (
+    StaticReader,
+    build_requires,
+    checkout_hint,
+    metadata_hint,
+    missing_module,
+)
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.uv.errors import build_failure, machine_error
 from envspec.resolve.uv.program import Processes, Uv
@@ -191,6 +198,14 @@ class SourceReader:
             return cached
         source = self.git_source(url, commit, subdirectory, folder)
         return self._keep(key, self._from_backend(source.folder, folder, source.what), None)
+
+    def git_hint(self, name: str, url: str, folder: Path) -> str | None:
+        """Write the hint with the `metadata` line of a git project that the spec names by this URL, from what its files
+        say without being run; None where they don't. Raises ToolError."""
+        address = parse_address(url)
+        repository = url.removeprefix("git+").partition("#")[0].removesuffix(f"@{address.revision}")
+        source = self.git_source(repository, address.revision or "HEAD", address.folder, folder)
+        return checkout_hint(name, source.folder)
 
     def all_it_requires(self, file: FoundFile, name: str, version: str) -> tuple[str, ...] | None:
         """Give what the build of a source distribution requires, where its content says all of it: nothing of it runs.

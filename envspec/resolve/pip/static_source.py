@@ -478,11 +478,28 @@ def missing_module(output: str) -> str | None:
 
 def metadata_hint(module: str, name: str, version: str, facts: SourceFacts, source: Path) -> str:
     """Write the hint with the line to add to the spec. `source` is the unpacked source."""
-    known = [line for line in facts.metadata.requires_dist or install_requires(source) if is_requirement(line)]
+    known = [line for line in facts.metadata.requires_dist or _read_setup(source)[1] if is_requirement(line)]
     if known:
         return f"add to [pip]: {metadata_line(name, version, known)}"
     guess = [module] if module in _OWN else []
     return f"add to [pip], with all that its README says it requires: {metadata_line(name, version, guess)}"
+
+
+def checkout_hint(name: str, source: Path) -> str | None:
+    """Write the hint with the line for a git project, from what its pyproject.toml and setup.py say without being run.
+    None where they say no requirements."""
+    version, lines = _read_setup(source)
+    try:
+        project = read_toml((source / "pyproject.toml").read_text("utf-8"))
+    except (OSError, ValueError, Unreadable):
+        project = {}
+    table = project.get("project")
+    if isinstance(table, dict):
+        version = str(table.get("version", version))
+        lines = (_project_requirements(project) or (lines,))[0]
+    if not lines or not all(map(is_requirement, lines)):
+        return None
+    return f"add to [pip]{'' if version else ', with its version'}: {metadata_line(name, version or '…', lines)}"
 
 
 def metadata_line(name: str, version: str, dependencies: Sequence[str]) -> str:
@@ -491,15 +508,15 @@ def metadata_line(name: str, version: str, dependencies: Sequence[str]) -> str:
     return f"metadata = {value([entry])}"
 
 
-def install_requires(source: Path) -> tuple[str, ...]:
-    """Read the literal `install_requires` of a setup.py, which isn't run; empty where it isn't a plain list."""
+def _read_setup(source: Path) -> tuple[str, tuple[str, ...]]:
+    """Read the literal `version` and `install_requires` of a setup.py, which isn't run; empty where they are none."""
     path = source / "setup.py"
     try:
         if path.stat().st_size > _LARGEST:
-            return ()
+            return "", ()
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
+        return "", ()
     names = {
         target.id: node.value
         for node in tree.body
@@ -507,16 +524,20 @@ def install_requires(source: Path) -> tuple[str, ...]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for said in _keywords(tree):
+    version, requires = "", tuple[str, ...]()
+    for keyword in _keywords(tree):
+        said = keyword.value
         meant = names.get(said.id) if isinstance(said, ast.Name) else said
-        if isinstance(meant, (ast.List, ast.Tuple)):
+        if keyword.arg == "version" and isinstance(meant, ast.Constant) and type(meant.value) is str:
+            version = version or meant.value
+        if keyword.arg == "install_requires" and isinstance(meant, (ast.List, ast.Tuple)):
             texts = [item.value for item in meant.elts if isinstance(item, ast.Constant) and type(item.value) is str]
             if len(texts) == len(meant.elts):
-                return tuple(map(str, texts))
-    return ()
+                requires = requires or tuple(map(str, texts))
+    return version, requires
 
 
-def _keywords(tree: ast.Module) -> Iterator[ast.expr]:
+def _keywords(tree: ast.Module) -> Iterator[ast.keyword]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            yield from (keyword.value for keyword in node.keywords if keyword.arg == "install_requires")
+            yield from node.keywords

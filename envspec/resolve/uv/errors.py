@@ -67,6 +67,15 @@ _OUTSIDE = re.compile(
 )
 
 
+class UnmetImport(ToolError):
+    """A build of uv's for METADATA needs a module that it doesn't have."""
+
+    def __init__(self, message: str, name: str, module: str) -> None:
+        entry = f'{{ name = "{name}", version = "…", dependencies = ["{module}", …] }}'
+        super().__init__(message, hint=f"say in [pip] what it is and requires: metadata = [{entry}]")
+        self.concerning(canonical_name(name))
+
+
 def failure(status: int, stderr: str, *, label: str, offline: bool, index: str | None = None) -> EnvspecError:
     """Make the error for a uv that ended with `status`.
 
@@ -105,8 +114,7 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
         if module and (built := _BUILT.search(told)):
             if torch:
                 message = f"{label}: the build of {built[1]} requires {torch[1]}, which no build for metadata gets"
-            entry = f'{{ name = "{built[1]}", version = "…", dependencies = ["{module[1]}", …] }}'
-            return ToolError(message, hint=f"say in [pip] what it is and requires: metadata = [{entry}]")
+            return UnmetImport(message, built[1], module[1])
         return ToolError(
             message,
             hint="install the build tools that the package's README names, or choose a release that has a wheel",

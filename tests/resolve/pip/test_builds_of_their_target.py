@@ -189,3 +189,19 @@ def test_a_build_of_git_that_requires_torch_is_refused_at_once_with_the_line_to_
     stated = 'metadata = [{ name = "ext", version = "1.0", dependencies = ["torch"] }]'
     machine.locked(spec=asked.replace("allow-source", f"{stated}\nallow-source"))
     assert machine.versions("t")["ext"] == "1.0"
+
+
+@pytest.mark.parametrize("said", ["", ", version='1.0'"])
+def test_a_build_of_git_that_requires_torch_has_its_line_from_its_own_files(
+    machine: Machine, torches: Index, tmp_path: Path, said: str
+) -> None:
+    """Its setup.py isn't run."""
+    setup = f"import torch, setuptools\nREQ = ['torch>=2']\nsetuptools.setup(name='ext', install_requires=REQ{said})\n"
+    project = "[build-system]\nrequires = ['setuptools', 'torch']\n"
+    repository(tmp_path / "ext", {"pyproject.toml": project, "setup.py": setup})
+    asked = spec("torch==2.9.1", f"ext @ git+{(tmp_path / 'ext').as_uri()}@main")
+    ran = machine.envspec("lock", machine.spec(asked), status=3)
+    line = f'metadata = [{{ name = "ext", version = "{"1.0" if said else "…"}", dependencies = ["torch>=2"] }}]'
+    assert ran.hint == f"hint: add to [pip]{'' if said else ', with its version'}: {line}"
+    if said:
+        machine.locked(spec=asked.replace("allow-source", f"{line}\nallow-source"))
