@@ -107,12 +107,16 @@ def _of_another_cudnn(
 ) -> Iterator[Finding]:
     """Find a wheel that loads another cuDNN than the target's, whose library has its major in its name."""
     locked = pins.get(f"nvidia-cudnn-cu{major}")
-    wanted = sorted(
-        {one for library in code.libraries if library.only in (None, major) for one in library.cudnn}, key=int
-    )
+    # a module named cudnn binds it for those who ask; cupy goes without it (cupy/cuda/cudnn.py in 13.6.0's wheel)
+    loading = [
+        one
+        for one in code.libraries
+        if one.cudnn and one.only in (None, major) and posixpath.basename(one.member).partition(".")[0] != "cudnn"
+    ]
+    wanted = sorted({one for library in loading for one in library.cudnn}, key=int)
     if locked is None or not wanted or locked.partition(".")[0] in wanted:
         return
-    member = next(one.member for one in code.libraries if one.cudnn)
+    member = loading[0].member
     message = f"{name} {version} loads cuDNN {' or '.join(wanted)}, as {without_unseen(member[-80:])} in its wheel says"
     yield _another(
         name, version, f"{message}, and the target has cuDNN {locked}", int(wanted[-1]) < int(locked.split(".")[0])

@@ -150,6 +150,14 @@ def test_a_wheel_that_loads_another_cudnn(cudnn: tuple[str, ...], locked: str, b
     assert [one.bound for one in found] == ([bound] if bound else [])
 
 
+def test_a_binding_of_cudnn_is_for_those_who_ask_for_it() -> None:
+    """cupy 13.6.0 has one for cuDNN 8, and works beside cuDNN 9 without: ray requires it, and vllm ray."""
+    binding = CompiledLibrary("cupy_backends/libs/cudnn.cpython-312-x86_64-linux-gnu.so", cudnn=("8",))
+    pins = {"cupy-cuda12x": "13.6.0", "nvidia-cudnn-cu12": "9.10.2.21"}
+    read = {"cupy-cuda12x": WheelBuild(code=DeviceCode((binding,)))}
+    assert told("built-for-another", judged(pins, read, ("H100",))) == []
+
+
 @pytest.mark.parametrize(
     ("version", "cuda", "bound"),
     [

@@ -246,6 +246,7 @@ def _runs(needed: str | None, glibc: str | None) -> bool:
 _BOUNDS = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
 _ASKED = re.compile(rf"depends on ({'|'.join(FAMILY)})({_BOUNDS})")
 _ASKING = re.compile(rf"(conclude that )?(?<![\w.-])([\w.-]+)(?:\[[^]]*\])?({_BOUNDS})? {_ASKED.pattern}")
+_DEPENDS = re.compile(rf"([\w.-]+)(?:\[[^]]*\])?(?:{_BOUNDS})? depends on ([\w-]+)(?:{_BOUNDS})?")
 
 
 @dataclass(frozen=True)
@@ -276,6 +277,14 @@ def unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unheld, .
     for name, hole in dict.fromkeys(_unheld(message, request, index)):
         found[hole].append(name)
     return tuple(Unheld(tuple(names), hole) for hole, names in found.items() if names)
+
+
+def led_to(name: str, message: str) -> str:
+    """Leave of a conflict (uv's message) what a package depends on, and what that does."""
+    several, reached = [*_DEPENDS.finditer(message)], {name}
+    while more := {one[2] for one in several if one[1] in reached} - reached:
+        reached |= more
+    return ", ".join(one[0] for one in several if one[1] in reached)
 
 
 def asking_for(

@@ -83,3 +83,18 @@ def test_the_line_speaks_of_all_newer_releases_where_it_holds_of_all(message: st
     tell_missing_wheels({asked: over}, {asked: ("a",)}, told.append)
     (note,) = told
     assert note.text.startswith(f"a: {said} after app 1 need torch 2.12.1")
+
+
+def test_nothing_is_said_of_a_package_that_leads_to_no_torch() -> None:
+    """As uv said why cupy stays behind NumPy 1: what leads to it asks for torch's family, in releases of long ago."""
+    message = (
+        "Because cupy-cuda12x>=14 depends on numpy>=2.0 and server>=3 depends on ray[cgraph]>=2.48, we can conclude "
+        "that server>=3 depends on cupy-cuda12x>=14. And because server<=2 depends on torchvision==0.21.0 and"
+    )
+    asked = request("server", "numpy<2", cuda="12.8")
+    index = choose(asked)
+    (found,) = unheld(message, asked, index)
+    assert found.releases == (("torchvision", "0.21.0"),)
+    for name in ("cupy-cuda12x", "numpy"):
+        behind = Behind(name, "1", ("14",), True)
+        assert tuple(missing_wheels([behind], asked, index, lambda name: (), lambda bound: message)) == ()
