@@ -75,7 +75,9 @@ def _table(part: str, rows: Mapping[str, Mapping[str, Any]], explained: Mapping[
         outcome = row["what"]
         if row.get("differs"):
             outcome += f" ({len(row['differs'])}): {_few(row['differs'])}"
-        if row["what"] == "only locked" and name.split()[-1] in explained:
+        # a host of git's that neither tool reaches is told by the stack's own words: of git's there is no room
+        instead = row["what"] == "only locked" or "Git operation failed" in row.get("told", "")
+        if instead and name.split()[-1] in explained:
             outcome += f": {explained[name.split()[-1]]}"
         elif row.get("told"):
             outcome += f": {_reason(row['told'])}"

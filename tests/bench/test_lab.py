@@ -184,10 +184,13 @@ def test_a_refusal_is_a_line_of_its_reason() -> None:
         "told": "error: …:7:17: it: x 2 is built for CUDA 12" + " and so on" * 30,
     }
     failed = {**asked, "what": "only locked", "told": "error: Failed to build `y`"}
-    text = page_text({"answers d x": refused, "answers d y": failed}, [], {"x": "no", "y": "y wants headers"})
+    unreached = {**asked, "what": "both refused", "told": "error: …: Git operation failed: failed to clone into: …"}
+    rows = {"answers d x": refused, "answers d y": failed, "answers d z": unreached}
+    text = page_text(rows, [], {"x": "no", "y": "y wants headers", "z": "z's host isn't reached"})
     (row,) = (line for line in text.splitlines() if line.startswith("| d x |"))
     assert row.startswith("| d x |  | only refused: x 2 is built for CUDA 12 and so on") and len(row) < 220
     assert "| d y |  | only locked: y wants headers |" in text
+    assert "| d z |  | both refused: z's host isn't reached |" in text
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ def unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unheld, .
     return tuple(Unheld(tuple(names), hole) for hole, names in found.items() if names)
 
 
-def led_to(name: str, message: str) -> str:
+def part_about(name: str, message: str) -> str:
     """Leave of a conflict (uv's message) what a package depends on, and what that does."""
     several, reached = [*_DEPENDS.finditer(message)], {name}
     while more := {one[2] for one in several if one[1] in reached} - reached:
