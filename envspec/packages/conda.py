@@ -130,7 +130,7 @@ MAX_MATCH_SPEC = 2000
 _NAME = re.compile(r"(?:[^\s=<>!~\[]*::)?[^\s=<>!~\[]+")
 _BRACKET = re.compile(r"([a-z_0-9]+)\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^,\]'\"]+))")
 _SUBDIR = re.compile(r"noarch|(?:linux|osx|win|emscripten|wasi|freebsd|zos)-[a-z0-9]+")
-_EXACT = re.compile(r"=([^=<>!~,|\s]+)=([^=,|\s]+)")
+_WITH_BUILD = re.compile(r"(.*[^=!|,<>~])=([^=,|<>~-]+)")
 _FIRST_STARRED = re.compile(r"==[^,|]*\*(?:[,|]|$)")
 _CLAUSE = re.compile(r"(>=|<=|==|!=|~=|=|>|<)?\s*(\S+)")
 
@@ -184,11 +184,13 @@ def _bracket_terms(match_spec: str) -> dict[str, str]:
 
 
 def _positional(text: str) -> tuple[str, str]:
-    # name=1.2 and name=1.2=py_0: fuzzy without a build, exact with one
-    if exact := _EXACT.fullmatch(text):
-        return exact[1], exact[2]
     joined = re.sub(r" ?([,|]) ?", r"\1", re.sub(r"(?<=[<>=!~]) ", "", text))
     version, _, build = joined.partition(" ")
+    if not build and (found := _WITH_BUILD.fullmatch(version)):
+        version, build = found.groups()
+    if build and not version.startswith("=="):
+        # =1.2 is fuzzy without a build, exact with one
+        return version.removeprefix("="), build.strip()
     # rattler reads ==1.0.* as 1.0.* where it stands first and no build behind it, and as ==1.0 anywhere else
     return version[2:] if not build and _FIRST_STARRED.match(version) else version, build.strip()
 

@@ -1,5 +1,6 @@
 """conda's match specs as the judge reads them, held against rattler's own reading."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,27 @@ def test_as_rattler_reads_them(clauses: list[str], joined: str, version: str) ->
     assert admits(f"a {text}", version, "") == read.matches(rattler.Version(version))
 
 
+@example(clauses=["==15.2.0"], joined=",", behind="=*_0", version="15.2.0", build="h_1")
+@example(clauses=["=1.2"], joined=",", behind=" a_0", version="1.2.1", build="a_0")
+@given(
+    st.lists(_CLAUSES, min_size=1, max_size=2),
+    st.sampled_from((",", "|")),
+    st.sampled_from(("=a_0", " a_0", "=a*", "=*_0", " =a_0")),
+    _VERSIONS,
+    st.sampled_from(("a_0", "a_1", "h_0")),
+)
+def test_builds_behind_versions_as_rattler_reads_them(
+    clauses: list[str], joined: str, behind: str, version: str, build: str
+) -> None:
+    rattler = pytest.importorskip("rattler")
+    text = f"a {joined.join(clauses)}{behind}"
+    name = rattler.PackageName("a")
+    record = rattler.PackageRecord(
+        name, rattler.VersionWithSource(version), rattler.package.BuildString(build), 0, "noarch", None
+    )
+    assert admits(text, version, build) == rattler.MatchSpec(text, strict=False).matches(record)
+
+
 _BUILDS = st.text("aA_0", min_size=1, max_size=4)
 
 
@@ -138,3 +160,24 @@ def test_every_edge_of_the_shipped_lock_holds(root: Path) -> None:
             for text in pin.dependencies:
                 if found := pins.get(conda_name(text)):
                     assert admits(text, found.version, found.build or ""), (pin.name, text)
+
+
+@pytest.mark.nightly
+def test_what_conda_forge_s_records_need_is_read_as_rattler_reads_it(recorded_data: Path) -> None:
+    """Of each package that a match spec names, some of its records are asked for."""
+    rattler = pytest.importorskip("rattler")
+    documents = [json.loads(path.read_text()) for path in sorted(recorded_data.glob("conda-forge/*/repodata.json"))]
+    kinds = ("packages", "packages.conda")
+    records = [one for document in documents for kind in kinds for one in document[kind].values()]
+    builds: dict[str, list[tuple[str, str]]] = {}
+    for one in records:
+        builds.setdefault(one["name"], []).append((one["version"], one["build"]))
+    specs = {text for one in records for text in (*one["depends"], *one.get("constrains", ()))}
+    assert len(specs) > 10_000
+    for text in specs:
+        read, name = rattler.MatchSpec(text, strict=False), conda_name(text)
+        known = builds.get(name, [("1.0", "0"), ("12.6", "h0_1")])
+        for version, build in known[:: max(1, len(known) // 2)]:
+            said = rattler.VersionWithSource(version), rattler.package.BuildString(build)
+            record = rattler.PackageRecord(rattler.PackageName(name), *said, 0, "noarch", None)
+            assert admits(text, version, build) == read.matches(record), (text, version, build)
