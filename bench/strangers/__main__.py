@@ -2,7 +2,8 @@
 that the errors name, and writes docs/strangers.md.
 
 FOLDER has the clones, as OWNER/NAME; what isn't there is cloned from GitHub. Each is taken from its folder itself, as
-its user would: specs/ and locks/ are written into it. None of its code is run but what `--allow-needed` builds.
+its user would: specs/ and locks/ are written into it. Of their code, what `--allow-needed` builds is run, and the
+modules of the old ones, which are installed and imported.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import tomli
+import tomlkit
 
 from bench.strangers.page import PAGE, page_text
 from envspec.draft.imports import read_imports
@@ -29,6 +31,8 @@ HERE = Path(__file__).resolve().parent
 DONE = HERE / "done.json"
 _OPTION = re.compile(r"--(?:prefer|from|python|cuda) (?:'[^']*'|[^\s`,]+)|--allow-needed")
 """The options that a hint may name, as it writes them."""
+_LINE = re.compile(r"^hint: (?:[^`]*?, )?add to \[(\w+)\]: (.*?)(?:; or .*)?$", re.MULTILINE)
+"""A line that a hint adds to a spec."""
 _MOST = 6
 """Options that are taken for one command."""
 
@@ -72,6 +76,21 @@ class Stranger:
             taken.append(new)
 
 
+def add_line(spec: Path, table: str, line: str) -> bool:
+    """Add what a hint says to a table of a spec; False for what stands there already."""
+    document = tomlkit.parse(spec.read_text("utf-8"))
+    into: Any = document.setdefault(table, tomlkit.table())
+    for key, value in tomlkit.parse(line).items():
+        if isinstance(value, list) and key in into:
+            if all(one in into[key] for one in value):
+                return False
+            into[key].extend(value)
+        else:
+            into[key] = value
+    spec.write_text(tomlkit.dumps(document), "utf-8")
+    return True
+
+
 def taken(stranger: Stranger, options: list[str]) -> dict[str, Any]:
     """Take a repository: what came of it."""
     for folder in ("specs", "locks"):
@@ -81,6 +100,12 @@ def taken(stranger: Stranger, options: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"init": flags, "lock": []}
     if code == 0:
         code, out, err, row["lock"] = stranger.with_hints("lock", "specs/it.toml")
+        while code > 0 and len(row["lock"]) < _MOST and (found := _LINE.search(err)):
+            if not add_line(stranger.root / "specs" / "it.toml", *found.groups()):
+                break
+            row["lock"].append(found[2].partition(" = ")[0])
+            code, out, err, more = stranger.with_hints("lock", "specs/it.toml")
+            row["lock"] += more
     row |= {"what": {0: "locked", -1: "too long"}.get(code, "refused"), "seconds": round(time.monotonic() - begun)}
     if code:
         said = re.findall(r"^error: (.*)$", err, re.MULTILINE) or err.splitlines() or [""]
@@ -89,7 +114,14 @@ def taken(stranger: Stranger, options: list[str]) -> dict[str, Any]:
     row["packages"] = int(re.findall(r"(\d+) package", out)[-1])
     row["cuda"] = sorted(set(re.findall(r'^cuda = "([\d.]+)"', (stranger.root / "specs/it.toml").read_text(), re.M)))
     row["cuda 13"] = sorted(set(re.findall(r"\bnvidia-[a-z0-9-]*-cu13\b|\+cu13\d", lock)))
-    return row | {"imports": imports(stranger)}
+    return row
+
+
+def imported(stranger: Stranger, modules: list[str]) -> str:
+    """Say whether a CPU target's environment, with the repository's folder, imports modules of the repository."""
+    program = f"import sys; sys.path[:0] = ['.', 'src']; import {', '.join(modules)}"
+    code, _, err = stranger.run("run", "specs/it.toml", "--target", "cpu", "--", "python", "-c", program)
+    return "imported" if code == 0 else f"not imported: {(err.strip().splitlines() or [''])[-1]}"
 
 
 def imports(stranger: Stranger) -> dict[str, int]:
@@ -128,7 +160,8 @@ def main() -> None:
     done = json.loads(DONE.read_text("utf-8")) if DONE.exists() else {}
     logs = given.folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    for name, commit in listed["repositories"].items():
+    commits = {**listed["repositories"], **{name: one["commit"] for name, one in listed["old"].items()}}
+    for name, commit in commits.items():
         if (given.names and name not in given.names) or (given.new and name in done):
             continue
         root = given.folder.resolve() / name
@@ -138,7 +171,11 @@ def main() -> None:
         else:
             log = logs.resolve() / f"{name.replace('/', '+')}.txt"
             log.unlink(missing_ok=True)
-            row = taken(Stranger(root, given.seconds, log), listed["machine"])
+            stranger = Stranger(root, given.seconds, log)
+            old = listed["old"].get(name)
+            row = taken(stranger, ["--as-of", "HEAD", "--cuda", "cpu"] if old else listed["machine"])
+            if row["what"] == "locked":
+                row["imports"] = imported(stranger, old["modules"]) if old else imports(stranger)
             done[name] = row | {"commit": there, "asked": datetime.now(timezone.utc).date().isoformat()}
         print(name, json.dumps(done[name]), flush=True)
         DONE.write_text(json.dumps(done, indent=1, sort_keys=True) + "\n", "utf-8")

@@ -24,6 +24,12 @@ others, those for which `envspec check --imports` names the file or extra of the
 those that no file declares, which it names too.
 
 """
+OLD = """
+## Old repositories
+
+20 of 2021 to 2024, each taken by `envspec init it --from . --as-of HEAD --cuda cpu` and `envspec lock`, installed by
+`envspec run`, and asked to import modules of its own. The last 6 need PyTorch's index for their CPU wheels.
+"""
 _IMPORTS = ("locked", "offered", "named")
 
 
@@ -49,12 +55,18 @@ def page_text(done: Mapping[str, Mapping[str, Any]], listed: Mapping[str, Any]) 
         cells = [
             f"{name}{stands_in}",
             _what(name, row, outside) + _why(name, row, outside),
-            " ".join(f"`{one}`" for one in (*row.get("init", ()), *row.get("lock", ()))),
+            _options(row),
             str(row.get("packages", "")),
             ", ".join(row.get("cuda", ())),
             ", ".join(str(row["imports"][key]) for key in _IMPORTS) if "imports" in row else "",
         ]
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [OLD, "| repository | day | outcome | options | packages |", "|---|---|---|---|---:|"]
+    for name, one in listed["old"].items():
+        row = done.get(name, {"what": "not asked yet"})
+        outcome = _plain(row.get("imports", "")) or row["what"] + _why(name, row, outside)
+        cells = [name, one["day"], outcome, _options(row), str(row.get("packages", ""))]
+        lines.append(f"| {' | '.join(cells)} |")
     return HEAD.format(machine=" ".join(listed["machine"])) + "\n".join(lines) + "\n"
 
 
@@ -65,5 +77,13 @@ def _what(name: str, row: Mapping[str, Any], outside: Mapping[str, str]) -> str:
 def _why(name: str, row: Mapping[str, Any], outside: Mapping[str, str]) -> str:
     if row["what"] not in ("refused", "too long"):
         return ""
-    words = re.sub(r"[`*_<>]", lambda found: f"\\{found[0]}", str(row["error"]))
-    return f" ({outside[name]}): {words[:400]}" if name in outside else f": {words[:400]}"
+    words = _plain(str(row["error"])[:400])
+    return f" ({outside[name]}): {words}" if name in outside else f": {words}"
+
+
+def _options(row: Mapping[str, Any]) -> str:
+    return " ".join(f"`{one}`" for one in (*row.get("init", ()), *row.get("lock", ())))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[`*_<>|]", lambda found: f"\\{found[0]}", text)

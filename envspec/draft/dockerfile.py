@@ -34,6 +34,8 @@ _TIDY = re.compile(
     r"(?:(?:apt|apt-get|conda|mamba) +(?:-\S+ +)*(?:update|clean|autoremove|upgrade)|rm|pip[0-9.]* +cache)\b"
 )
 """Steps that only keep an image small or fresh."""
+_WITHIN = re.compile(r"^(?:poetry|pdm|uv|pixi|hatch) +run +(?=python|pip)")
+"""What runs a command in the environment of a tool that the file made before."""
 _STEP = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^;&|'\"]|(?<!&)&(?!&)|(?<!\|)\|(?!\|)|['\"])+")
 """One of the commands that `&&`, `||` and `;` join, with its quotes whole."""
 _WITH_VALUE = (
@@ -141,10 +143,12 @@ def _steps(rest: str) -> Iterator[str]:
 
 
 def _step(step: str, path: Path, gathered: Gathered, pip: RequirementsReader, place: Place) -> None:
-    words = _words(step)
+    words = _words(_WITHIN.sub("", step))
     while words and (words[0] in ("sudo", "-E") or re.fullmatch(r"\w+=\S*", words[0])):
         words = words[1:]
     bare = " ".join(words)
+    if not bare:
+        return
     installed = re.match(
         r"(?P<pip>(?:python[0-9.]* +-m +)?(?:uv +)?pip[0-9.]* +install)"
         r"|(?P<apt>(?:apt|apt-get)(?: +-\S+)* +install)|(?P<conda>(?:conda|mamba|micromamba) +(?:install|create))\b",

@@ -22,6 +22,12 @@ _PYTORCH = ("torch", "torchaudio", "torchvision")
 """Packages whose builds envspec chooses by the target's CUDA."""
 _VARIANT = r"cpu|cu(?:[789][0-9]|[1-9][0-9]{2})"
 _BUILD = re.compile(rf"\+(?:pt[0-9]+)?({_VARIANT})\b")
+_PAGES = {
+    "data.pyg.org": ("pyg-lib", "torch-cluster", "torch-scatter", "torch-sparse", "torch-spline-conv"),
+    "data.dgl.ai": ("dgl",),
+    "download.openmmlab.com": ("mmcv", "mmcv-full"),
+}
+"""The packages that pages with links have, by their host, as their projects' instructions say."""
 _CUDA = re.compile(r"([0-9]{1,2}\.[0-9])")
 
 
@@ -207,9 +213,21 @@ class Gathered:
         else:
             wanted = slug(name or index_name(url).replace("/", "-").removesuffix(".html"))
             known = self._index_name(without_credentials(url), self.find_links, wanted, place)
-            self.note(f'packages come from {known} only where sources say so: sources = {{ PKG = "{known}" }}', place)
+            if _host(url) not in _PAGES:
+                text = f'packages come from {known} only where sources say so: sources = {{ PKG = "{known}" }}'
+                self.note(text, place)
             return known
         return None
+
+    def _sources_of_pages(self) -> dict[str, str]:
+        """Say which of the packages that are asked for come from pages that are known to have them."""
+        asked = {name for name, _ in (*self.pip, *self.own)}
+        return {
+            package: page
+            for page, url in self.find_links.items()
+            for package in _PAGES.get(_host(url), ())
+            if package in asked
+        }
 
     def _index_name(self, url: str, into: dict[str, str], name: str, place: Place) -> str:
         if name.startswith("pytorch") or name in ("", "pypi", "git", "url"):
@@ -291,7 +309,7 @@ class Gathered:
             tuple((text, "taken over: say why") for text in self.overrides.values()),
             self.indexes,
             self.find_links,
-            self.sources,
+            {**self._sources_of_pages(), **self.sources},
             tuple(self.unisolated),
             tuple(versions) or tuple(self.cuda),
             tuple(self.platforms),
@@ -302,6 +320,10 @@ class Gathered:
             tuple(self.notes),
             self.targets,
         )
+
+
+def _host(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0].lower()
 
 
 def _without(own: dict[tuple[str, str], str], others: Iterable[tuple[str, str]]) -> tuple[str, ...]:

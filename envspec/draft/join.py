@@ -11,6 +11,8 @@ from envspec.draft.model import Draft, Note
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, is_satisfiable, parse_requirement, parse_specifier
 
+_MOST = 8
+"""Packages in which a file may contradict the preferred one and still be about the same environment."""
 PART = "it's for a part of the repository"
 """Why a file of a folder below is only offered."""
 
@@ -59,11 +61,20 @@ def join(sources: Iterable[Declaration], prefer: Sequence[str]) -> Draft:
     """Join what several files ask for. Where they contradict each other in a package, the first of the preferred files
     counts."""
     drafts = {one.file: one.draft for one in sources}
+    against: dict[tuple[str, str], list[Contradiction]] = {}
     for found in contradictions(drafts):
         chosen = next((one for one in prefer if one in found.said), None)
         if found.option == "--prefer" and chosen is not None:
             for file in sorted(found.said.keys() - {chosen}):
-                drafts[file] = _without(drafts[file], found.about, f"{chosen} has {found.said[chosen]}", file)
+                against.setdefault((file, chosen), []).append(found)
+    for (file, chosen), several in against.items():
+        if len(several) > _MOST:
+            why = f"it contradicts {chosen} in {len(several)} packages, so it's for an environment of its own"
+            notes = (*drafts[file].notes, Note(f"the packages of {file} are left out: {why}"))
+            drafts[file] = replace(drafts[file], pip=(), own=(), constraints=(), conda=(), project=None, notes=notes)
+            continue
+        for found in several:
+            drafts[file] = _without(drafts[file], found.about, f"{chosen} has {found.said[chosen]}", file)
     gathered = Gathered()
     for file, draft in drafts.items():
         gathered.take(draft, file)

@@ -32,4 +32,15 @@ def test_options_of_hints_are_taken(
 def test_the_page_says_what_was_done() -> None:
     listed = tomli.loads((strangers.HERE / "repositories.toml").read_text("utf-8"))
     assert PAGE.read_text("utf-8") == page_text(json.loads(strangers.DONE.read_text("utf-8")), listed)
-    assert len(listed["repositories"]) == 44 and listed["outside"].keys() <= listed["repositories"].keys()
+    assert len(listed["repositories"]) == 44 and len(listed["old"]) == 20
+    assert listed["outside"].keys() <= listed["repositories"].keys()
+
+
+def test_a_hints_line_is_added_to_the_spec_once(tmp_path: Path) -> None:
+    spec = tmp_path / "it.toml"
+    spec.write_text('[pip]\nallow-source = ["a"]\n', "utf-8")
+    for line in ('allow-source = ["b"]', 'accept = { near-name = { x = "why" } }'):
+        assert strangers.add_line(spec, "pip", line)
+    assert not strangers.add_line(spec, "pip", 'allow-source = ["b", "a"]')
+    pip = tomli.loads(spec.read_text("utf-8"))["pip"]
+    assert pip == {"allow-source": ["a", "b"], "accept": {"near-name": {"x": "why"}}}

@@ -306,6 +306,17 @@ def test_the_preferred_file_counts_and_the_other_is_told(envspec: Envspec) -> No
     assert envspec("init", "two", "--from", "a.txt", "--prefer", "b.txt").code == 2
 
 
+def test_a_file_that_contradicts_the_preferred_in_much_is_another_environment(envspec: Envspec) -> None:
+    """Two exports of two environments: the pins that only the other has need its versions of the rest."""
+    write({"requirements.txt": "".join(f"acme-{one}==1\n" for one in range(9)) + "einops\n"})
+    pins = "".join(f"      - acme-{one}==2\n" for one in range(9))
+    yml = f"dependencies:\n  - python=3.10\n  - pip:\n      - needs-acme==2\n{pins}"
+    write({"environment.yml": yml})
+    ran = envspec("init", "demo", "--from", ".", "--prefer", "requirements.txt")
+    assert ran.code == 0 and "needs-acme==2" not in asked() and load_spec("specs/demo.toml").python == "3.10"
+    assert "the packages of environment.yml are left out: it contradicts requirements.txt in 9 packages" in ran.err
+
+
 def test_a_project_that_the_preferred_file_contradicts_is_listed(envspec: Envspec) -> None:
     project = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["torch==2.1.0", "tqdm"]\n'
     write({"pyproject.toml": project, "requirements.txt": "torch==2.0.1\n"})

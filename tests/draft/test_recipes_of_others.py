@@ -35,6 +35,11 @@ def test_a_dockerfile() -> None:
     assert "update" not in told and "rm -rf" not in told
 
 
+def test_what_a_tool_runs_in_its_environment_is_read() -> None:
+    found = draft("Dockerfile", "FROM debian:12\nRUN poetry run python -m pip install torch==2.2.1 && A=1; B=2\n")
+    assert found.pip == ("torch==2.2.1",) and "RUN" not in notes(found)
+
+
 @pytest.mark.parametrize(
     ("base", "python", "cuda", "pip"),
     [

@@ -161,3 +161,18 @@ def test_the_extras_of_an_egg_stay() -> None:
 def test_why_a_path_is_left_out(here: Path, line: str, why: str) -> None:
     (here / "old").mkdir()
     assert why in notes(draft(f"einops\n{line}\n"))
+
+
+@pytest.mark.parametrize(
+    ("page", "package"),
+    [
+        ("https://data.pyg.org/whl/torch-2.1.0+cu118.html", "torch-scatter"),
+        ("https://download.openmmlab.com/mmcv/dist/cu118/torch2.1/index.html", "mmcv"),
+        ("https://data.dgl.ai/wheels/torch-2.1/cu118/repo.html", "dgl"),
+    ],
+)
+def test_a_known_page_is_the_source_of_its_packages(page: str, package: str) -> None:
+    """What these pages have, PyPI has as source alone."""
+    found = draft(f"einops\n{package}\n--find-links {page}\n")
+    ((name, url),) = found.find_links.items()
+    assert (url, found.sources) == (page, {package: name})

@@ -22,7 +22,7 @@ from envspec.app.observer import say, warn
 from envspec.app.policy import bound_of, refuse_builds, refuse_new_lock, refuse_spec, tell_bound
 from envspec.app.unmerged import taking_in, unmerged_files
 from envspec.base.atomic import stage_file
-from envspec.base.errors import InputError, OutsideError
+from envspec.base.errors import InfeasibleTargets, InputError, OutsideError, parts
 from envspec.base.open_folder import locate
 from envspec.base.places import config_file, home_of
 from envspec.base.reader.document import decode, parse_toml
@@ -309,8 +309,10 @@ def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockR
                 )
                 lock = relock(asked, resolvers, told.append)
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock
-        except SourcesNeeded as needed:
-            if not request.allow_needed and not (request.allow_static and needed.inert):
+        except (SourcesNeeded, InfeasibleTargets) as refused:
+            # what else stands in the way is told once these are allowed, alone
+            needed = next((one for one in parts(refused) if isinstance(one, SourcesNeeded)), None)
+            if needed is None or not (request.allow_needed or (request.allow_static and needed.inert)):
                 raise
             if policy is not None:
                 refuse_builds(policy, needed.names, spec.path)

@@ -56,6 +56,17 @@ def test_sources_of_a_refused_package_are_told_with_its_ways_alone(machine: Mach
     assert "take server==2.1, which the bounds leave out, with old from source; or" in ran.hint
 
 
+@pytest.mark.e2e
+def test_allowed_sources_are_no_longer_told_beside_what_else_is_refused(machine: Machine, index: Index) -> None:
+    """Else the hint names the option that was given, again and again."""
+    index.add(wheel("server", "2.0", requires_python=">=3.9,<3.12"), sdist("old", "1.0"))
+    machine.spec(cpu("server", "old"))
+    assert machine.envspec("lock", "specs/demo.toml", status=1).err.count("error: ") == 2
+    ran = machine.envspec("lock", "specs/demo.toml", "--allow-needed", status=1)
+    assert ran.err.count("error: ") == 1 and "server 2.0 doesn't take Python" in ran.error, ran.err
+    assert '"old"' in (machine.folder / "specs" / "demo.toml").read_text()
+
+
 SPEC = parse_spec(
     cpu("a", "b", "c", targets="[targets.x]\nplatform='linux-64'\n[targets.y]\nplatform='linux-64'\n"), "demo.toml"
 )
