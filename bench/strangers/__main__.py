@@ -109,7 +109,7 @@ def taken(stranger: Stranger, options: list[str]) -> dict[str, Any]:
     row |= {"what": {0: "locked", -1: "too long"}.get(code, "refused"), "seconds": round(time.monotonic() - begun)}
     if code:
         said = re.findall(r"^error: (.*)$", err, re.MULTILINE) or err.splitlines() or [""]
-        return row | {"error": said[0] if code != -1 else said[-1]}
+        return row | {"error": re.sub(r"://[^/\s]+", "://…", said[0] if code != -1 else said[-1])}
     lock = (stranger.root / "locks" / "it" / "envspec.lock").read_text("utf-8")
     row["packages"] = int(re.findall(r"(\d+) package", out)[-1])
     row["cuda"] = sorted(set(re.findall(r'^cuda = "([\d.]+)"', (stranger.root / "specs/it.toml").read_text(), re.M)))

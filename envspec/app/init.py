@@ -138,7 +138,9 @@ def _sources(asked: InitRequest) -> tuple[Declaration, ...]:
         from envspec.draft.repository import read_draft, read_repository
 
         if path.is_dir():
-            found = {**{one.file: one for one in read_repository(path)}, **found}
+            new = {one.file: one for one in read_repository(path)}
+            # a file that counts in one folder does, whatever another one says
+            found = {**new, **found, **{file: one for file, one in new.items() if one.aside is None}}
         else:
             found[str(path)] = Declaration(str(path), read_draft(path))
     return tuple(found.values())

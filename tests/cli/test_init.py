@@ -264,7 +264,8 @@ def test_a_repository_that_asks_for_nothing_is_begun_by_a_part(envspec: Envspec)
     write({"b c/requirements.txt": "tqdm\n"})
     ran = envspec("init", "demo", "--from", ".")
     assert ran.code == 2 and "hint: begin with a part of it: --from 'b c', or --from one\n" in ran.err
-    assert envspec("init", "demo", "--from", "one").code == 0 and asked() == ["einops"]
+    for words in (["--from", "one"], ["--from", ".", "--from", "one"]):
+        assert envspec("init", "demo", *words, "--force").code == 0 and asked() == ["einops"]
 
 
 def test_a_repository_of_prose_is_told_what_its_sources_import(envspec: Envspec) -> None:

@@ -22,7 +22,7 @@ from envspec.app.observer import say, warn
 from envspec.app.policy import bound_of, refuse_builds, refuse_new_lock, refuse_spec, tell_bound
 from envspec.app.unmerged import taking_in, unmerged_files
 from envspec.base.atomic import stage_file
-from envspec.base.errors import InfeasibleTargets, InputError, OutsideError, parts
+from envspec.base.errors import EnvspecError, InputError, OutsideError, parts
 from envspec.base.open_folder import locate
 from envspec.base.places import config_file, home_of
 from envspec.base.reader.document import decode, parse_toml
@@ -39,7 +39,7 @@ from envspec.lock.signing.model import SUFFIX
 from envspec.lock.store import rendered_files
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.sources_needed import SourcesNeeded
+from envspec.resolve.pip.sources_needed import SourcesNeeded, names_needed
 from envspec.resolve.pip.unbounded import FAR
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
@@ -309,16 +309,19 @@ def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockR
                 )
                 lock = relock(asked, resolvers, told.append)
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock
-        except (SourcesNeeded, InfeasibleTargets) as refused:
+        except EnvspecError as refused:
             # what else stands in the way is told once these are allowed, alone
-            needed = next((one for one in parts(refused) if isinstance(one, SourcesNeeded)), None)
-            if needed is None or not (request.allow_needed or (request.allow_static and needed.inert)):
+            needed = [one for one in parts(refused) if names_needed(one)]
+            inert = all(isinstance(one, SourcesNeeded) and one.inert for one in needed)
+            if not needed or not (request.allow_needed or (request.allow_static and inert)):
                 raise
+            names = tuple(dict.fromkeys(name for one in needed for name in names_needed(one)))
             if policy is not None:
-                refuse_builds(policy, needed.names, spec.path)
-            allow_source(spec.path, needed.names)
-            say(f"note: {needed.message}", style="cyan")
-            say(f"wrote allow-source into {spec.path}: {', '.join(needed.names)}")
+                refuse_builds(policy, names, spec.path)
+            allow_source(spec.path, names)
+            for one in needed:
+                say(f"note: {one.message}", style="cyan")
+            say(f"wrote allow-source into {spec.path}: {', '.join(names)}")
             spec = inputs.read_spec(spec.path)
         finally:
             # what stays far behind stands above everything else

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from envspec.base.errors import AnswerNo, Way
+from envspec.base.errors import AnswerNo, EnvspecError, Way
 from envspec.lock.model import Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of
@@ -80,6 +80,13 @@ class SourcesNeeded(AnswerNo):
             "building from source runs a package's code; if you trust the code, run `envspec lock --allow-needed`, "
             "or add to [pip]: "
         )
+
+
+def names_needed(error: EnvspecError) -> tuple[str, ...]:
+    """Name the packages whose sources an error asks to allow, those of a solution or of a URL; none for any other."""
+    if isinstance(error, SourcesNeeded):
+        return error.names
+    return tuple(error.about) if error.code == SourcesNeeded.code else ()
 
 
 def _open_end(needed: Sequence[NeededSource]) -> str:

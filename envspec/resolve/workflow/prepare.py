@@ -299,6 +299,7 @@ def _refused_addresses(spec: Spec, target: Target) -> Iterator[SpecError]:
             continue
         if not requirement.url.partition("#")[0].endswith(".whl") and name not in spec.pip.allow_source:
             message = f"{redact(located.text)} is built from source, which runs its code"
-            one = refusal(message, f'if you trust it: allow-source = ["{name}"] in [pip]', located.place, name)
+            hint = f'if you trust it, run `envspec lock --allow-needed`, or add to [pip]: allow-source = ["{name}"]'
+            one = refusal(message, hint, located.place, name)
             one.code = "source-needed"
             yield one

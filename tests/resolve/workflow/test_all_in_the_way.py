@@ -15,7 +15,7 @@ import envspec
 from envspec.base.errors import IndexFailure, Infeasible, Way, parts
 from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of
 from envspec.spec.model import Spec
-from envspec.spec.parse import parse_spec
+from envspec.spec.parse import load_spec, parse_spec
 
 TARGET = "[targets.t]\nplatform = 'linux-64'\ncuda = '13.0'\ngpus = ['H100']\n"
 
@@ -65,6 +65,18 @@ def test_allowed_sources_are_no_longer_told_beside_what_else_is_refused(machine:
     ran = machine.envspec("lock", "specs/demo.toml", "--allow-needed", status=1)
     assert ran.err.count("error: ") == 1 and "server 2.0 doesn't take Python" in ran.error, ran.err
     assert '"old"' in (machine.folder / "specs" / "demo.toml").read_text()
+
+
+@pytest.mark.e2e
+def test_one_option_allows_the_sources_of_all_addresses(machine: Machine, index: Index) -> None:
+    index.add(sdist("old", "1.0"))
+    machine.spec(cpu("repo @ git+https://127.0.0.1:9/repo.git", "far @ https://127.0.0.1:9/far-1.tar.gz", "old"))
+    ran = machine.envspec("lock", "specs/demo.toml", status=1)
+    assert ran.err.count("run `envspec lock --allow-needed`, or add to [pip]: ") == 3, ran.err
+    ran = machine.envspec("lock", "specs/demo.toml", "--allow-needed")
+    assert "built from source" not in ran.error and "127.0.0.1:9" in ran.error, ran.err
+    allowed = load_spec(str(machine.folder / "specs" / "demo.toml")).pip.allow_source
+    assert {"repo", "far", "old"} == set(allowed)
 
 
 SPEC = parse_spec(
