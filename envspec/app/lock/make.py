@@ -319,8 +319,8 @@ def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockR
             if policy is not None:
                 refuse_builds(policy, names, spec.path)
             allow_source(spec.path, names)
-            for one in needed:
-                say(f"note: {one.message}", style="cyan")
+            for source in needed:
+                say(f"note: {source.message}", style="cyan")
             say(f"wrote allow-source into {spec.path}: {', '.join(names)}")
             spec = inputs.read_spec(spec.path)
         finally:
