@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from packaging.version import Version
 
@@ -171,6 +172,7 @@ def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferenc
 
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 """What may be a package's name."""
+_ASKED = re.compile(r"the spec asks for ([\w-]+)>=([^\s,;:]+)")
 _LISTED = 8
 """Packages that a note about others names."""
 
@@ -220,7 +222,7 @@ def raise_to_floors(
             return settle(as_bounds(wanted)), said
         except AnswerNo as no:
             # Unsatisfiable, or the newest releases together aren't an answer for another reason
-            said = no.message
+            said = _ASKED.sub(partial(_own_words, wanted), no.message)
             named = {canonical_name(word) for word in _WORD.findall(said)}
             held = {name: taken[name] if name in named else version for name, version in wanted.items()}
             if any(is_older(taken[name], last.get(name)) for name in named & wanted.keys()):
@@ -230,6 +232,11 @@ def raise_to_floors(
         if all(wanted[name] == taken[name] for name in wanted):
             break
     return found, said
+
+
+def _own_words(wanted: Mapping[str, str], said: re.Match[str]) -> str:
+    """Put what uv says of a floor as what it is: the spec doesn't ask for it."""
+    return f"{said[1]} alone gets {said[2]}" if wanted.get(said[1]) == said[2] else said[0]
 
 
 def raised_finding(before: Mapping[str, str], after: Mapping[str, str], asked: Iterable[str]) -> Finding | None:
