@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from stacks.recording import Recording
 from support.examples import examples
 from support.index import Index
 from support.packages import wheel
@@ -17,6 +18,7 @@ from envspec.packages.edges import Markers
 from envspec.packages.python_range import binding_range
 from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import takes_python
+from envspec.resolve.pip.metadata import parse_metadata
 from envspec.resolve.uv.program import find_uv
 
 VERSIONS = ("0.9", "1.0", "1.0.1", "1.1", "2.0", "2.1", "5.0", "5.0.1", "5.1")
@@ -124,6 +126,20 @@ def test_what_uv_reads_is_read_alike(texts: list[str], tmp_path: Path) -> None:
     for text, taken in zip(texts, of_uv(texts, tmp_path), strict=True):
         if taken is not None:
             assert of_envspec(f"d{text}") == taken, text
+
+
+@pytest.mark.nightly
+def test_what_the_recorded_packages_require_is_read_and_judged() -> None:
+    """uv solved with these lines, so that a reader who stumbles over one contradicts it."""
+    metadata = [parse_metadata(text) for text in Recording.load().metadata.values()]
+    lines = {line for one in metadata for line in one.requires_dist}
+    assert len(lines) > 10_000
+    for machine in (Markers("linux-64", "3.12.4"), Markers("osx-arm64", "3.9.1"), Markers("win-64", "3.14.0")):
+        assert {machine.hold(line) for line in lines} == {True, False}
+    for line in lines:
+        published_requirement(line)
+    for python in {one.requires_python for one in metadata if one.requires_python}:
+        assert any(takes_python(python, f"3.{minor}.0") for minor in range(6, 15)), python
 
 
 @pytest.mark.parametrize("text", ["d >=", "d @ ; extra == 'x'", "d garbage", "d (>=1.0"])
