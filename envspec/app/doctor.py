@@ -15,7 +15,7 @@ from envspec.base.errors import InputError, LockError, ToolError
 from envspec.base.finding import Finding, errors
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
-from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, overall
+from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, hardware_of, overall
 from envspec.prove.doctor.result import Result
 from envspec.spec.model import Spec
 
@@ -81,7 +81,6 @@ def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, loc
     checks: tuple[Result, ...] = ()
     if hardware is None:
         from envspec.prove.doctor.examine import CPU, HARDWARE, examine
-        from envspec.prove.doctor.feasibility import hardware_of
         from envspec.prove.doctor.gather import gather_hardware
 
         machine = gather_hardware()

@@ -39,10 +39,9 @@ class FactsTable:
 
 def current_facts() -> tuple[Edition, int, tuple[FactsTable, ...]]:
     """Give the edition, its age in days and its tables; warn of an `envspec-facts` that isn't used."""
-    from envspec.facts import edition
     from envspec.facts.reach import counts, reach
 
-    found = edition.current()
+    found = current()
     if found.note:
         warn(found.note)
     counted = [(name, until, *counts(name)) for name, until in reach().items()]

@@ -24,6 +24,7 @@ from envspec.net.index_proxy.pages import Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.packages.requirement import canonical_name
 from envspec.packages.variant_choice import TargetMachine
+from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.outdated import (
@@ -132,7 +133,6 @@ def tell_holds(
 ) -> tuple[str, ...]:
     """Tell of packages that an upgrade left as they are what holds them, with the newest release and what lets it
     through. Gives the names of those that have a newer one."""
-    from envspec.resolve.pip.setup import pip_resolver
 
     bounded = beginning(spec, datetime.now(timezone.utc))
     of_now = _bound_lock(bounded, lock)

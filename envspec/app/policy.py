@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
@@ -187,7 +188,6 @@ def _ages(
 ) -> tuple[Finding, ...]:
     if policy.minimum_age is None:
         return ()
-    from dataclasses import replace
 
     from envspec.review.policy.judge import judge_ages
 

@@ -7,7 +7,7 @@ that. So all that judges, chooses and installs is imported where it is needed.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -189,7 +189,6 @@ def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:
 
 def _able() -> LocalMachine:
     """Give this machine as one with every Python: what lacks one gets one."""
-    from dataclasses import replace
 
     from envspec.app.this_machine import this_machine
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envspec.app import inputs
-from envspec.app.export.recipes import Superseded, tell_missing_pins, write_files
+from envspec.app.export.recipes import Superseded, earlier_files, tell_missing_pins, write_files
 from envspec.app.export.render import ALL, CHOICES, FORMATS, PROJECTS, render_files
 from envspec.app.unmerged import taking_in, unmerged_files
 from envspec.base.errors import InputError
@@ -150,7 +150,6 @@ def _earlier_files(
     plan: SpecPlan, output: str, folder: str, targets: Container[str], made: Mapping[str, str]
 ) -> Superseded:
     """Find what becomes of earlier exports' files in a spec's folder below the named one."""
-    from envspec.app.export.recipes import earlier_files
 
     return earlier_files(plan, Path(output, folder), targets, made).below(folder)
 

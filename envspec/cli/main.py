@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -273,8 +274,6 @@ def _proxy_of_site() -> Iterator[None]:
         with open(path, "rb") as file:
             names_one = b"proxy" in file.read()
         if names_one:
-            from pathlib import Path
-
             from envspec.base.user_config import load_user_config
 
             more = load_user_config(Path(path), None).site.variables(os.environ)

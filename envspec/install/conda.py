@@ -12,9 +12,21 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rattler import InstallerReporter
+import rattler
+from rattler import (
+    BuildString,
+    Channel,
+    InstallerReporter,
+    PackageCache,
+    PackageRecord,
+    RepoDataRecord,
+    Subdir,
+    ValidationMode,
+)
+from rattler.exceptions import InstallerError
+from rattler.networking import Client
 
 from envspec.base.cache import touch
 from envspec.base.documents import read_json
@@ -37,10 +49,6 @@ from envspec.net.transport import Patience
 from envspec.packages.names import conda_name
 from envspec.resolve.conda.channels import Channels, CondaConfig, apart, channel_addresses
 from envspec.resolve.conda.setup import conda_client
-
-if TYPE_CHECKING:
-    from rattler import PackageCache, RepoDataRecord
-    from rattler.networking import Client
 
 
 class Reporter(InstallerReporter):
@@ -115,8 +123,6 @@ class CondaInstaller:
 
     def _records(self, pins: Sequence[Pin], channels: Channels) -> list[RepoDataRecord]:
         """Give rattler's records of the pins, each with its URL on this machine."""
-        from rattler import Channel
-
         bases = {address.name: str(Channel(address.address).base_url) for address in channels.addresses}
         records = []
         for pin in pins:
@@ -138,10 +144,6 @@ class CondaInstaller:
         coming: Collection[str],
         reinstall: Collection[str],
     ) -> None:
-        import rattler
-        from rattler import PackageCache, Subdir, ValidationMode
-        from rattler.exceptions import InstallerError
-
         self.cache.mkdir(parents=True, exist_ok=True)
         # `full`: what lies in the cache is hashed again before it's linked
         layers = PackageCache.new_layered([self.cache], validation_mode=ValidationMode.full())
@@ -248,8 +250,6 @@ def complete_records(prefix: Path, requested: Collection[str] = ()) -> None:
 
 
 def _record(pin: Pin, base: str) -> RepoDataRecord:
-    from rattler import BuildString, PackageRecord, RepoDataRecord
-
     artifact = artifact_of(pin)
     _, subdir = channel_of(pin)
     build = pin.build or ""

@@ -6,6 +6,7 @@ path stays, without the host: it says which torch and which CUDA its files are f
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
@@ -145,7 +146,6 @@ def _normalise(located: Located) -> str:
 def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
     """Return `sha256:` and the digest of everything that decides a target's solution, but not of its name."""
     import hashlib
-    import json
 
     canonical = json.dumps(
         {

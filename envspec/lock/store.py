@@ -19,8 +19,9 @@ from envspec.lock.formats import conda_explicit, conda_lock
 from envspec.lock.formats.requirements import MARK, requirements_txt
 from envspec.lock.keys import FOLDER_NAME, LOCK_NAME
 from envspec.lock.model import Lock, LockedTarget
-from envspec.lock.read import read_for_display, text_of
+from envspec.lock.read import loads, read_for_display, text_of
 from envspec.lock.signing.model import MOST_BYTES, SUFFIX
+from envspec.lock.write import dumps
 from envspec.spec.schema import PLATFORMS
 
 SIGNATURE_NAME = LOCK_NAME + SUFFIX
@@ -75,8 +76,6 @@ class LockFolder:
             return _lock_in(folder) if folder else None
 
     def _lock(self, content: bytes) -> Lock:
-        # a spec without a lock shall cost no reader of locks
-        from envspec.lock.read import loads, text_of
 
         return loads(text_of(content, self.path), str(self.path))
 
@@ -106,7 +105,6 @@ class LockFolder:
     def holds(self, lock: Lock) -> bool:
         """Return whether the lock's text on disk is what would be written, and not an older schema's. Raises NotPlain,
         StorageError."""
-        from envspec.lock.write import dumps
 
         with self._open() as folder:
             return folder is not None and _lock_in(folder) == dumps(lock).encode()
@@ -242,8 +240,6 @@ def _signature_in(folder: OpenFolder) -> bytes | None:
 
 def _check_text(lock: Lock, name: str, path: Path) -> str:
     """Render the lock's text and read it back: what can't be read must not be written."""
-    from envspec.lock.read import loads
-    from envspec.lock.write import dumps
 
     if lock.name != name:
         raise InternalError(f"the lock of {lock.name} was to be written as {name}")

@@ -7,6 +7,7 @@ and the JSON Schema that editors read are both made from it. What no schema can 
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,7 @@ from envspec.base.reader.nodes import (
     Number,
     Table,
     Text,
+    schema_of,
 )
 from envspec.spec import advice
 from envspec.spec.cluster import KUBERNETES_TABLE, SLURM_TABLE
@@ -569,7 +571,6 @@ def json_schema() -> dict[str, Any]:
 
     TOML's dates count as the strings they're written as.
     """
-    from envspec.base.reader.nodes import schema_of
 
     head = {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -581,7 +582,6 @@ def json_schema() -> dict[str, Any]:
 
 def rendered_json_schema() -> str:
     """Return the text of the shipped `spec.schema.json`."""
-    import json
 
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 

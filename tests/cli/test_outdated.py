@@ -161,7 +161,7 @@ def test_as_a_document(project: Project, envspec: Envspec) -> None:
 
 
 def test_it_needs_no_network(project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envspec.resolve.pip.setup.pip_resolver", None)
+    monkeypatch.setattr("envspec.app.outdated.pip_resolver", None)
     assert envspec("outdated", "specs/demo.toml", "--horizon").code == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -97,8 +98,6 @@ class ReachedRegistry:
         place = self.cache / _MANIFESTS / digest.removeprefix("sha256:")
         try:
             content = read_entry(place)
-            import hashlib
-
             if f"sha256:{hashlib.sha256(content).hexdigest()}" == digest:
                 return content, str(json.loads(content)["mediaType"])
         except (OSError, ValueError, KeyError, TypeError):

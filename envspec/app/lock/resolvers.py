@@ -13,7 +13,7 @@ from envspec.base.finding import Finding
 from envspec.resolve.conda.setup import conda_resolver
 from envspec.resolve.conda.solve import CondaResolver
 from envspec.resolve.pip.build_environment import build_environments
-from envspec.resolve.pip.setup import publishers
+from envspec.resolve.pip.setup import pip_resolver, publishers
 from envspec.resolve.workflow.solve import Resolvers
 from envspec.spec.model import Spec
 
@@ -27,7 +27,6 @@ def resolvers_of(
 
     A spec without conda packages has no conda resolver, and needs no py-rattler.
     """
-    from envspec.resolve.pip.setup import pip_resolver
 
     with (
         observer().resolution() as progress,

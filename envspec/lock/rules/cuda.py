@@ -15,7 +15,7 @@ from envspec.facts.wheels import FAMILY
 from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin, TargetInputs, WheelVariant
 from envspec.lock.rules.case import LockedCase
-from envspec.lock.variant_build import built_version, cuda_of, is_for_cpu, properties_of
+from envspec.lock.variant_build import built_version, cuda_of, is_for_cpu, machine_of, properties_of, versions_of
 from envspec.packages.build_label import label_of
 from envspec.packages.conda import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
@@ -192,7 +192,6 @@ def _contradiction(variant: WheelVariant) -> str | None:
 
 
 def _unsupported_reason(case: LockedCase, variant: WheelVariant) -> str | None:
-    from envspec.lock.variant_build import machine_of, versions_of
 
     needs: dict[tuple[str, str], list[str]] = {}
     for one in properties_of(variant):

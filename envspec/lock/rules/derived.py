@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from envspec.base.finding import Finding
+from envspec.facts import minimum
 from envspec.facts.minimum import architecture_sets, architectures, driver_floor, driver_floors
 from envspec.facts.python_builds import TRIPLES, is_released, reaches, sha256_of
 from envspec.lock.conda_files import channel_of
@@ -65,7 +66,6 @@ def _former_provides(pin: Pin) -> tuple[tuple[str, ...], ...]:
     """Return what the table may have said when the package was locked: it grows, and is corrected."""
     if pin.kind == "pip":
         return ()
-    from envspec.facts import minimum
     from envspec.packages.conda import untabled_names
 
     return (untabled_names(pin.name, pin.dependencies), *minimum.provides(pin.name))

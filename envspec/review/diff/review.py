@@ -87,8 +87,6 @@ class Relations:
 
     def origin(self, name: str, target: str) -> str | None:
         """Name the nearest much used package of the new side that requires one of pip's, itself or by way of others."""
-        from envspec.facts.most_used import names
-
         graph, waiting, seen = self._graph(True, target), [Node("pip", name)], set[Node]()
         for node in waiting if graph else ():
             if node not in seen and graph:
