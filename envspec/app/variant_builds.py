@@ -28,8 +28,8 @@ from envspec.packages.variant_choice import CUDA_LOWER, CUDA_UPPER, SM_ARCH, Tar
 from envspec.packages.variants import NVIDIA, InvalidVariants, Variants, read_name, read_property, variants_file
 from envspec.packages.version_numbers import numbers
 from envspec.resolve.artifact_urls import index_address
+from envspec.spec.schema import PYTHONS
 
-_PYTHONS = tuple(f"3.{minor}" for minor in range(8, 16))
 _GLIBC = "2.99"
 """A newer glibc than any wheel asks for: which of them a target has is another question."""
 
@@ -132,7 +132,7 @@ def _rows(version: str, wheels: Sequence[Mapping[str, Any]], variants: Variants)
         cuda, (sm, ptx) = cuda_of(of), architectures_of(of)
         for platform in PLATFORMS:
             pythons = tuple(
-                one for one in _PYTHONS if any(wheel_fits(file, platform, one, _GLIBC) for file in files[label])
+                one for one in PYTHONS if any(wheel_fits(file, platform, one, _GLIBC) for file in files[label])
             )
             if pythons:
                 driver = toolkits.driver_floor(cuda, platform) if cuda else None

@@ -130,7 +130,6 @@ def _sound(what: str) -> Iterator[None]:
 _PREFIX = "../../.."
 """The prefix, from `lib/pythonX.Y/site-packages`."""
 _SCHEMES = {"purelib": "", "platlib": "", "data": f"{_PREFIX}/", "scripts": f"{_PREFIX}/bin/"}
-_COMMAND = re.compile(r"[ \t]*([^=#;\[\s][^=\n]*?)[ \t]*=[ \t]*(\S[^\n]*)")
 _SECTIONS = ("console_scripts", "gui_scripts")
 _PACKED, _UNPACKED = 8 << 20, 64 << 20
 """Bytes of a RECORD that are read at most, packed and unpacked."""
@@ -143,6 +142,25 @@ def installed_path(member: str) -> str | None:
         return member
     scheme, _, rest = below.partition("/")
     return f"{_SCHEMES[scheme]}{rest}" if scheme in _SCHEMES else None
+
+
+def record_rows(text: str) -> list[tuple[str, str, str]]:
+    """Read a RECORD: members with their hashes and sizes, as far as it has these. Rows of another length are left out,
+    and all of a text that is no table."""
+    with suppress(csv.Error):
+        return [(row[0], row[1], row[2]) for row in csv.reader(text.splitlines()) if len(row) == 3]
+    return []
+
+
+def commands_of(text: str) -> Iterator[tuple[str, str]]:
+    """Read an entry_points.txt: an installer's commands, each with what it runs ("module:function [extra]")."""
+    section = ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            section = line.strip("[] \t")
+        elif section in _SECTIONS and "=" in line and not line.startswith(("#", ";")):
+            command, _, runs = line.partition("=")
+            yield command.strip(), runs.strip()
 
 
 def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
@@ -159,21 +177,15 @@ def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
         }
     except BudgetSpent:
         return {}
-    hashes: dict[str, str] = {}
-    with suppress(csv.Error):
-        hashes = {row[0]: row[1] for row in csv.reader(texts.get("RECORD", "").splitlines()) if len(row) == 3}
+    hashes = {name: digest for name, digest, _ in record_rows(texts.get("RECORD", ""))}
     found: dict[str, str] = {}
     for info in wheel.members:
         top = info.filename.partition("/")[0]
         place = installed_path(info.filename) if top.endswith(".data") else info.filename
         if place and not top.endswith(".dist-info"):
             found[place] = hashes.get(info.filename) or f"crc32={info.CRC:08x} {info.file_size}"
-    section = ""
-    for line in texts.get("entry_points.txt", "").splitlines():
-        if line.startswith("["):
-            section = line.strip("[] \t")
-        elif section in _SECTIONS and (command := _COMMAND.match(line)):
-            found[f"{_PREFIX}/bin/{command[1]}"] = f"runs {''.join(command[2].partition('[')[0].split())}"
+    for command, runs in commands_of(texts.get("entry_points.txt", "")):
+        found[f"{_PREFIX}/bin/{command}"] = f"runs {''.join(runs.partition('[')[0].split())}"
     return found
 
 
@@ -184,10 +196,9 @@ def untrue_rows(path: Path) -> frozenset[str]:
             sizes = {info.filename: str(info.file_size) for info in wheel.members}
             (record,) = wheel.find(r"[^/]+\.dist-info/RECORD")
             text = wheel.read(record, Budget(_PACKED, _UNPACKED)).decode("utf-8", "surrogateescape")
-            rows = [row for row in csv.reader(text.splitlines()) if len(row) == 3 and row[2]]
-    except (UnreadableWheel, BudgetSpent, ValueError, csv.Error):
+    except (UnreadableWheel, BudgetSpent, ValueError):
         return frozenset()
-    wrong = (name for name, _, size in rows if sizes.get(name, size) != size)
+    wrong = (name for name, _, size in record_rows(text) if size and sizes.get(name, size) != size)
     return frozenset(place for name in wrong if (place := installed_path(name)))
 
 

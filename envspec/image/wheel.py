@@ -18,13 +18,13 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Protocol, cast
 
 from envspec.base.errors import IndexFailure, ToolError
+from envspec.binaries.wheel import commands_of, record_rows
 from envspec.image.layer import FILE, PROGRAM, LayerEntry, text_entry
 from envspec.install.installed import FILE as DIRECT_URL, direct_url
 from envspec.lock.model import Pin
@@ -149,7 +149,6 @@ _FINDS_PYTHON = """\
 """For a shell it runs the Python beside the script; for Python it is a string."""
 _SIDES = ("purelib", "platlib")
 _POINT = re.compile(r"(?P<module>[\w.]+)\s*:\s*(?P<attribute>[\w.]+)\s*(?:\[.*\])?")
-_SECTIONS = ("console_scripts", "gui_scripts")
 
 
 @dataclass(frozen=True)
@@ -247,17 +246,12 @@ def _commands(archive: zipfile.ZipFile, stem: str, scheme: Scheme, path: Path) -
     name = f"{stem}.dist-info/entry_points.txt"
     if name not in archive.NameToInfo:
         return
-    section = ""
-    for line in archive.read(name).decode("utf-8", "replace").splitlines():
-        line = line.strip()
-        if line.startswith("["):
-            section = line.strip("[] ")
-        elif section in _SECTIONS and "=" in line and not line.startswith(("#", ";")):
-            command, _, target = (part.strip() for part in line.partition("="))
-            point = _POINT.fullmatch(target)
-            if point is None or "/" in command or path_fault(command):
-                raise IndexFailure(f"{path.name} has an entry point that can't be a command: {line!r}", hint=_HINT)
-            yield command, _script(scheme.script_head, point["module"], point["attribute"])
+    for command, runs in commands_of(archive.read(name).decode("utf-8", "replace")):
+        point = _POINT.fullmatch(runs)
+        if point is None or "/" in command or path_fault(command):
+            line = f"{command} = {runs}"
+            raise IndexFailure(f"{path.name} has an entry point that can't be a command: {line!r}", hint=_HINT)
+        yield command, _script(scheme.script_head, point["module"], point["attribute"])
 
 
 def _script(head: str, module: str, attribute: str) -> str:
@@ -281,9 +275,7 @@ class _Record:
         self._site, self._own = scheme.site, f"{stem}.dist-info/RECORD"
         self._rows: list[tuple[str, str, str]] = [(self._own, "", "")]
         text = archive.read(self._own).decode("utf-8", "surrogateescape") if self._own in archive.NameToInfo else ""
-        self._known: dict[str, tuple[str, str]] = {}
-        with suppress(csv.Error):
-            self._known = {row[0]: (row[1], row[2]) for row in csv.reader(text.splitlines()) if len(row) == 3}
+        self._known = {name: (digest, size) for name, digest, size in record_rows(text)}
         # what a RECORD says wrongly of its wheel is left unsaid
         for info in archive.infolist():
             if self._known.get(info.filename, ("", ""))[1] not in ("", str(info.file_size)):
