@@ -28,12 +28,6 @@ from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.resolve.uv.answer import Found, FoundFile
 
 
-def begin(found: Sequence[Found], request: Request, reading: Reading) -> None:
-    """Start reading the METADATA that a solved request needs."""
-    for package in found:
-        reading.begin(package, file_to_install(package, request), request.metadata)
-
-
 def pins_of(
     found: Sequence[Found],
     edges: Mapping[str, tuple[str, ...]],

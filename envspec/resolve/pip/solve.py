@@ -72,7 +72,7 @@ from envspec.resolve.pip.floors import (
 from envspec.resolve.pip.indexes import Question, UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import Releases, asks_of, behind, has_pre_release, possible_sources, stray_pre_releases
-from envspec.resolve.pip.pins import begin, extras_of, in_rounds, pins_of, tell_variants
+from envspec.resolve.pip.pins import extras_of, in_rounds, pins_of, tell_variants
 from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository, with_metadata_line
 from envspec.resolve.pip.request import (
     Preferences,
@@ -373,9 +373,7 @@ class PipResolver:
             with self.progress.solving(groups[request]), attribute_to(groups[request]):
                 names = groups[request]
                 question = self._question(request, indexes[request], proxy, names, direct.of)
-                found = self._solve(request, question, preferences, reading, last_of(keep, names))
-            begin(found, request, reading)
-            return found
+                return self._solve(request, question, preferences, reading, last_of(keep, names))
 
         def answer(request: Request, preferences: Preferences) -> Resolution:
             return answer_of(solve(request, preferences), request, reading)
