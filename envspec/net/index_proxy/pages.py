@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -192,7 +192,8 @@ class Pages:
         if found is None and not self._is_offline(upstream):
             self._read(upstream, project, None)
             found = self.store.get(upstream.root, project)
-        return replace(found, target=target, before=before) if found else ()
+        of_then = [one.before(before) if before else one for one in found or ()]
+        return [one.on(target) for one in of_then] if target is not None else of_then
 
     def current(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""

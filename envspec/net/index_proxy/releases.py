@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 from packaging.version import Version
 
@@ -136,36 +136,10 @@ def _release_of(version: Version, files: VersionFiles, unsuited: bool) -> Releas
 _KEPT = ("version", "wheels", "source", "yanked", "requires_python", "uploaded", "unsuited", "differing", "late")
 
 
-@dataclass(frozen=True)
-class KeptReleases(Sequence[Release]):
-    """Releases as they are kept, one JSON line each. A line is read when it is asked for, as a `target` sees it, and as
-    the release was `before` a moment: most questions are about the newest few of hundreds."""
-
-    lines: tuple[bytes, ...]
-    target: Machine | None = None
-    before: str | None = None
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    @overload
-    def __getitem__(self, place: int) -> Release: ...
-    @overload
-    def __getitem__(self, place: slice) -> KeptReleases: ...
-    def __getitem__(self, place: int | slice) -> Release | KeptReleases:
-        if isinstance(place, slice):
-            return KeptReleases(self.lines[place], self.target, self.before)
-        return _release(self.lines[place], self.target, self.before)
-
-
-@lru_cache(maxsize=1 << 12)
-def _release(line: bytes, target: Machine | None, before: str | None) -> Release:
-    """Read a line, once for all targets that ask for it."""
+def _release(line: bytes) -> Release:
     version, wheels, source, yanked, python, uploaded, unsuited, *pairs = json.loads(line)
     differing, late = (tuple((file, said) for file, said in several) for several in pairs)
-    release = Release(version, tuple(wheels), source, yanked, python, uploaded, unsuited, differing, late)
-    release = release.before(before) if before else release
-    return release if target is None else release.on(target)
+    return Release(version, tuple(wheels), source, yanked, python, uploaded, unsuited, differing, late)
 
 
 class ReleaseStore:
@@ -174,9 +148,9 @@ class ReleaseStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / f"releases-v{_SCHEMA}"
-        self._read: dict[tuple[str, str], KeptReleases] = {}
+        self._read: dict[tuple[str, str], tuple[Release, ...]] = {}
 
-    def get(self, root: str, project: str) -> KeptReleases | None:
+    def get(self, root: str, project: str) -> tuple[Release, ...] | None:
         """Read a page's releases, once for all targets that ask."""
         page = (root, project)
         if page not in self._read and (found := _load(self._path(root, project))) is not None:
@@ -193,12 +167,12 @@ class ReleaseStore:
         return self._folder / root / f"{project}.jsonl"
 
 
-def _load(path: Path) -> KeptReleases | None:
+def _load(path: Path) -> tuple[Release, ...] | None:
     try:
         check, _, kept = read_entry(path).partition(b"\n")
     except OSError:
         return None
-    return KeptReleases(tuple(kept.splitlines())) if check == _checksum(kept) else None
+    return tuple(map(_release, kept.splitlines())) if check == _checksum(kept) else None
 
 
 def _checksum(kept: bytes) -> bytes:
