@@ -12,7 +12,7 @@ from envspec.app.lock.images import stale_images
 from envspec.app.lock.summary import describe
 from envspec.app.observer import warn
 from envspec.app.site_policy import site_policy
-from envspec.app.unmerged import taking_in, unmerged_files
+from envspec.app.unmerged import take_in_command, unmerged_files
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
 from envspec.base.finding import Finding
 from envspec.lock.freshness import reason, reasons, rendered_reasons
@@ -86,7 +86,7 @@ def _state_of(path: str, locks_dir: Path | None, unmerged: Collection[Path], *, 
         found = _with_policy(_with_signature(found, f"envspec sign {path}{elsewhere}"), spec)
         recipes = inputs.recipes_of(spec, locks_dir)
         found = _with_recipes(replace(found, recipes=recipes), spec, elsewhere) if recipes.is_dir() else found
-        if found.status in ("fresh", "drifted") and (take_in := taking_in(unmerged, recipes, folder.folder)):
+        if found.status in ("fresh", "drifted") and (take_in := take_in_command(unmerged, recipes, folder.folder)):
             found = replace(found, hint=f"{found.hint} && {take_in}" if found.hint else take_in)
         return _with_imports(found, spec) if imports else found
     except EnvspecError as error:

@@ -45,7 +45,7 @@ from envspec.rules.horizon import Horizon, horizon
 from envspec.rules.judge import case_of
 from envspec.rules.wanted import torch_of
 from envspec.spec.model import Spec
-from envspec.spec.newer import beginning, bounds
+from envspec.spec.newer import bounds, with_moments_of_now
 
 _AT_ONCE = 16
 """The pages that are read at a time."""
@@ -88,7 +88,7 @@ def newer_releases(
     }
     known: dict[tuple[str, str], Sequence[Release]] = {}
     unread: dict[str, str] = {}
-    bounded = beginning(spec, datetime.now(timezone.utc))
+    bounded = with_moments_of_now(spec, datetime.now(timezone.utc))
     with resolvers_of(bounded, lambda finding: None, offline=offline) as resolvers:
         resolver = cast("PipResolver", resolvers.pip)
         with observer().progress("reading pages") as progress, ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -134,7 +134,7 @@ def tell_holds(
     """Tell of packages that an upgrade left as they are what holds them, with the newest release and what lets it
     through. Gives the names of those that have a newer one."""
 
-    bounded = beginning(spec, datetime.now(timezone.utc))
+    bounded = with_moments_of_now(spec, datetime.now(timezone.utc))
     of_now = _bound_lock(bounded, lock)
     wanted = {canonical_name(name) for name in names}
     pins = {(pin.index, pin.name): pin for target in lock for pin in target.pins if pin.name in wanted}

@@ -24,7 +24,7 @@ from envspec.review.report.collect import page_of
 from envspec.review.report.model import AuditSummary
 from envspec.review.report.page import html
 from envspec.spec.model import Spec
-from envspec.spec.newer import standing
+from envspec.spec.newer import with_moments_of_lock
 
 _OLD = timedelta(days=7)
 
@@ -50,7 +50,7 @@ def report(
     file = inputs.folder_of(spec, locks_dir).path
     own_digest = digest(lock)
     page = page_of(
-        standing(spec, lock.inputs.exclude_newer),
+        with_moments_of_lock(spec, lock.inputs.exclude_newer),
         chosen,
         lock=file.as_posix(),
         digest=own_digest,

@@ -23,7 +23,7 @@ def unmerged_files() -> frozenset[Path]:
     return frozenset(top / line.partition("\t")[2] for line in told.split("\0") if line)
 
 
-def taking_in(unmerged: Collection[Path], recipes: Path, *others: Path) -> str:
+def take_in_command(unmerged: Collection[Path], recipes: Path, *others: Path) -> str:
     """Give the command by which git takes a spec's recipes, their development containers and other folders as they are
     now, of these those in which it left a file unmerged: of one that a side deleted it asks no driver. Empty where
     there are none, and without a folder in which a file has conflict markers."""

@@ -17,7 +17,7 @@ from envspec.review.verify.claims import apply_bounds, claims_of, new_claims, un
 from envspec.review.verify.indexes import Indexes, ask_channels
 from envspec.review.verify.model import Claims, Told, Verification
 from envspec.spec.model import Spec
-from envspec.spec.newer import bounds, standing
+from envspec.spec.newer import bounds, with_moments_of_lock
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def verify(path: str, targets: Sequence[str], revision: str | None, locks_dir: P
 
 def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     """Collect what a lock of a spec claims, within the bounds in time that the spec has for single packages."""
-    return apply_bounds(claims_of(lock, targets), bounds(standing(spec, lock.inputs.exclude_newer)))
+    return apply_bounds(claims_of(lock, targets), bounds(with_moments_of_lock(spec, lock.inputs.exclude_newer)))
 
 
 def ask_indexes(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:

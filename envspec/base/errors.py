@@ -81,7 +81,7 @@ Tried = Callable[[Way], "str | None"]
 """A judge of ways: gives what else one takes (", with lib from source"), None for one that doesn't work."""
 
 
-def told_ways(ways: Iterable[Way], tried: Tried, otherwise: str | None = None) -> str | None:
+def format_ways(ways: Iterable[Way], tried: Tried, otherwise: str | None = None) -> str | None:
     """Write the ways that work, and what is said `otherwise`, which names no version. None where that is nothing."""
     passed = [(way, f"{way.text}{more}") for way in ways if (more := tried(way)) is not None]
     near = [text for way, text in passed if way.near]
@@ -127,7 +127,7 @@ class EnvspecError(Exception):
 
     def tell_ways(self, tried: Tried) -> None:
         """Put the ways that work before what the hint says."""
-        self.hint, self.ways = told_ways(self.ways, tried, self.hint), ()
+        self.hint, self.ways = format_ways(self.ways, tried, self.hint), ()
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from envspec.base.errors import Place, Tried, Way, told_ways
+from envspec.base.errors import Place, Tried, Way, format_ways
 
 Told = TypeVar("Told", bound=Any)
 Severity = Literal["error", "warning", "info"]
@@ -54,7 +54,7 @@ class Finding:
 
     def try_ways(self, judge: Tried) -> Finding:
         """Put the ways that a judge passes before what the remedy says."""
-        return replace(self, remedy=told_ways(self.ways, judge, self.remedy), ways=()) if self.ways else self
+        return replace(self, remedy=format_ways(self.ways, judge, self.remedy), ways=()) if self.ways else self
 
     @property
     def text(self) -> str:

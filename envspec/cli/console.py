@@ -325,7 +325,7 @@ class Failure:
         return cls(parts(error), error.exit_code)
 
     @classmethod
-    def saying(cls, message: str, *, hint: str | None = None, exit_code: int = OutsideError.exit_code) -> Failure:
+    def of_text(cls, message: str, *, hint: str | None = None, exit_code: int = OutsideError.exit_code) -> Failure:
         """Make one of an error that isn't envspec's own."""
         return cls((EnvspecError(message, hint=hint),), exit_code)
 

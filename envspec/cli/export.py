@@ -14,7 +14,7 @@ import click
 from envspec.app import inputs
 from envspec.app.export.recipes import Superseded, earlier_files, tell_missing_pins, write_files
 from envspec.app.export.render import ALL, CHOICES, FORMATS, PROJECTS, render_files
-from envspec.app.unmerged import taking_in, unmerged_files
+from envspec.app.unmerged import take_in_command, unmerged_files
 from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.console import out_file, say, warn
@@ -123,7 +123,7 @@ def command(
     _tell(output, texts)
     unmerged = unmerged_files() if plans else frozenset()
     for folder, _, _ in plans:
-        if take_in := taking_in(unmerged, Path(output, folder)):
+        if take_in := take_in_command(unmerged, Path(output, folder)):
             say(f"hint: {take_in}")
     if plans:
         from envspec.app.export.at_site import tell_site

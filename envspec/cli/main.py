@@ -323,14 +323,14 @@ def _attempt(argv: list[str]) -> int | Failure:
             return print_failure(Failure.of(short))
         if isinstance(error, FileNotFoundError) and not _here():
             return print_failure(
-                Failure.saying("the current folder doesn't exist any more", hint="change to one that exists")
+                Failure.of_text("the current folder doesn't exist any more", hint="change to one that exists")
             )
         if isinstance(error, OSError) and error.filename is None and error.strerror:
             # no file of ours: these are opened where errors are expected
             silence_stdout()
-            return print_failure(Failure.saying(f"the output can't be written: {error.strerror}"))
+            return print_failure(Failure.of_text(f"the output can't be written: {error.strerror}"))
         return print_failure(
-            Failure.saying(
+            Failure.of_text(
                 f"envspec has a fault: {type(error).__name__}: {error}",
                 hint="please report this; with ENVSPEC_TRACEBACK=1 envspec shows where it happened",
             )
@@ -340,7 +340,7 @@ def _attempt(argv: list[str]) -> int | Failure:
 def _interruption(what: str) -> Failure:
     message = f"interrupted: {what or 'nothing was changed'}"
     say(message, always=True)
-    return Failure.saying(message, exit_code=130)
+    return Failure.of_text(message, exit_code=130)
 
 
 def _have_streams() -> None:
@@ -361,7 +361,7 @@ def _misuse(error: click.ClickException) -> Failure:
     """A click error in envspec's form: an unknown option, a missing or wrong value."""
     message = error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
-    return Failure.saying(
+    return Failure.of_text(
         f"{message[:1].lower()}{message[1:].rstrip('.')}",
         hint=f"`{context.command_path} --help` shows its usage" if context else None,
         exit_code=error.exit_code,

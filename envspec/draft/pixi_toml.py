@@ -44,7 +44,7 @@ class Platform:
         family = _FAMILIES[self.subdir.partition("-")[0]]
         return selector in (self.subdir, *family) or fnmatchcase(self.name, selector)
 
-    def having(self, system: Mapping[str, str]) -> Platform:
+    def with_system(self, system: Mapping[str, str]) -> Platform:
         return replace(self, system={**self.system, **system})
 
 
@@ -319,7 +319,7 @@ def _targets(environments: Iterable[_Environment], known: Sequence[Platform], ga
         for platform in of:
             asked = gathered.beside()
             for part in environment.features:
-                platform = platform.having(requirements(_system(part), environment.name, gathered, place))
+                platform = platform.with_system(requirements(_system(part), environment.name, gathered, place))
                 feature(part, asked, place)
                 for selector, selected in table(part.get("target"), "target").items():
                     if platform.is_selected_by(selector):

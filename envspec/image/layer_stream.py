@@ -12,7 +12,7 @@ from typing import IO, BinaryIO
 
 from envspec.base.errors import InputError
 from envspec.image.layer import Descriptor, unpack
-from envspec.image.manifest import packing
+from envspec.image.manifest import compression_of
 from envspec.net.limits import LIMITS
 from envspec.packages.archive_entries import Bounds, TarMember
 
@@ -87,7 +87,7 @@ class _Unpacked:
 
     def __init__(self, file: IO[bytes], layer: Descriptor) -> None:
         self._packed = _Hashed(file)
-        self._file = unpack(packing(layer), self._packed)  # type: ignore[arg-type]
+        self._file = unpack(compression_of(layer), self._packed)  # type: ignore[arg-type]
         # of a plain tar both are one, and hashed twice
         self._plain = _Hashed(self._file)
         bounds = Bounds(LIMITS.archive_entries, LIMITS.unpacked_bytes, LIMITS.unpacked_ratio)

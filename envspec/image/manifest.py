@@ -64,14 +64,14 @@ class ImageManifest:
         return tuple(self.config["rootfs"]["diff_ids"])
 
 
-def packing(layer: Descriptor) -> str:
+def compression_of(layer: Descriptor) -> str:
     """Say how a layer is packed: "gzip", "zstd", or "" for a plain tar."""
     return _LAYERS[layer.media_type]
 
 
 def oci_layer(layer: Descriptor) -> Descriptor:
     """Give a layer with OCI's own media type for the same bytes."""
-    kind = packing(layer)
+    kind = compression_of(layer)
     return Descriptor(f"application/vnd.oci.image.layer.v1.tar{f'+{kind}' if kind else ''}", layer.digest, layer.size)
 
 

@@ -21,7 +21,7 @@ from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import canonical_name
 from envspec.packages.version_numbers import numbers
 from envspec.spec.model import Located, Spec, Target
-from envspec.spec.newer import standing
+from envspec.spec.newer import with_moments_of_lock
 
 
 def spec_inputs(spec: Spec) -> SpecInputs:
@@ -99,7 +99,7 @@ class SpecCase:
     def beside(self, lock: Lock) -> SpecCase:
         """Give the case with the choices of a lock: its moment for a duration, and the minor version of Python that it
         has of a range, for a table that knows newer builds makes no lock stale."""
-        spec = standing(self.spec, lock.inputs.exclude_newer)
+        spec = with_moments_of_lock(self.spec, lock.inputs.exclude_newer)
         bound = spec.python_range
         kept = [one.inputs.python for one in lock if releases_of(one.inputs.python, bound)] if bound else []
         python = max(kept, key=numbers, default=spec.python)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from envspec.base.errors import Place, Way, told_ways
+from envspec.base.errors import Place, Way, format_ways
 from envspec.base.finding import Finding, errors
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.packages.names import requirement_name
@@ -355,7 +355,7 @@ def _last_resort(problem: Finding, wanted: Wanted | None, versions: Sequence[str
         return "split the GPUs into two targets: no CUDA knows them all" if len(case.capabilities) > 1 else None
     if wanted.channel == "pip":
         found = nearest.alternatives(replace(wanted, name="pytorch", channel="conda", local=None), versions, case)
-        if told := told_ways(found, lambda way: ""):
+        if told := format_ways(found, lambda way: ""):
             return f"{told}, from conda-forge"
     if any(gpu.integrated for gpu in case.gpus):
         return machine_rules.INSTEAD

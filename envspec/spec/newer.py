@@ -22,13 +22,13 @@ def span_of(text: str | None) -> timedelta | None:
     return timedelta(hours=int(found[1]) * _HOURS[found[2]]) if found else None
 
 
-def beginning(spec: Spec, now: datetime) -> Spec:
+def with_moments_of_now(spec: Spec, now: datetime) -> Spec:
     """Return the spec with the moments that its durations stand for now, and without the exceptions that have ended."""
     kept = tuple(one for one in spec.newer_for if not has_ended(one, now))
     return _with_moments(replace(spec, newer_for=kept), now)
 
 
-def standing(spec: Spec, moment: str | None) -> Spec:
+def with_moments_of_lock(spec: Spec, moment: str | None) -> Spec:
     """Return the spec with the moments that its durations stood for when `moment`, a lock's, was chosen. Without one
     they stay durations, which equal no lock's moment."""
     span = span_of(spec.exclude_newer)

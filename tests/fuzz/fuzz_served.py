@@ -38,7 +38,7 @@ from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_name
 from envspec.prove.link.model import WheelFacts
 from envspec.prove.link.store import LinkStore
 from envspec.resolve.conda.solve import is_panic, unsatisfiable
-from envspec.resolve.pip.edges import holding
+from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.source import _unpack
@@ -108,7 +108,7 @@ def metadata(data: bytes, folder: Path) -> object:
 
 
 def _edges(found: Metadata) -> object:
-    return holding(Request("linux-64", "3.12", "2.28", (found.name,)), {found.name: found})
+    return active_lines(Request("linux-64", "3.12", "2.28", (found.name,)), {found.name: found})
 
 
 def sdist_texts(data: bytes, folder: Path) -> object:

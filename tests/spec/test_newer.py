@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from envspec.spec.model import Spec
-from envspec.spec.newer import beginning, bounds, moment_of, span_of, standing
+from envspec.spec.newer import bounds, moment_of, span_of, with_moments_of_lock, with_moments_of_now
 from envspec.spec.parse import parse_spec
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
@@ -50,7 +50,7 @@ def test_other_texts_are_no_moments(text: str | None) -> None:
 
 
 def test_it_begins_now(spec: Spec) -> None:
-    begun = beginning(spec, NOW)
+    begun = with_moments_of_now(spec, NOW)
     assert begun.exclude_newer == "2026-11-15T12:00:00Z"
     assert bounds(begun) == {"mine": "2026-11-21T12:00:00Z", "other": "2026-11-15T12:00:00Z", "own-one": None}
 
@@ -64,10 +64,10 @@ def test_an_exception_never_holds_a_package_back() -> None:
 
 
 def test_a_lock_s_moment_stands_for_all_ages(spec: Spec) -> None:
-    assert standing(spec, "2026-11-15T12:00:00Z") == beginning(spec, NOW)
-    assert standing(spec, None) == spec, "an age equals no lock's moment"
+    assert with_moments_of_lock(spec, "2026-11-15T12:00:00Z") == with_moments_of_now(spec, NOW)
+    assert with_moments_of_lock(spec, None) == spec, "an age equals no lock's moment"
 
 
 def test_after_its_last_day_an_exception_is_gone(spec: Spec) -> None:
-    assert bounds(beginning(spec, NOW + timedelta(days=1)))["mine"] is None, "the index's own stays"
-    assert len(standing(spec, "2027-01-01T00:00:00Z").newer_for) == 3, "a lock has no day"
+    assert bounds(with_moments_of_now(spec, NOW + timedelta(days=1)))["mine"] is None, "the index's own stays"
+    assert len(with_moments_of_lock(spec, "2027-01-01T00:00:00Z").newer_for) == 3, "a lock has no day"

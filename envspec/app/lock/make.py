@@ -20,7 +20,7 @@ from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import say, warn
 from envspec.app.policy import bound_of, refuse_builds, refuse_new_lock, refuse_spec, tell_bound
-from envspec.app.unmerged import taking_in, unmerged_files
+from envspec.app.unmerged import take_in_command, unmerged_files
 from envspec.base.atomic import stage_file
 from envspec.base.errors import EnvspecError, InputError, OutsideError, parts
 from envspec.base.open_folder import locate
@@ -44,7 +44,7 @@ from envspec.resolve.pip.unbounded import FAR
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
 from envspec.resolve.workflow.relock import RelockRequest, relock, tell_images
-from envspec.spec.newer import beginning, has_ended, moot, standing
+from envspec.spec.newer import has_ended, moot, with_moments_of_lock, with_moments_of_now
 
 if TYPE_CHECKING:
     from envspec.base.finding import Finding
@@ -145,7 +145,9 @@ def tell_recipes(done: Locked, locks_dir: Path | None) -> None:
     """Say which exported recipes a new lock has outdated, how to renew them, and how git takes what it left
     unmerged."""
     recipes = inputs.recipes_of(done.spec, locks_dir)
-    take_in = taking_in(unmerged_files(), recipes, done.folder.folder) if done.status in ("written", "fresh") else ""
+    take_in = (
+        take_in_command(unmerged_files(), recipes, done.folder.folder) if done.status in ("written", "fresh") else ""
+    )
     renew = _renewing(done, locks_dir, recipes) if done.status == "written" or take_in else ""
     if renew or take_in:
         say(f"hint: {' && '.join(filter(None, (renew, take_in)))}")
@@ -335,7 +337,7 @@ def _with_moments(spec: Spec, old: Lock | None, request: LockRequest) -> Spec:
     upgraded = request.upgrade.everything or request.upgrade.packages
     some = bool(request.targets) and set(request.targets) != {target.name for target in spec.targets}
     if old is not None and old.inputs.exclude_newer is not None and (some or not upgraded):
-        bounded = standing(spec, old.inputs.exclude_newer)
+        bounded = with_moments_of_lock(spec, old.inputs.exclude_newer)
         _tell_moot(bounded)
         return bounded
     now = datetime.now(timezone.utc)
@@ -344,7 +346,7 @@ def _with_moments(spec: Spec, old: Lock | None, request: LockRequest) -> Spec:
             warn(
                 f"{spec.path}: the exception of exclude-newer for {one.name} ended on {one.until} and no longer counts"
             )
-    bounded = beginning(spec, now)
+    bounded = with_moments_of_now(spec, now)
     if bounded.exclude_newer != spec.exclude_newer:
         said = f"nothing published after {bounded.exclude_newer} is taken: exclude-newer is {spec.exclude_newer}"
         say(f"note: {said}", style="cyan")

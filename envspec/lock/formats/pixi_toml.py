@@ -20,7 +20,7 @@ from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import marker_environment
 from envspec.spec.model import Spec
-from envspec.spec.newer import bounds, standing
+from envspec.spec.newer import bounds, with_moments_of_lock
 
 _DEFAULTS = {"glibc": ("__glibc", "2.28"), "linux": ("__linux", "4.18"), "macos": ("__osx", "13.0")}
 """pixi's key → conda's virtual package, and its version where a platform is a subdir's name alone (pixi's
@@ -137,7 +137,7 @@ def _workspace(spec: Spec, lock: Lock, targets: Sequence[LockedTarget]) -> Itera
     if moment:
         yield f"exclude-newer = {string(moment)}"
     yield ""
-    own = {name: bound for name, bound in bounds(standing(spec, moment)).items() if bound} if moment else {}
+    own = {name: bound for name, bound in bounds(with_moments_of_lock(spec, moment)).items() if bound} if moment else {}
     yield from _table("pypi-exclude-newer", own)
 
 

@@ -21,7 +21,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import platform_marker
 from envspec.spec.model import Spec
-from envspec.spec.newer import bounds, standing
+from envspec.spec.newer import bounds, with_moments_of_lock
 
 _NOWHERE = "sys_platform == 'never'"
 
@@ -260,7 +260,7 @@ def _newer(spec: Spec, lock: Lock) -> Iterator[str]:
     moment = lock.inputs.exclude_newer
     if moment:
         yield f"exclude-newer = {string(moment)}"
-        if exempt := bounds(standing(spec, moment)):
+        if exempt := bounds(with_moments_of_lock(spec, moment)):
             yield f"exclude-newer-package = {value({name: one or False for name, one in sorted(exempt.items())})}"
 
 

@@ -218,7 +218,7 @@ def went_back(refused: Iterable[BuildRecord], solution: Iterable[BuildRecord], c
     ]
 
 
-def existing(
+def describe_cuda_builds(
     name: str, builds: Iterable[BuildRecord], cuda: str, python: str, wanted: Sequence[str] = ()
 ) -> str | None:
     """Describe the existing CUDA builds of a package, the nearest to the asked CUDA first; None without any.
@@ -529,7 +529,7 @@ class _Solve:
         told = []
         for name in names:
             versions = [build.version for build in admitted if build.name == name]
-            text = existing(name, builds, self.request.cuda, self.request.python, versions)
+            text = describe_cuda_builds(name, builds, self.request.cuda, self.request.python, versions)
             told += [text] if text else []
         return ". ".join(told) or None
 

@@ -25,7 +25,7 @@ from envspec.packages.python_range import minor_after
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.direct import DirectFiles
-from envspec.resolve.pip.edges import holding, reachable_packages, unsure_lines
+from envspec.resolve.pip.edges import active_lines, reachable_packages, unsure_lines
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant
 from envspec.resolve.pip.newest import Asks, Releases, asks_of, newer_than, skipped_releases, suits_target, wheels_fit
 from envspec.resolve.pip.pins import complete_metadata, file_to_install
@@ -137,7 +137,7 @@ class Resolution:
 def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> Resolution:
     """Add its packages' METADATA to a solution. Raises what reading METADATA raises."""
     metadata = read_metadata(found, request, reading)
-    edges = holding(request, metadata)
+    edges = active_lines(request, metadata)
     bounds = {
         name: tuple(filter(markers.hold, request.corrections.bounds(name, one.version, one.requires_dist)))
         for markers in (Markers(request.platform, request.full_python),)

@@ -25,7 +25,7 @@ _PATCHES = re.compile(r"\b(?:python_full_version|implementation_version)\b")
 _HINT = "name another release of that package in the spec"
 
 
-def holding(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tuple[str, ...]]:
+def active_lines(request: Request, packages: Mapping[str, Metadata]) -> dict[str, tuple[str, ...]]:
     """Find the Requires-Dist lines of every package (by normalised name) that hold in the request's target.
 
     A line with an `extra` marker holds if something asks for that extra of the package. A line of an overridden
@@ -78,7 +78,7 @@ def unsure_lines(request: Request, packages: Mapping[str, Metadata]) -> Iterator
     def edges_for(python: str) -> Mapping[str, tuple[str, ...]]:
         markers = _markers(request.platform, python)
         own = tuple(filter(markers.hold, request.requirements))
-        return {"": own, **holding(replace(request, python_version=python), packages)}
+        return {"": own, **active_lines(replace(request, python_version=python), packages)}
 
     first, *others = request.any_python
     known = edges_for(first)

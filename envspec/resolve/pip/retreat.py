@@ -207,7 +207,7 @@ def in_place_of(back: Sequence[Retreat], request: Request) -> Request:
     return with_constraints(replace(request, unfit=(*request.unfit, *unfit)), bounds)
 
 
-def leading_to(names: Iterable[str], found: Iterable[Found], edges: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def versions_above(names: Iterable[str], found: Iterable[Found], edges: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Give the versions of what leads to packages of a solution."""
     asked = {name: {requirement_name(line) for line in lines} for name, lines in edges.items()}
     leading, waiting = set[str](), [*names]

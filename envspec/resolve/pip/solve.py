@@ -88,13 +88,13 @@ from envspec.resolve.pip.retreat import (
     LostExtra,
     Retreat,
     in_place_of,
-    leading_to,
     lost_extras,
     newest_releases,
     refuse_lost_extras,
     refuse_retreats,
     retreats,
     suspects,
+    versions_above,
     went_back,
 )
 from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
@@ -114,7 +114,7 @@ from envspec.resolve.torch_index import choice as torch_index, holes as torch_ho
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import hint_about_torch
 from envspec.resolve.uv.answer import Found
-from envspec.resolve.uv.errors import UnmetImport, unfitting
+from envspec.resolve.uv.errors import UnmetImport, packages_without_wheel
 from envspec.resolve.uv.program import Processes, Uv
 from envspec.resolve.wheels.inspector import WheelInspector
 
@@ -487,7 +487,7 @@ class PipResolver:
                         refuse_retreats(lost, asking, label, releases)
                     rejected.update({one.name: one.why(request.python) for one in more_back if one.refuses})
                     back = (*back, *(one for one in more_back if not one.may_be_built))
-                    ways_there |= leading_to((one.name for one in back), found, answer.edges)
+                    ways_there |= versions_above((one.name for one in back), found, answer.edges)
                     asking = in_place_of(more_back, asking)
                     continue
                 more = stray_pre_releases(found, request, answer.asks, stays, releases)
@@ -678,7 +678,7 @@ def _together(pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]]) 
 
 def _unfit(message: str, request: Request) -> list[str]:
     """Find packages that uv rejected because no wheel fits, and whose sources it hasn't seen."""
-    return sorted(unfitting(message) - {*request.allow_source, *request.unfit})
+    return sorted(packages_without_wheel(message) - {*request.allow_source, *request.unfit})
 
 
 def _strays(names: Iterable[str], request: Request) -> list[str]:

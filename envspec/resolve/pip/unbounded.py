@@ -36,7 +36,7 @@ from envspec.resolve.torch_index import holes
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import Unheld, asking_for, part_about, unheld
 from envspec.resolve.uv.answer import Found
-from envspec.resolve.uv.errors import unfitting
+from envspec.resolve.uv.errors import packages_without_wheel
 from envspec.spec.newer import moment_of
 
 _NEWEST_GLIBC = "2.40"
@@ -312,7 +312,7 @@ def missing_wheels(
         for torch in unheld(part_about(one.name, why), request, index):
             asking = asking_for(one.name, one.newer, torch, why, request, index)
             yield Unbuilt(one.name, one.taken, torch, asking == set(one.newer))
-        for name in sorted(unfitting(why)) if one.fits else (one.name,):
+        for name in sorted(packages_without_wheel(why)) if one.fits else (one.name,):
             release = without_fitting_wheel(name, request, releases, one.taken if name == one.name else "")
             if release is not None:
                 glibc = needed_glibc(release.wheels, request)

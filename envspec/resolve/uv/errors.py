@@ -160,7 +160,7 @@ def cause(stderr: str) -> str:
     return said[0] if len(said) == 1 else f"{said[0]}: {said[-1]}"
 
 
-def unfitting(message: str) -> set[str]:
+def packages_without_wheel(message: str) -> set[str]:
     """List the packages that a conflict's message says have no wheel for the target."""
     return {canonical_name(found[1]) for found in _NO_WHEEL.finditer(message)}
 

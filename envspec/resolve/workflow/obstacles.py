@@ -84,7 +84,7 @@ def all_in_the_way(spec: Spec, names: Sequence[str], first: Attempt, attempt: At
     return together(sorted(search.found, key=lambda one: _rank(one, spec, names)))
 
 
-def trying(notice: Callable[[Finding], None], spec: Spec, attempt: Attempting) -> Callable[[Finding], None]:
+def with_tried_ways(notice: Callable[[Finding], None], spec: Spec, attempt: Attempting) -> Callable[[Finding], None]:
     """Give a notice that tells the first ways of a right lock's warnings after a lock with them."""
     left = [_OF_WARNINGS]
 

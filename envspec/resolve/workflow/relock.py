@@ -24,7 +24,7 @@ from envspec.resolve.pip.build_environment import BuildWanted, against_lock
 from envspec.resolve.workflow.accept import accept, of_pins, refused_pins, tell_effects
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
 from envspec.resolve.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
-from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of, is_obstacle, trying
+from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of, is_obstacle, with_tried_ways
 from envspec.resolve.workflow.prepare import NotAfter, prepare
 from envspec.resolve.workflow.pythons import PACKAGE, choose_pythons
 from envspec.resolve.workflow.solve import Resolvers, Solved, solve
@@ -295,7 +295,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
             raise
         refuse(attempt_of(error))
     refused = refusals(spec, solved)
-    notice = notice if refused else trying(notice, spec, attempt)
+    notice = notice if refused else with_tried_ways(notice, spec, attempt)
     with _placing(spec):
         resolvers.tell({one.name: one.pip for one in solved}, notice)
     if refused:

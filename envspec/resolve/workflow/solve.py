@@ -191,20 +191,20 @@ class Solved:
         said = {(one.package, one.version, one.constraint) for one in found}
         now = {(one.package, self.versions[one.package], one.constraint) for one in self.read if self._has(one)}
         cleared = self.cleared | now - said
-        return self.knowing(more, cleared) if more or cleared != self.cleared else self
+        return self.with_read_corrections(more, cleared) if more or cleared != self.cleared else self
 
     def with_builds(self, inspect: Inspector) -> Solved:
         """Give the target with what its wheels are built for. Raises what reading wheels raises."""
         inputs = self.prepared.inputs
         return replace(self, builds=inspect.builds(self.pip, inputs.cuda, inputs.platform)) if inputs.inspect else self
 
-    def replaying(self, inspect: Inspector, locked: Iterable[tuple[LockedCorrection, Pin]]) -> Solved:
+    def replay(self, inspect: Inspector, locked: Iterable[tuple[LockedCorrection, Pin]]) -> Solved:
         """Give the target with those rows of the old lock that are known to stand in the wheels that it pinned."""
         if not self.prepared.inputs.inspect:
             return self
-        return self.knowing(one for one, pin in locked if self.counts(one) and inspect.recalls(one, pin))
+        return self.with_read_corrections(one for one, pin in locked if self.counts(one) and inspect.recalls(one, pin))
 
-    def knowing(
+    def with_read_corrections(
         self, more: Iterable[LockedCorrection], cleared: frozenset[tuple[str, str, str]] = frozenset()
     ) -> Solved:
         """Give the target with corrections that were read from wheels."""
@@ -222,7 +222,7 @@ class Solved:
         but = sorted(v for name, v, bound in self.cleared if (name, bound) == (one.package, one.constraint))
         return of_wheel(one.package, one.version, one.constraint, one.reason, but)
 
-    def yielding(self, conflict: Unsatisfiable) -> Solved:
+    def without_corrections_of(self, conflict: Unsatisfiable) -> Solved:
         """Give the target without the corrections of a conflict that were not proved here; itself where it has none."""
         if self.name not in conflict.targets:
             return self
@@ -287,7 +287,7 @@ def solve(
     halves = ((one, installed.get(one.name, ())) for one in prepared)
     targets = tuple(Solved(one.beside(conda), one.corrections, conda=conda) for one, conda in halves)
     if (inspect := resolvers.inspect) is not None:
-        targets = tuple(one.replaying(inspect, kept.read.get(one.name, ())) for one in targets)
+        targets = tuple(one.replay(inspect, kept.read.get(one.name, ())) for one in targets)
     settle = partial(_settle, resolvers=resolvers, kept=kept)
     targets = settle(targets)
     for _ in range(_ROUNDS):
@@ -341,7 +341,7 @@ def _settle(targets: tuple[Solved, ...], resolvers: Resolvers, kept: Kept) -> tu
         try:
             pins, needed = _pip_halves(targets, requests, resolvers.pip, kept) if requests else ({}, None)
         except Unsatisfiable as conflict:
-            yielding = tuple(one.yielding(conflict) for one in targets)
+            yielding = tuple(one.without_corrections_of(conflict) for one in targets)
             if yielding == targets:
                 raise
             targets = yielding

@@ -164,11 +164,11 @@ def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Findi
     pin = claim.pin
     markers, overrides = Markers(claim.platform, claim.python), Overrides(claim.overrides)
 
-    def holding(lines: Iterable[str]) -> set[str]:
+    def active_lines(lines: Iterable[str]) -> set[str]:
         return set(edges_of(lines, claim.extras, markers, overrides)[0])
 
-    added = holding(corrections().missing_requirements(pin.name, pin.version, published))
-    held = holding(published)
+    added = active_lines(corrections().missing_requirements(pin.name, pin.version, published))
+    held = active_lines(published)
     beside = for_other_cuda(held, published, markers)
     yield from _of_lines(set(pin.dependencies), held, {*added, *beside})
 

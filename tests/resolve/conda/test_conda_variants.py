@@ -6,8 +6,8 @@ from envspec.packages.conda import BuildRecord, foreign_builds
 from envspec.resolve.conda.solve import (
     base_constraints,
     constraint,
+    describe_cuda_builds,
     exempt_packages,
-    existing,
     to_look_up,
     wrong_variants,
 )
@@ -114,9 +114,9 @@ def test_another_major_is_foreign() -> None:
 
 def test_what_exists_is_told_nearest_first() -> None:
     cu130 = build("pytorch", "2.12.1", "cuda130_mkl_h_300")
-    told = existing("pytorch", [CPU, CU126, CU129, cu130], "12.8", "3.12", ("2.9.1",))
+    told = describe_cuda_builds("pytorch", [CPU, CU126, CU129, cu130], "12.8", "3.12", ("2.9.1",))
     assert told == (
         "existing CUDA builds of pytorch for Python 3.12: 2.9.1 for CUDA 12.9; pytorch 2.7.1 runs with CUDA 12.8"
     )
-    assert existing("pytorch", [CPU], "12.8", "3.12") is None
-    assert existing("pytorch", [CU129], "12.8", "3.13") is None
+    assert describe_cuda_builds("pytorch", [CPU], "12.8", "3.12") is None
+    assert describe_cuda_builds("pytorch", [CU129], "12.8", "3.13") is None

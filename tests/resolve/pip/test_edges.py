@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 
 from envspec.base.errors import IndexFailure
 from envspec.packages.tags import marker_environment
-from envspec.resolve.pip.edges import holding
+from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
 
@@ -20,7 +20,7 @@ def package(name: str, *requires: str) -> tuple[str, Metadata]:
 def edges(
     requirements: Sequence[str], *packages: tuple[str, Metadata], platform: str = "linux-64", python: str = "3.12"
 ) -> dict[str, tuple[str, ...]]:
-    return holding(Request(platform, python, None, tuple(requirements)), dict(packages))
+    return active_lines(Request(platform, python, None, tuple(requirements)), dict(packages))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def naive(platform: str, roots: Sequence[str], packages: Mapping[str, Sequence[s
 )
 def test_equals_the_naive_evaluator(platform: str, roots: list[str], packages: dict[str, list[str]]) -> None:
     described = {name: Metadata(name, "1.0", tuple(lines), (), None, None) for name, lines in packages.items()}
-    assert holding(Request(platform, "3.12", None, tuple(roots)), described) == naive(platform, roots, packages)
+    assert active_lines(Request(platform, "3.12", None, tuple(roots)), described) == naive(platform, roots, packages)
 
 
 def test_a_line_of_an_extra_that_nobody_asks_for_may_be_anything() -> None:
