@@ -192,8 +192,8 @@ class Pages:
         if found is None and not self._is_offline(upstream):
             self._read(upstream, project, None)
             found = self.store.get(upstream.root, project)
-        of_then = [one.before(before) if before else one for one in found or ()]
-        return [one.on(target) for one in of_then] if target is not None else of_then
+        of_then = (one.before(before) if before else one for one in found or ())
+        return tuple(of_then if target is None else (one.on(target) for one in of_then))
 
     def current(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""
