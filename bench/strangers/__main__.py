@@ -29,7 +29,7 @@ from envspec.draft.imports import read_imports
 
 HERE = Path(__file__).resolve().parent
 DONE = HERE / "done.json"
-_OPTION = re.compile(r"--(?:prefer|from|python|cuda) (?:'[^']*'|[^\s`,]+)|--allow-needed")
+_OPTION = re.compile(r"--(?:prefer|from|python|cuda) (?:'[^']*'|[^\s`,]+)|--allow-(?:needed|static)")
 """The options that a hint may name, as it writes them."""
 _LINE = re.compile(r"^hint: (?:[^`]*?, )?add to \[(\w+)\]: (.*?)(?:; or .*)?$", re.MULTILINE)
 """A line that a hint adds to a spec."""
@@ -121,7 +121,8 @@ def imported(stranger: Stranger, modules: list[str]) -> str:
     """Say whether a CPU target's environment, with the repository's folder, imports modules of the repository."""
     program = f"import sys; sys.path[:0] = ['.', 'src']; import {', '.join(modules)}"
     code, _, err = stranger.run("run", "specs/it.toml", "--target", "cpu", "--", "python", "-c", program)
-    return "imported" if code == 0 else f"not imported: {(err.strip().splitlines() or [''])[-1]}"
+    said = re.findall(r"^(?:error: |\w+Error: )(.*)$", err, re.MULTILINE) or [""]
+    return "imported" if code == 0 else f"not imported: {said[-1]}"
 
 
 def imports(stranger: Stranger) -> dict[str, int]:

@@ -28,7 +28,8 @@ OLD = """
 ## Old repositories
 
 20 of 2021 to 2024, each taken by `envspec init it --from . --as-of HEAD --cuda cpu` and `envspec lock`, installed by
-`envspec run`, and asked to import modules of its own. The last 6 need PyTorch's index for their CPU wheels.
+`envspec run`, and asked to import modules of its own. The last 6 need PyTorch's index for their CPU wheels. PyPI has
+no jaxlib from before June 2023 any more, so three can't be what they were.
 """
 _IMPORTS = ("locked", "offered", "named")
 

@@ -16,6 +16,7 @@ from envspec.packages.requirement import canonical_name, parse_requirement, too_
 from envspec.packages.version_numbers import numbers
 from envspec.review.diff.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.spec.advice import slug
+from envspec.spec.schema import PYTHONS
 from envspec.spec.values import BadValue, bound, override, requirement
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
@@ -245,7 +246,9 @@ class Gathered:
     def python_version(self, text: str, place: Place) -> None:
         """Take the Python that a match spec or a specifier asks for: one version, or a range to choose from."""
         exact = re.fullmatch(r"\s*={0,2}\s*(3\.[0-9]{1,2})(?:\.[0-9*]+)*(?:=\S*)?\s*", text)
-        if exact:
+        if exact and exact[1] not in PYTHONS:
+            self.note(f"Python {exact[1]} is left out: envspec takes {PYTHONS[0]} to {PYTHONS[-1]}", place)
+        elif exact:
             self.python = exact[1]
         elif text.strip(" *="):
             self.requires_python = text.strip()

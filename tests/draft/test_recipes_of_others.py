@@ -35,6 +35,11 @@ def test_a_dockerfile() -> None:
     assert "update" not in told and "rm -rf" not in told
 
 
+def test_a_python_that_no_spec_can_have_is_told() -> None:
+    found = draft("environment.yml", "dependencies:\n  - python=3.7\n  - numpy\n")
+    assert found.python is None and "Python 3.7 is left out: envspec takes 3.8 to " in notes(found)
+
+
 def test_what_a_tool_runs_in_its_environment_is_read() -> None:
     found = draft("Dockerfile", "FROM debian:12\nRUN poetry run python -m pip install torch==2.2.1 && A=1; B=2\n")
     assert found.pip == ("torch==2.2.1",) and "RUN" not in notes(found)
@@ -46,6 +51,7 @@ def test_what_a_tool_runs_in_its_environment_is_read() -> None:
         ("python:3.11-slim", "3.11", (), ()),
         ("pytorch/pytorch:2.3.0-cuda12.1-cudnn8-runtime", None, ("12.1",), ("torch==2.3.0",)),
         ("debian:12", None, (), ()),
+        ("python:3.7", None, (), ()),
     ],
 )
 def test_a_base(base: str, python: str | None, cuda: tuple[str, ...], pip: tuple[str, ...]) -> None:
