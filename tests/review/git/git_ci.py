@@ -184,7 +184,7 @@ def runner(tmp_path: Path, theirs: State | None) -> Runner:
 
 def leave_without_spec(job: Runner, what: str) -> None:
     """Commit a second lock with its spec as the job's base. Then change the lock, what is rendered from it, or its
-    folder's name, and take its spec away."""
+    folder's name, and take its spec away, or move it to where no pattern finds it."""
     lock = job.clone / "locks" / "other" / "envspec.lock"
     commit = "git -c user.name=x -c user.email=x@example.org commit -qm x"
     shutil.copytree(job.clone / "locks" / "demo", lock.parent)
@@ -192,13 +192,13 @@ def leave_without_spec(job: Runner, what: str) -> None:
     spec = job.clone / "specs" / "other.toml"
     spec.write_text((job.clone / "specs" / "demo.toml").read_text().replace('"demo"', '"other"'))
     job.env["BASE"] = job.bash(f"git add -A; {commit}; git rev-parse HEAD").stdout.strip()
-    if what == "lock":
+    if what in ("lock", "moved"):
         lock.write_text(lock.read_text().replace('version = "2', 'version = "3'))
     elif what == "rendered":
         next(lock.parent.rglob("requirements.txt")).write_text("evil==1.0\n")
     else:
         os.rename(bytes(lock.parent), os.fsencode(lock.parent.with_name("a`")) + b"\xff\n")
-    spec.unlink()
+    spec.rename(job.clone / spec.name) if what == "moved" else spec.unlink()
     assert job.bash(f"git add -A; {commit}").returncode == 0
 
 

@@ -107,7 +107,7 @@ def test_names_of_removed_locks_stay_names(unchanged: Runner) -> None:
     assert line.count("`") == 2
 
 
-@pytest.mark.parametrize("what", ["lock", "rendered", "name"])
+@pytest.mark.parametrize("what", ["lock", "rendered", "name", "moved"])
 def test_a_lock_whose_spec_went_hides_nothing(tmp_path: Path, what: str) -> None:
     """It is read by no check, and pip and Nix go on reading it."""
     job = runner(tmp_path, BASE)

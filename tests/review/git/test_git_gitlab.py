@@ -110,10 +110,11 @@ def test_gitlab_tells_a_removed_lock(tmp_path: Path, gitlab: tuple[str, type[_No
 
 
 @pytest.mark.slow
-def test_gitlab_tells_a_lock_whose_spec_went(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
+@pytest.mark.parametrize("what", ["lock", "moved"])
+def test_gitlab_tells_a_lock_whose_spec_went(what: str, tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     job = runner(tmp_path, BASE)
-    leave_without_spec(job, "lock")
-    ran = in_gitlab(job, gitlab, ENVSPEC_FAIL_ON="high")
+    leave_without_spec(job, what)
+    ran = in_gitlab(job, gitlab, CI_MERGE_REQUEST_DIFF_BASE_SHA=job.env["BASE"], ENVSPEC_FAIL_ON="high")
     assert "- `locks/other/envspec.lock` changed, itself or a file beside it" in ran.stdout, ran.stdout + ran.stderr
     assert "No lock changed" not in ran.stdout and ran.returncode == 1
 
