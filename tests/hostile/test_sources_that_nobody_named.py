@@ -36,6 +36,20 @@ def test_a_neighbour_in_the_same_repository(machine: Machine, app: Path) -> None
     assert locked(machine, f"app @ git+{app.as_uri()}@main") == {"app": head, "dep": head}
 
 
+@pytest.mark.parametrize("link", ["inner", "inner/pyproject.toml"])
+def test_a_link_that_leads_out_of_the_repository(link: str, machine: Machine, tmp_path: Path, index: Index) -> None:
+    """`verify` and `lock` read what a build requires before any code runs that is allowed to."""
+    private, place = tmp_path / "private", tmp_path / "lured" / link
+    repository(private, source_files("app", "1.0"))
+    place.parent.mkdir(parents=True)
+    place.symlink_to(private if link == "inner" else private / "pyproject.toml")
+    more = {"README": ""} if link == "inner" else {"inner/backend.py": source_files("app", "1.0")["backend.py"]}
+    repository(tmp_path / "lured", more)
+    asked = cpu(f"app @ git+{(tmp_path / 'lured').as_uri()}@main#subdirectory=inner", extra=ALLOWED)
+    ran = machine.envspec("lock", machine.spec(asked))
+    assert ran.status == 3 and f"{link} is a link that leads out of the repository" in ran.error, ran.err
+
+
 @pytest.mark.slow
 def test_another_repository(machine: Machine, tmp_path: Path, index: Index) -> None:
     other, folder = tmp_path / "other", tmp_path / "lured"

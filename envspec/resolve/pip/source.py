@@ -219,7 +219,8 @@ class SourceReader:
         return UnpackedSource(source / subdirectory, file.file)
 
     def git_source(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> UnpackedSource:
-        """Check a git commit out below an empty folder; nothing of it runs. Raises ToolError."""
+        """Check a git commit out below an empty folder; nothing of it runs. Raises ToolError, also where the folder or
+        its pyproject.toml is a link that leads out."""
         checkout = folder / "checkout"
         checkout.mkdir(parents=True)
         with self.files.fetcher.progress.fetching(redact(url), None) as came:
@@ -230,7 +231,15 @@ class SourceReader:
             ):
                 self._git(step, checkout, f"git {step[0]} of {redact(url)}")
             came(sum(one.stat().st_size for one in (checkout / ".git/objects/pack").glob("*")))
-        return UnpackedSource(checkout / (subdirectory or ""), redact(url))
+        source = UnpackedSource(checkout / (subdirectory or ""), redact(url))
+        for path in (source.folder, source.folder / "pyproject.toml"):
+            # it is read where nothing of the source runs, too
+            if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(checkout)):
+                raise ToolError(
+                    f"{source.what}: {path.relative_to(checkout)} is a link that leads out of the repository",
+                    hint="ask those who publish it for one that doesn't",
+                )
+        return source
 
     def ask_backend(self, source: UnpackedSource, scratch: Path) -> tuple[str, ...]:
         """Ask a source's build backend what its build requires besides what it declares, which runs its code. Raises
