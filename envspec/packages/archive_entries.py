@@ -116,13 +116,14 @@ def source_fault(path: str | os.PathLike[str], bounds: Bounds, file: str = "") -
 
     size = os.stat(path).st_size
     count = unpacked = 0
+    links = set[str]()
     try:
         with _plain(path, name) as plain, _tar(_Bounded(plain, size, bounds)) as archive:
             for member in archive:
                 count, unpacked = count + 1, unpacked + max(0, member.size)
                 if fault := _too_much(count, unpacked, size, bounds):
                     return fault
-                if member.name.startswith("/") or ".." in member.name.split("/"):
+                if _leads_out(member, links):
                     return f"has the entry {member.name!r}: it leads out of the folder that it's unpacked to"
     except _TooMuch as error:
         return _too_much(0, error.args[0], size, bounds)
@@ -131,6 +132,28 @@ def source_fault(path: str | os.PathLike[str], bounds: Bounds, file: str = "") -
             raise
         return f"can't be read: {error}"
     return ""
+
+
+def _leads_out(member: tarfile.TarInfo, links: set[str]) -> bool:
+    """Whether a member leads out by its name, or by links, of which `links` has those before it. Nothing may lie below
+    a link or in its place, and a link goes up first and then down, so that where it leads is seen by its text. Python's
+    own filter asks the file system, which chains of links deceive: they lead farther than a path may be long
+    (CVE-2025-4517)."""
+    parts, target = _parts(member.name), _parts(member.linkname)
+    paths = [(member.name, parts), *([(member.linkname, target)] if member.islnk() else [])]
+    for name, path in paths:
+        above = {"/".join(path[:count]).casefold() for count in range(1, len(path) + 1)}
+        if name.startswith("/") or ".." in path or above & links:
+            return True
+    if not member.issym():
+        return False
+    links.add("/".join(parts).casefold())
+    up = target.count("..")
+    return member.linkname.startswith("/") or up >= len(parts) or target[:up] != [".."] * up
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
 
 
 class TarMember(tarfile.TarInfo):
@@ -195,7 +218,7 @@ def _names_fault(entries: list[zipfile.ZipInfo]) -> str:
     for entry in entries:
         # zipfile cuts a name at a NUL, and who unpacks may not
         name = entry.orig_filename
-        parts = [part for part in name.split("/") if part not in ("", ".")]
+        parts = _parts(name)
         fault = path_fault(name if name.startswith("/") else "/".join(parts))
         if fault and (parts or name.startswith("/")):
             why = fault if "(..)" not in fault and "absolute" not in fault else ""

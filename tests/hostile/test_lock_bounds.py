@@ -192,3 +192,68 @@ def test_a_source_whose_names_are_without_end(tmp_path: Path, kind: bytes) -> No
     with gzip.open(tmp_path / "x-1.tar.gz", "wb", 1) as file:
         file.write(head.tobuf(tarfile.USTAR_FORMAT) + bytes(head.size))
     assert "name or attributes have" in source_fault(tmp_path / "x-1.tar.gz", Bounds(100, 1 << 30, 100))
+
+
+def with_links(path: Path, *members: tuple[str, bytes, str]) -> str:
+    """What is said against a source with these members, each with its name, its kind, and where it leads."""
+    with tarfile.open(path / "x-1.tar.gz", "w:gz") as archive:
+        for name, kind, link in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, link
+            archive.addfile(info)
+    return source_fault(path / "x-1.tar.gz", Bounds(1000, 1 << 30, 100))
+
+
+def chain() -> list[tuple[str, bytes, str]]:
+    """Links that lead farther than a path may be long, by folders of short names for long ones: `realpath` gives up
+    there, and Python's own filter takes the rest for what lies below (CVE-2025-4517)."""
+    folder, steps = "d" * 247, "abcdefghijklmnop"
+    found = []
+    for count, step in enumerate(steps):
+        above = "/".join(["x-1"] + [folder] * count)
+        found += [(f"{above}/{folder}", tarfile.DIRTYPE, ""), (f"{above}/{step}", tarfile.SYMTYPE, folder)]
+    last = "/".join([*steps, "l" * 254])
+    found += [(f"x-1/{last}", tarfile.SYMTYPE, "../" * len(steps)), ("x-1/out", tarfile.SYMTYPE, f"{last}/../../..")]
+    return [*found, ("x-1/out/planted", tarfile.REGTYPE, "")]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        chain(),
+        [("x-1/a", tarfile.SYMTYPE, "b"), ("x-1/a/c", tarfile.REGTYPE, "")],
+        [("x-1/a", tarfile.SYMTYPE, "b"), ("x-1/a", tarfile.REGTYPE, "")],
+        [("x-1/A", tarfile.SYMTYPE, "b"), ("x-1/a/c", tarfile.REGTYPE, "")],
+        [("x-1/a", tarfile.SYMTYPE, "b"), ("x-1/c", tarfile.LNKTYPE, "x-1/a/d")],
+        [("x-1/a", tarfile.SYMTYPE, "b"), ("x-1/c", tarfile.LNKTYPE, "./x-1//a")],
+        [("x-1/a", tarfile.SYMTYPE, "b/../..")],
+        [("x-1/a", tarfile.SYMTYPE, "../../b")],
+        [("x-1/a", tarfile.SYMTYPE, "/etc/passwd")],
+        [("x-1/a", tarfile.LNKTYPE, "../b")],
+        [("x-1/a", tarfile.LNKTYPE, "/etc/passwd")],
+    ],
+    ids=[
+        "chain",
+        "below",
+        "in-place",
+        "case",
+        "hard-below",
+        "hard",
+        "down-and-up",
+        "up",
+        "absolute",
+        "hard-up",
+        "hard-absolute",
+    ],
+)
+def test_a_source_whose_links_lead_out(members: list[tuple[str, bytes, str]], tmp_path: Path) -> None:
+    assert "leads out of the folder" in with_links(tmp_path, *members)
+
+
+def test_a_source_whose_links_stay(tmp_path: Path) -> None:
+    members = [
+        ("x-1/lib.so", tarfile.SYMTYPE, "lib.so.1"), ("x-1/lib.so.1", tarfile.REGTYPE, ""),
+        ("x-1/docs/README", tarfile.SYMTYPE, "../README"), ("x-1/docs/all", tarfile.SYMTYPE, "./sub/deeper"),
+        ("x-1/hard", tarfile.LNKTYPE, "x-1/lib.so.1"),
+    ]  # fmt: skip
+    assert with_links(tmp_path, *members) == ""
