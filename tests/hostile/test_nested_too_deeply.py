@@ -37,6 +37,11 @@ def test_a_text_is_parsed_up_to_its_limit() -> None:
     for read in (parse_requirement, published_requirement):
         with pytest.raises(InvalidRequirement, match="more than 16,384 characters"):
             read(clauses)
+    parse_requirement(MARKER.format("(" * 50, ")" * 50))
+    parse_requirement("lib==" + "9" * 600)
+    for text, told in ((MARKER.format("(" * 51, ")" * 51), "more than 50 deep"), ("lib==" + "9" * 601, "600 digits")):
+        with pytest.raises(InvalidRequirement, match=told):
+            parse_requirement(text)
 
 
 @pytest.mark.parametrize(

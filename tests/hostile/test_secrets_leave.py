@@ -9,11 +9,14 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from support import in_process
 from support.index import status
 from support.machine import Ran
 from support.matrix import first_by_day
 from support.planted import COMMANDS, USER, Plant, planted, spec
 from support.registry import Registry
+
+from envspec.base.redact import redact
 
 pytestmark = pytest.mark.e2e
 
@@ -161,6 +164,10 @@ def test_a_fault_of_envspec_with_a_traceback(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setattr("envspec.resolve.pip.solve.PipResolver.__init__", broken)
         told = plant.run("lock", "specs/demo.toml")
         assert told.status == 3 and "has a fault: RuntimeError: sent **** for '****'" in told.err
+        env = plant.machine.environment({"ENVSPEC_TRACEBACK": "1"})
+        asked = in_process.run(("lock", "specs/demo.toml"), cwd=plant.machine.folder, env=env, seconds=90)
+        plant.said.append(Ran(*asked))
+        assert asked.status == 1 and "Traceback" in asked.err and "RuntimeError: sent **** for '****'" in asked.err
         assert plant.found() == []
 
 
@@ -199,6 +206,7 @@ def test_a_login_of_dockers(tmp_path: Path) -> None:
         plant.machine.spec(spec(more=f"[image]\nbase = '{hub.host}/team/base:1'\n"))
         assert plant.run("lock", "specs/demo.toml", "--json").status == 0
         assert any(asked.authorization for asked in hub.asked)
+        assert redact(f"{PLAIN} {auth}") == "**** ****", "whoever else says it"
         hub.status = 500
         plant.run("lock", "specs/demo.toml", "--upgrade")
         plant.run(*COMMANDS["recipes"])
