@@ -13,7 +13,7 @@ from types import MappingProxyType
 from envspec.export.plan import CHECK, ENVIRONMENT_FILE, FETCH_VARIANTS, digest, sums_text
 
 _CARRIED = Path(__file__).parents[1] / "carried"
-_ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh")
+_ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh", "warned.sh")
 _SERVICES = "services/"
 OF_SERVICES = f"{_SERVICES}common.sh"
 """What all scripts of services read."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from envspec.export import apt_mirrors, dockerfile
 from envspec.export.devcontainer import GIVEN
 from envspec.export.dockerfile_steps import CONTEXT, index_argument
-from envspec.export.plan import SHARED_MEMORY, WORKSPACE, LocalIndex, OwnProject, Plan, SpecPlan, hash_heading
+from envspec.export.plan import WORKSPACE, LocalIndex, OwnProject, Plan, SpecPlan, hash_heading
 from envspec.lock.formats.yaml_text import inline_strings, string
 
 FILE = "compose.yaml"
@@ -89,7 +89,7 @@ def _service(plan: Plan) -> Iterator[str]:
     more = f", additional_contexts: {{ {', '.join(contexts)} }}" if contexts else ""
     place = f"context: {'..' if plan.shares else '.'}, dockerfile: {string(plan.own + path)}"
     yield f"    build: {{ {place}, {platforms}, args: {arguments}, secrets: {secrets}{more} }}"
-    yield f"    shm_size: {SHARED_MEMORY}b # DataLoader workers and NCCL share memory here"
+    yield f"    shm_size: {plan.shm}b # DataLoader workers and NCCL share memory here"
     yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"
     if plan.services:
         yield f"    ports: {inline_strings(f'127.0.0.1:{one.port}:{one.port}' for one in plan.services)}"

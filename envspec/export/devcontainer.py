@@ -49,7 +49,7 @@ def render(plan: Plan) -> dict[str, str]:
         # Dev containers replace the entrypoint, and so its init.
         "init": True,
         # DataLoader workers share memory in /dev/shm, of which a container has 64 MB
-        "runArgs": ["--shm-size=8g"],
+        "runArgs": [f"--shm-size={plan.shm}"],
         "postStartCommand": _start(plan),
         "customizations": {
             "vscode": {

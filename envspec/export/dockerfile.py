@@ -32,7 +32,6 @@ from envspec.export.plan import (
     HEALTH_CHECK,
     MARK,
     REQUIREMENTS,
-    SHARED_MEMORY,
     SLICE,
     UID,
     WORKSPACE,
@@ -99,14 +98,14 @@ def _head(plan: Plan) -> str:
 
 def _run(plan: Plan) -> str:
     """The command that starts an image as compose.yaml does."""
-    words = ["docker run --rm -it", *(["--gpus all"] if plan.is_cuda else []), f"--shm-size {SHARED_MEMORY}"]
+    words = ["docker run --rm -it", *(["--gpus all"] if plan.is_cuda else []), f"--shm-size {plan.shm}"]
     words += [f"-p 127.0.0.1:{one.port}:{one.port}" for one in plan.services]
     return " ".join([*words, f'-v "$PWD:{WORKSPACE}"', plan.image])
 
 
 def _train(plan: Plan) -> str:
     """The command that trains on all GPUs of a machine."""
-    shared = f'--gpus all --shm-size {SHARED_MEMORY} -v "$PWD:{WORKSPACE}"'
+    shared = f'--gpus all --shm-size {plan.shm} -v "$PWD:{WORKSPACE}"'
     return f"docker run --rm {shared} {plan.image} torchrun --standalone --nproc-per-node gpu train.py"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from envspec.export.plan import UID, WORKSPACE, Plan, hash_heading
+from envspec.export.plan import CARRIED, UID, WORKSPACE, Plan, hash_heading
 from envspec.facts.compute_capability import read_capability
 from envspec.lock.formats.yaml_text import inline_strings, string
 from envspec.spec.cluster import Serving
@@ -17,6 +17,10 @@ SERVE_FILE = "serve.yaml"
 PORT = 29500
 """Where torchrun's processes meet: on the first pod."""
 _SECCOMP = "seccompProfile: { type: RuntimeDefault }"
+_POLICY = (
+    "  podFailurePolicy: # a pod that the cluster took away is no failure of its program",
+    "    rules: [{ action: Ignore, onPodConditions: [{ type: DisruptionTarget }] }]",
+)
 _NAME_LENGTH = 52
 """The greatest length of a Job's name: its pods' names have 63 characters, of which Kubernetes adds up to 11."""
 
@@ -49,7 +53,9 @@ def _job(plan: Plan) -> str:
         "kind: Job",
         *_metadata(plan, name),
         "spec:",
-        "  backoffLimit: 0",
+        f"  backoffLimit: {asked.retries * asked.nodes}",
+        *([f"  activeDeadlineSeconds: {asked.deadline}"] if asked.deadline else ()),
+        *(_POLICY if asked.retries else ()),
         *([f"  completions: {asked.nodes}", f"  parallelism: {asked.nodes}"] if several else ()),
         *(["  completionMode: Indexed"] if several else ()),
         "  template:",
@@ -60,7 +66,7 @@ def _job(plan: Plan) -> str:
         "      restartPolicy: Never",
         *_pod(plan),
         "        - name: train",
-        f"          image: {string(plan.image)}",
+        *_image(plan),
         f"          args: {inline_strings(_training(plan, name))}",
         *_container(plan),
     ]
@@ -73,9 +79,11 @@ def _training(plan: Plan, name: str) -> list[str]:
     if not asked.program:
         return ["smoke"]
     ranks = asked.gpus if plan.is_cuda else 1
+    warned = ["sh", f"{CARRIED}/warned.sh", "TERM"]
     if asked.nodes == 1:
-        return ["torchrun", "--standalone", f"--nproc-per-node={ranks}", *map(_literal, asked.program)]
+        return [*warned, "torchrun", "--standalone", f"--nproc-per-node={ranks}", *map(_literal, asked.program)]
     return [
+        *warned,
         "torchrun",
         f"--nnodes={asked.nodes}",
         f"--nproc-per-node={ranks}",
@@ -132,7 +140,7 @@ def _serving(plan: Plan, serve: Serving) -> str:
         "    spec:",
         *_pod(plan),
         "        - name: serve",
-        f"          image: {string(plan.image)}",
+        *_image(plan),
         f"          args: {inline_strings(map(_literal, serve.program))}",
         f"          ports: [{{ name: serve, containerPort: {serve.port} }}]",
         # a model is loaded for minutes, and only then does its program answer
@@ -170,17 +178,40 @@ def _pod(plan: Plan) -> Iterator[str]:
     yield f"      nodeSelector: {_pairs(labels)}"
     if asked.pull_secret:
         yield f"      imagePullSecrets: [{{ name: {string(asked.pull_secret)} }}]"
+    if asked.grace:
+        yield f"      terminationGracePeriodSeconds: {asked.grace}"
+    taints = [_toleration(taint) for taint in asked.tolerations]
+    if plan.architectures:
+        taints.insert(0, "{ key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }")
+    if taints:
+        yield f"      tolerations: [{', '.join(taints)}]"
     yield from _affinity(plan)
     ids = f"runAsUser: {UID}, runAsGroup: {UID}, fsGroup: {UID}"
     yield f"      securityContext: {{ runAsNonRoot: true, {ids}, {_SECCOMP} }}"
     yield "      volumes:"
-    yield "        - { name: shm, emptyDir: { medium: Memory, sizeLimit: 8Gi } }"
+    yield f"        - {{ name: shm, emptyDir: {{ medium: Memory, sizeLimit: {plan.shm.upper()}i }} }}"
     yield "        - { name: tmp, emptyDir: {} }"
     if asked.volume:
         yield f"        - {{ name: workspace, persistentVolumeClaim: {{ claimName: {string(asked.volume)} }} }}"
     else:
         yield "        - { name: workspace, emptyDir: {} } # goes with the pod: name one by [kubernetes] volume"
     yield "      containers:"
+
+
+def _image(plan: Plan) -> Iterator[str]:
+    """Render the image and when it is pulled: its name stays when a new one is pushed."""
+    yield f"          image: {string(plan.image)}"
+    if policy := plan.kubernetes.pull_policy or ("Always" if plan.repository else None):
+        yield f"          imagePullPolicy: {policy}"
+    if not plan.shares:
+        yield f"          env: [{{ name: ENVSPEC_LOCK, value: {string(f'{plan.target}={plan.lock_digest}')} }}]"
+
+
+def _toleration(taint: str) -> str:
+    rest, _, effect = taint.partition(":")
+    key, given, value = rest.partition("=")
+    how = f"operator: Equal, value: {string(value)}" if given else "operator: Exists"
+    return f"{{ key: {_key(key)}, {how}{f', effect: {effect}' if effect else ''} }}"
 
 
 def _container(plan: Plan) -> Iterator[str]:
@@ -191,8 +222,12 @@ def _container(plan: Plan) -> Iterator[str]:
     limits = {"nvidia.com/gpu": str(asked.gpus)} if plan.is_cuda else {}
     if asked.rdma:
         limits[asked.rdma] = "1"
-    if limits:
-        yield f"          resources: {{ limits: {_pairs(limits)} }}"
+    wanted = {"cpu": str(asked.cpus)} if asked.cpus else {}
+    if asked.memory:
+        wanted["memory"] = limits["memory"] = asked.memory
+    resources = [f"{name}: {_pairs(given)}" for name, given in (("requests", wanted), ("limits", limits)) if given]
+    if resources:
+        yield f"          resources: {{ {', '.join(resources)} }}"
     # RDMA's memory is locked
     more = ', add: ["IPC_LOCK"]' if asked.rdma else ""
     rights = f'capabilities: {{ drop: ["ALL"]{more} }}'
@@ -219,7 +254,6 @@ def _affinity(plan: Plan) -> Iterator[str]:
     """
     if not plan.architectures:
         return
-    yield "      tolerations: [{ key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }]"
     yield "      affinity:"
     yield "        nodeAffinity:"
     yield "          requiredDuringSchedulingIgnoredDuringExecution:"

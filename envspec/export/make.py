@@ -205,6 +205,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         build_table=next(iter(tables), None),
         base_python=base_python,
         snapshot=images.snapshot_of(spec),
+        shm=spec.image.shm,
     )
     return _in_context(plan)
 

@@ -72,8 +72,6 @@ ENVIRONMENT_FILE = "environment.nix"
 SLICE = "target.json"
 """The target's own file: its slice of the lock, and other facts for the preflight and the smoke check."""
 WORKSPACE = "/workspace"
-SHARED_MEMORY = "8g"
-"""What /dev/shm may hold, in Docker's form: DataLoader workers and NCCL share memory there."""
 UID = 1000
 """The number of an image's user, and of its group."""
 GROUP = "envspec"
@@ -263,6 +261,7 @@ class Plan:
     base_python     the image uses the base's own Python
     python_range    what the spec asks of Python beside the minor version, as a specifier
     snapshot        the day as of which Debian's packages are ("2026-11-01"); None for the newest
+    shm             what /dev/shm may hold, in Docker's form
     """
 
     spec: str
@@ -308,6 +307,7 @@ class Plan:
     build_table: str | None = None
     base_python: bool = False
     snapshot: str | None = None
+    shm: str = "8g"
     python_range: str | None = None
 
     @property

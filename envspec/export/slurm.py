@@ -26,8 +26,21 @@ MEETING_POINT = (
 """Lines of bash in a job that set `first`, `address` (empty where Slurm has none) and `port`."""
 
 _WITHOUT_GPUS = "[[ ${SLURM_GPUS_ON_NODE:-0} != 0 ]] || unset SLURM_CPUS_PER_GPU # srun refuses it without GPUs"
-_KEPT = ("SLURM_*", "PMI*", "CUDA_VISIBLE_DEVICES", "NCCL_*", "UCX_*", "OMP_*")
-"""The caller's variables that get into a container: who a process is, which GPUs it has, and how it talks."""
+PASSED = (
+    "SLURM_*",
+    "PMI*",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "NCCL_*",
+    "TORCH_NCCL_*",
+    "GLOO_*",
+    "UCX_*",
+    "FI_*",
+    "OMP_*",
+)
+"""The caller's variables that get into a container, of a job and of the smoke check: who a process is, which GPUs it
+has, and how it talks.
+"""
 _FOR_PYXIS = (
     "PATH",
     "HOME",
@@ -150,15 +163,12 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
         "",
         "here=$SLURM_SUBMIT_DIR",
         *setup,
+        *_locks(plan),
         *_checkpoint(plan.slurm),
         *([_WITHOUT_GPUS] if plan.is_cuda else []),
         "",
         "inside() {",
-        "    # Since Slurm 22.05 srun doesn't take --cpus-per-task over from the job.",
-        '    srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --kill-on-bad-exit=1 \\'
-        if plan.slurm.min_nodes is None
-        else '    srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --no-kill --kill-on-bad-exit=0 \\',
-        '        ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} \\',
+        *_srun(plan.slurm),
         *(f"        {line}" for line in inside),
         "}",
         "",
@@ -169,14 +179,48 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
         "",
         *MEETING_POINT,
         *ranks,
-        *_torchrun(plan.slurm, entrypoint),
+        *_training(plan.slurm, entrypoint),
     ]
     return "\n".join(lines) + "\n"
 
 
+def _locks(plan: SpecPlan) -> list[str]:
+    """Make the lines that name the locks which the image has to be of. A repository's `recipes/` names no digest, so
+    that plain git merges them.
+    """
+    if plan.shares:
+        return []
+    return [
+        "# The digests of the lock's slices, which the image compares with its own; empty for any image.",
+        "locks=(",
+        *(f"    {of.target}={of.lock_digest}" for of in plan.targets),
+        ")",
+        'export ENVSPEC_LOCK="${ENVSPEC_LOCK-${locks[*]}}"',
+    ]
+
+
+def _srun(asked: SlurmTable) -> list[str]:
+    """Make the beginning of the srun command: one task a node, or as many as `ranks` says."""
+    if asked.launch == "srun":
+        by_mpi = f" --mpi={asked.mpi}" if asked.mpi else ""
+        return [
+            "    # The CPUs of a node in equal parts.",
+            "    unset SLURM_CPUS_PER_GPU SLURM_CPUS_PER_TASK",
+            f"    srun{by_mpi} --ntasks=$((SLURM_JOB_NUM_NODES * ${{ranks:-1}})) \\",
+            '        --ntasks-per-node="${ranks:-1}" --kill-on-bad-exit=1 \\',
+            "        --cpus-per-task=$((SLURM_CPUS_ON_NODE > ${ranks:-1} ? SLURM_CPUS_ON_NODE / ${ranks:-1} : 1)) \\",
+        ]
+    lost = "--kill-on-bad-exit=1" if asked.min_nodes is None else "--no-kill --kill-on-bad-exit=0"
+    return [
+        "    # Since Slurm 22.05 srun doesn't take --cpus-per-task over from the job.",
+        f'    srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 {lost} \\',
+        '        ${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} \\',
+    ]
+
+
 def _passed_variables(asked: SlurmTable) -> tuple[str, ...]:
     """List the caller's variables that get into containers."""
-    return (*_KEPT, *(["ENVSPEC_CHECKPOINT"] if asked.signal else []), *asked.environment)
+    return (*PASSED, "ENVSPEC_LOCK", *(["ENVSPEC_CHECKPOINT"] if asked.signal else []), *asked.environment)
 
 
 def _case(names: Iterable[str]) -> list[str]:
@@ -206,51 +250,46 @@ def _options(plan: SpecPlan) -> list[str]:
 
 
 def _checkpoint(asked: SlurmTable) -> list[str]:
-    """Make the lines for the warning before a job's end: a file, and a signal to the program's processes. torchrun's
-    children are those with a rank, whose parent has none: so neither torchrun nor workers that load data get it.
+    """Make the lines for the warning before a job's end: a file, by which the images' `warned.sh` signals programs that
+    handle a signal.
     """
     if asked.signal is None:
         return []
-    name = asked.signal.partition("@")[0]
     return [
-        "# The warning before the job's end: a file, which the program can look for, and a signal to its processes.",
+        "# The warning before the job's end: a file. When it is there, processes that handle the signal get that.",
         "export ENVSPEC_CHECKPOINT=$here/.checkpoint-$SLURM_JOB_ID",
         'rm -f "$ENVSPEC_CHECKPOINT"',
-        "# shellcheck disable=SC2016 # for the nodes' shells",
-        """pass='has() { grep -qzs "^$2" "/proc/$1/environ"; }""",
-        "for at in /proc/[0-9]*; do",
-        "    of=${at#/proc/}",
-        '    if has "$of" "SLURM_JOB_ID=$SLURM_JOB_ID\\$" && has "$of" LOCAL_RANK= &&',
-        '        ! has "$(sed -n "s/^PPid:[[:blank:]]*//p" "$at/status")" LOCAL_RANK=; then',
-        f'        kill -s {name} "$of"',
-        "    fi",
-        "done'",
-        "# shellcheck disable=SC2317 # the trap calls it",
-        "warn() {",
-        '    touch "$ENVSPEC_CHECKPOINT"',
-        '    srun --overlap --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 bash -c "$pass" || true',
-        "}",
-        f"trap warn {name}",
+        f"trap 'touch \"$ENVSPEC_CHECKPOINT\"' {asked.signal.partition('@')[0]}",
     ]
 
 
-def _torchrun(asked: SlurmTable, entrypoint: str) -> list[str]:
+def _training(asked: SlurmTable, entrypoint: str) -> list[str]:
     """Make the lines that run the training program, and wait for it where there can be a warning meanwhile."""
-    end = " &" if asked.signal else ""
-    if asked.max_restarts is None:
+    name, _, _ = (asked.signal or "").partition("@")
+    begin = f"{entrypoint} sh {CARRIED}/warned.sh {name}" if name else entrypoint
+    end = " &" if name else ""
+    if asked.launch == "srun":
         lines = [
-            f'inside sh -c \'exec {entrypoint} torchrun --node-rank="$SLURM_NODEID" "$@"\' torchrun \\',
+            "# shellcheck disable=SC2016 # for the nodes' shells",
+            'as_rank=\'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_NTASKS"\'',
+            'as_rank+=\'; export LOCAL_WORLD_SIZE="$1" MASTER_ADDR="$2" MASTER_PORT="$3"; shift 3\'',
+            f'inside sh -c "$as_rank; exec {begin} python \\"\\$@\\"" python \\',
+            f'    "$ranks" "${{address:-$first}}" "$port" "$@"{end}',
+        ]
+    elif asked.max_restarts is None:
+        lines = [
+            f'inside sh -c \'exec {begin} torchrun --node-rank="$SLURM_NODEID" "$@"\' torchrun \\',
             '    --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
             f'    --master-addr="${{address:-$first}}" --master-port="$port" "$@"{end}',
         ]
     else:
         least = "" if asked.min_nodes is None else f"{asked.min_nodes}:"
         lines = [
-            f'inside {entrypoint} torchrun --nnodes="{least}$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
+            f'inside {begin} torchrun --nnodes="{least}$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
             f'    --max-restarts={asked.max_restarts} --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" \\',
             f'    --rdzv-endpoint="${{address:-$first}}:$port" "$@"{end}',
         ]
-    if not asked.signal:
+    if not name:
         return lines
     lines += [
         "program=$!",
@@ -258,10 +297,21 @@ def _torchrun(asked: SlurmTable, entrypoint: str) -> list[str]:
         'while kill -0 "$program" 2>/dev/null; do wait "$program" || true; done',
         "status=0",
         'wait "$program" || status=$?',
+        f"trap '' {name}",
     ]
     if asked.requeue:
         lines += [
-            "# After a warning the job goes on later, unless the program has removed the file: it is done then.",
-            'if [[ -e $ENVSPEC_CHECKPOINT ]]; then scontrol requeue "$SLURM_JOB_ID"; fi',
+            "# What was warned goes on later if it wrote into the file or failed, unless the text is the last one.",
+            "last=$ENVSPEC_CHECKPOINT.last",
+            "if [[ ! -e $ENVSPEC_CHECKPOINT ]] || { ((status == 0)) && [[ ! -s $ENVSPEC_CHECKPOINT ]]; }; then",
+            '    rm -f "$ENVSPEC_CHECKPOINT" "$last"',
+            'elif [[ -e $last && $(<"$ENVSPEC_CHECKPOINT") == "$(<"$last")" ]]; then',
+            '    echo "no progress since the last start by what $ENVSPEC_CHECKPOINT says: not queued again" >&2',
+            f"elif ((${{SLURM_RESTART_COUNT:-0}} >= {asked.max_requeues})); then",
+            f'    echo "started {asked.max_requeues} times again: not queued once more" >&2',
+            "else",
+            '    mv "$ENVSPEC_CHECKPOINT" "$last"',
+            '    scontrol requeue "$SLURM_JOB_ID"',
+            "fi",
         ]
     return [*lines, 'exit "$status"']

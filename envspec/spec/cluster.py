@@ -17,6 +17,9 @@ class SlurmTable:
 
     memory        of a node, in sbatch's form
     signal        NAME@SECONDS: sent so long before the job's time ends
+    max_requeues  how often the job is queued again after that
+    launch        what starts the ranks: torchrun, one a node, or srun itself
+    mpi           srun's name for how the ranks of such a job find each other by MPI
     constraint    features that its nodes must have, in sbatch's form
     environment   names of the caller's variables that get into the container; a `*` at the end stands for anything
     max_restarts  how often torchrun starts its processes again; None for a torchrun of fixed nodes
@@ -32,6 +35,9 @@ class SlurmTable:
     time: str = "01:00:00"
     requeue: bool = False
     signal: str | None = None
+    max_requeues: int = 100
+    launch: str = "torchrun"
+    mpi: str | None = None
     environment: tuple[str, ...] = ()
     max_restarts: int | None = None
     min_nodes: int | None = None
@@ -58,6 +64,11 @@ class KubernetesTable:
     volume       the PersistentVolumeClaim at the workspace
     secret       whose keys become environment variables
     rdma         the resource by which a pod gets an RDMA device
+    memory       of a pod, which it gets and isn't given more than
+    deadline     seconds, after which the Job is ended
+    grace        seconds between a pod's SIGTERM and its end
+    retries      how often the Job starts its pods again; those that the cluster took away don't count
+    tolerations  KEY[=VALUE][:EFFECT], as kubectl writes taints
     """
 
     namespace: str | None = None
@@ -68,6 +79,13 @@ class KubernetesTable:
     pull_secret: str | None = None
     secret: str | None = None
     rdma: str | None = None
+    cpus: int | None = None
+    memory: str | None = None
+    deadline: int | None = None
+    grace: int | None = None
+    retries: int = 0
+    pull_policy: str | None = None
+    tolerations: tuple[str, ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=lambda: _NONE)
     serve: Serving | None = None
 
@@ -133,11 +151,35 @@ SLURM_TABLE = Table(
             default=SlurmTable.requeue,
         ),
         "signal": Text(
-            doc="A warning before the job's time ends: the program's processes get this signal so many seconds before,"
-            " and the file that ENVSPEC_CHECKPOINT names appears. With `requeue` the job is queued again afterwards.",
+            doc="A warning before the job's time ends: so many seconds before, the file that ENVSPEC_CHECKPOINT names"
+            " appears, and training processes that handle this signal get it. With `requeue` the job is queued again if"
+            " the program wrote into the file, or failed.",
             example="USR1@300",
             says="a signal and seconds like USR1@300, of USR1, USR2, TERM, INT and HUP",
             pattern=f"(?:{_SIGNALS})@(?:[1-9][0-9]{{0,3}}|[1-5][0-9]{{4}})",
+        ),
+        "max-requeues": Integer(
+            doc="How often a job is queued again after its warning, also where each time there is progress: another"
+            " text in the file.",
+            example=20,
+            minimum=0,
+            maximum=1_000_000,
+            default=SlurmTable.max_requeues,
+        ),
+        "launch": Text(
+            doc="What starts the ranks: `torchrun`, one a node, or `srun`, as Lightning, Megatron and mpi4py want: a"
+            " task for each rank, which runs `python` with the job's arguments and has RANK, LOCAL_RANK, WORLD_SIZE,"
+            " LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.",
+            example="srun",
+            says="torchrun or srun",
+            choices=("torchrun", "srun"),
+            default=SlurmTable.launch,
+        ),
+        "mpi": Text(
+            doc="How such ranks find each other by MPI, in srun's words (`srun --mpi=list`); else as the site has it.",
+            example="pmix",
+            says="a name of `srun --mpi=list`",
+            pattern="[a-z0-9_]{1,40}",
         ),
         "environment": Array(
             doc="The caller's variables that get into the container, beside Slurm's and NCCL's; none other does.",
@@ -231,6 +273,53 @@ KUBERNETES_TABLE = Table(
             says="a resource's name like rdma/hca_shared_devices_a",
             pattern=rf"{_SUBDOMAIN}/{_NAME}",
             max_length=317,
+        ),
+        "cpus": Integer(
+            doc="The CPUs that each pod asks for: workers that load data.", example=16, minimum=1, maximum=4096
+        ),
+        "memory": Text(
+            doc="The memory that each pod asks for, which is its limit too; what lies in /dev/shm counts.",
+            example="64Gi",
+            says="an amount of memory like 64Gi",
+            pattern="[1-9][0-9]{0,6}[MGT]i",
+        ),
+        "deadline": Integer(
+            doc="The seconds after which the Job is ended, retries and all.",
+            example=86400,
+            minimum=1,
+            maximum=2**31 - 1,
+        ),
+        "grace": Integer(
+            doc="The seconds between a pod's warning, SIGTERM, and its end; 30, if left out.",
+            example=300,
+            minimum=1,
+            maximum=86400,
+        ),
+        "retries": Integer(
+            doc="How often all pods of the Job start again after a failure. With it, pods that the cluster takes away"
+            " (preempted, drained) start again and don't count.",
+            example=3,
+            minimum=0,
+            maximum=1000,
+            default=KubernetesTable.retries,
+        ),
+        "pull-policy": Text(
+            doc="When nodes ask the registry for the image; each time, if left out and `[image] name` says where it is:"
+            " its tag is that of each new lock.",
+            example="IfNotPresent",
+            choices=("Always", "IfNotPresent", "Never"),
+        ),
+        "tolerations": Array(
+            doc="Taints of nodes that pods take, beside that of NVIDIA's GPUs.",
+            items=Text(
+                doc="A taint, as kubectl writes it: KEY=VALUE:EFFECT, KEY:EFFECT, or KEY for all of its effects.",
+                example="dedicated=training:NoSchedule",
+                says="a taint like dedicated=training:NoSchedule",
+                pattern=rf"(?:{_SUBDOMAIN}/)?{_NAME}(?:=(?:{_NAME})?)?(?::(?:NoSchedule|PreferNoSchedule|NoExecute))?",
+                max_length=400,
+            ),
+            example=("dedicated=training:NoSchedule",),
+            unique=True,
         ),
         "node-selector": Names(
             doc="Labels that nodes must have.",

@@ -127,6 +127,13 @@ IMAGE_TABLE = Table(
             pattern=r"20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])",
             date=True,
         ),
+        "shm": Text(
+            doc="What /dev/shm may hold, in Docker's form: DataLoader workers and NCCL share memory there.",
+            example="32g",
+            says="an amount of memory like 32g",
+            pattern="[1-9][0-9]{0,6}[mg]",
+            default=Image.shm,
+        ),
         "nvcc": Boolean(
             doc="Whether CUDA images have NVIDIA's compiler and headers, for what compiles kernels when it runs.",
             example=True,

@@ -160,6 +160,7 @@ class Image:
     nvcc                  CUDA images have its compiler
     python                "locked": images bring the build that the lock names; "base": they use the base's own
     snapshot              the day as of which Debian's packages are
+    shm                   what /dev/shm may hold, in Docker's form
     """
 
     base: str = "debian:trixie-slim"
@@ -174,6 +175,7 @@ class Image:
     name: str | None = None
     python: str = "locked"
     snapshot: str | None = None
+    shm: str = "8g"
 
 
 @dataclass(frozen=True)

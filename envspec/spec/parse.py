@@ -110,6 +110,9 @@ def slurm_of(checked: Checked) -> SlurmTable:
             "time",
             "requeue",
             "signal",
+            "max-requeues",
+            "launch",
+            "mpi",
             "max-restarts",
             "min-nodes",
         ),
@@ -123,6 +126,14 @@ def slurm_of(checked: Checked) -> SlurmTable:
         checked.problem(
             ("slurm", "min-nodes"), "slurm.min-nodes needs max-restarts, with which torchrun is elastic", hint
         )
+    by_srun = given.get("launch") == "srun"
+    for key, why in (("max-restarts", "torchrun's"), ("mpi", "srun's")):
+        if checked.has("slurm", key) and checked.sound("slurm", "launch") and by_srun is (key == "max-restarts"):
+            other = "torchrun" if by_srun else "srun"
+            hint = f'leave one of them out, or: launch = "{other}"'
+            checked.problem(
+                ("slurm", key), f'slurm.{key} is {why}, and launch is "{given.get("launch", "torchrun")}"', hint
+            )
     return SlurmTable(
         **given,
         memory=checked.value("slurm", "mem"),
@@ -133,13 +144,13 @@ def slurm_of(checked: Checked) -> SlurmTable:
 
 def kubernetes_of(checked: Checked) -> KubernetesTable:
     """Read `[kubernetes]`. Problems go to `checked`."""
-    given = _values_of(
-        checked, ("kubernetes",), ("namespace", "nodes", "gpus", "volume", "pull-secret", "secret", "rdma")
-    )
+    keys = "namespace nodes gpus volume pull-secret secret rdma cpus memory deadline grace retries pull-policy"
+    given = _values_of(checked, ("kubernetes",), keys.split())
     labels = {str(path[-1]): value for path, value in checked.children("kubernetes", "node-selector")}
     return KubernetesTable(
         **given,
         program=_words(checked, "kubernetes", "program"),
+        tolerations=_words(checked, "kubernetes", "tolerations"),
         node_selector=MappingProxyType(labels),
         serve=_serving(checked),
     )
@@ -372,6 +383,7 @@ def _image(checked: Checked) -> Image:
         fabric=checked.value("image", "fabric") or Image.fabric,
         python=checked.value("image", "python") or Image.python,
         snapshot=checked.value("image", "snapshot"),
+        shm=checked.value("image", "shm") or Image.shm,
         nvcc=bool(checked.value("image", "nvcc")),
         name=checked.value("image", "name"),
     )

@@ -4,6 +4,7 @@ Needs Python 3.8 or newer, and the smoke check beside it. Takes the path of a `t
 file. Says in one line on stderr what is wrong and what to do. Only what the driver itself says stops a
 start; what the lock knows from tables is a warning, once a node.
 
+ENVSPEC_LOCK names the slices that a job was made for, as TARGET=DIGEST. An image of none of them isn't started.
 Exits with 0 when the image can work here or when nothing can tell, 1 when it can't, 2 when target.json can't be read.
 """
 
@@ -131,6 +132,13 @@ def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
     except (OSError, ValueError) as error:
         sys.stderr.write(f"envspec: {path} can't be read ({error}); ENVSPEC_SKIP_PREFLIGHT=1 starts without it\n")
         return 2
+    wanted = os.environ.get("ENVSPEC_LOCK", "").split()
+    if wanted and f"{target.get('target')}={target.get('lock_digest')}" not in wanted:
+        sys.stderr.write(
+            "envspec: error: this image is of another lock than the job: make the image anew, or export the job anew"
+            " (an empty ENVSPEC_LOCK takes any image)\n"
+        )
+        return 1
     if not target.get("cuda"):
         return 0
     verdict = judge(target, look())

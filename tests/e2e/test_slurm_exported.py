@@ -40,9 +40,10 @@ LOCAL_RANK=0 setsid bash "$@" &
 wait $!
 """,
 }
+WARNED_SH = Path(__file__).parents[2] / "envspec" / "carried" / "warned.sh"
 PROGRAM = """
 env >"$1/environment"
-trap 'echo saved >>"$1/said"; [[ -e $ENVSPEC_CHECKPOINT ]] && echo file >>"$1/said"; kill $!; exit 0' USR1
+trap 'echo saved >>"$1/said"; [[ -e $ENVSPEC_CHECKPOINT ]] && echo 7 >"$ENVSPEC_CHECKPOINT"; kill $!; exit 0' USR1
 (trap 'echo loader >>"$1/said"' USR1; touch "$1/loads"; while sleep 0.2; do :; done) & # a worker that loads data
 touch "$1/ready"
 wait
@@ -60,7 +61,7 @@ def ask(conf: Path, tmp_path: Path) -> Ask:
     """Run one of Slurm's programs in a folder with the stand-ins and the image; gives what it says."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name, text in STAND_INS.items():
+    for name, text in (*STAND_INS.items(), ("warned.sh", WARNED_SH.read_text())):
         text = text.replace("$STAND_INS", str(tools).replace("/", "\\/"))
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
@@ -113,7 +114,116 @@ def test_a_warned_job_saves_and_is_queued_again_with_the_environment_that_it_ask
                 break
             time.sleep(0.1)
         assert queued, shown
-        assert (tmp_path / "said").read_text().split() == ["saved", "file"]
+        assert (tmp_path / "said").read_text().split() == ["saved"]
+    finally:
+        ask("scancel", job)
+
+
+ENDS = {
+    # looks for the file, and takes its time to end
+    "polls": """
+touch "$1/ready"
+until [[ -e $ENVSPEC_CHECKPOINT || -e $1/enough ]]; do sleep 0.1; done
+[[ -e $1/enough ]] || printf %s "${SAYS-7}" >"$ENVSPEC_CHECKPOINT"
+[[ ${2:-} != after ]] || sleep 600
+sleep 2
+exit "${STATUS:-0}"
+""",
+    "handles": """
+trap '[[ ${2:-} == after ]] || until="$1/ready"; printf %s "${SAYS-7}" >"$ENVSPEC_CHECKPOINT"' USR1
+touch "$1/ready"
+until=$1/enough
+until [[ -e $until ]]; do sleep 0.1; done
+exit "${STATUS:-0}"
+""",
+    "neither": """
+touch "$1/ready"
+until [[ -e $1/enough ]]; do sleep 0.1; done
+exit "${STATUS:-0}"
+""",
+}
+WARNED = SlurmTable(requeue=True, signal="USR1@60", environment=("SAYS", "STATUS"))
+
+
+def started(ask: Ask, folder: Path, kind: str, *words: str, **env: str) -> str:
+    (folder / "job.sbatch").write_text(job_of(WARNED))
+    (folder / "train.sh").write_text(ENDS[kind])
+    job = ask("sbatch", "--parsable", "--time=5", *words[1:], "job.sbatch", "train.sh", str(folder), *words[:1], **env)
+    appears(folder / "ready", folder)
+    return job.strip()
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_a_program_that_ends_before_a_warning_is_done(ask: Ask, tmp_path: Path, kind: str) -> None:
+    job = started(ask, tmp_path, kind)
+    (tmp_path / "enough").touch()
+    waits(ask, job, "Restarts=0", "JobState=COMPLETED", "ExitCode=0:0", seconds=30)
+    assert not [*tmp_path.glob(".checkpoint*")]
+
+
+@pytest.mark.parametrize(("kind", "says"), [("polls", "7"), ("handles", "7"), ("polls", ""), ("neither", "")])
+def test_a_program_that_ends_while_it_is_warned_says_whether_it_goes_on(
+    ask: Ask, tmp_path: Path, kind: str, says: str
+) -> None:
+    """By what it writes into the file; one that only ends well is done, and none ends by the signal."""
+    job = started(ask, tmp_path, kind, SAYS=says)
+    ask("scancel", "--batch", "--signal=USR1", job)
+    if kind == "neither":
+        time.sleep(3)
+        (tmp_path / "enough").touch()
+    if says:
+        waits(ask, job, "Restarts=1", "JobState=PENDING", seconds=30)
+        (last,) = tmp_path.glob(".checkpoint*")
+        assert (last.name, last.read_text()) == (f".checkpoint-{job}.last", "7")
+        ask("scancel", job)
+    else:
+        waits(ask, job, "Restarts=0", "JobState=COMPLETED", "ExitCode=0:0", seconds=30)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ENDS)
+def test_a_program_that_outlives_its_warning_ends_with_its_time(ask: Ask, tmp_path: Path, kind: str) -> None:
+    job = started(ask, tmp_path, kind, "after", "--time=1")
+    waits(ask, job, "Restarts=0", "JobState=TIMEOUT", seconds=200)
+    assert (tmp_path / f".checkpoint-{job}").read_text() == ("" if kind == "neither" else "7")
+
+
+@pytest.mark.parametrize(("says", "status", "ends"), [("7", "0", "COMPLETED"), ("", "3", "FAILED"), ("8", "3", "")])
+def test_a_job_goes_on_as_long_as_there_is_progress(
+    ask: Ask, tmp_path: Path, says: str, status: str, ends: str
+) -> None:
+    """Also after a failure, but for one that came before the warning."""
+    job = started(ask, tmp_path, "polls", SAYS=says, STATUS=status)
+    (tmp_path / f".checkpoint-{job}.last").write_text("7" if says else "")
+    ask("scancel", "--batch", "--signal=USR1", job)
+    if ends:
+        waits(ask, job, "Restarts=0", f"JobState={ends}", seconds=30)
+        assert "no progress since the last start" in (tmp_path / f"cpu-py311-{job}.out").read_text()
+    else:
+        waits(ask, job, "Restarts=1", "JobState=PENDING", seconds=30)
+        ask("scancel", job)
+
+
+def test_srun_starts_the_ranks_where_it_is_asked_to(ask: Ask, tmp_path: Path) -> None:
+    """As Lightning, Megatron and mpi4py want: one process a rank, each with its number and where all meet."""
+    (tmp_path / "job.sbatch").write_text(job_of(replace(WARNED, launch="srun", mpi="pmi2", environment=())))
+    (tmp_path / "tools" / "python").write_text('#!/bin/sh\nexec bash "$@"\n')
+    (tmp_path / "tools" / "python").chmod(0o755)
+    (tmp_path / "train.sh").write_text(
+        'echo "$RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, $PMI_RANK of $PMI_SIZE" >>"$1/said"\n'
+        'trap \'echo "$RANK saved" >>"$1/said"; exit 0\' USR1\n'
+        '[[ $MASTER_ADDR && $MASTER_PORT == [23]???? ]] && touch "$1/ready-$RANK"\n'
+        "while sleep 0.2; do :; done\n"
+    )
+    argv = ("sbatch", "--parsable", "--cpus-per-task=2", "--time=5", "job.sbatch", "train.sh", str(tmp_path))
+    job = ask(*argv, ENVSPEC_RANKS_PER_NODE="2").strip()
+    try:
+        for rank in (0, 1):
+            appears(tmp_path / f"ready-{rank}", tmp_path)
+        ask("scancel", "--batch", "--signal=USR1", job)
+        waits(ask, job, "Restarts=0", "JobState=COMPLETED", "ExitCode=0:0", seconds=30)
+        said = sorted((tmp_path / "said").read_text().splitlines())
+        assert said == ["0 of 2, 0 of 2, 0 of 2", "0 saved", "1 of 2, 1 of 2, 1 of 2", "1 saved"]
     finally:
         ask("scancel", job)
 
@@ -136,12 +246,11 @@ def test_slurm_takes_the_job(ask: Ask, tmp_path: Path, asked: SlurmTable) -> Non
 RESUMES = """
 at=$(cat "$1/checkpoint" 2>/dev/null || echo 0)
 echo "run ${SLURM_RESTART_COUNT:-0} from $at" >>"$1/said"
-trap 'echo "$at" >"$1/checkpoint"; exit 0' USR1
+trap 'echo "$at" | tee "$1/checkpoint" >"$ENVSPEC_CHECKPOINT"; exit 0' USR1
 for ((; at < 40; at++)); do
     [[ ${SLURM_RESTART_COUNT:-0} == 0 && $at == 20 ]] && touch "$1/ready" && while :; do sleep 0.2; done
     sleep 0.01
 done
-rm -f "$ENVSPEC_CHECKPOINT"
 echo "done at $at" >>"$1/said"
 """
 

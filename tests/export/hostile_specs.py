@@ -131,6 +131,8 @@ partition = {string(names.account)}
 constraint = {string(names.account)}
 signal = "USR1@60"
 environment = [{string(names.variable_in)}]
+launch = "srun"
+mpi = {string(names.account)}
 options = [{string(names.option)}]
 [kubernetes]
 namespace = {string(names.claim)}
@@ -138,6 +140,7 @@ volume = {string(names.claim)}
 secret = {string(names.claim)}
 pull-secret = {string(names.claim)}
 rdma = {string("rdma/" + names.label)}
+tolerations = [{string(names.label)}]
 program = ["train.py", {string(words.program)}]
 node-selector = {{ {key(names.label)} = {string(names.label)} }}
 [kubernetes.serve]

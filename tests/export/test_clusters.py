@@ -12,14 +12,14 @@ import pytest
 import yaml
 from recipe_plans import ROOT, parsed, text_in
 
-from envspec.export import compose, dockerfile, kubernetes, slurm
+from envspec.export import compose, devcontainer, dockerfile, kubernetes, slurm
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import SpecPlan
 from envspec.lock.judge import SoundLock
 from envspec.spec.parse import parse_spec
 
 _TEXT = (ROOT / "tests" / "spec" / "valid" / "clusters.toml").read_text("utf-8")
-IMAGE, _, TABLES = _TEXT.partition("[image]\n")[2].partition("\n")
+IMAGE, _, TABLES = _TEXT.partition("[image]\n")[2].partition("\n\n")
 
 
 @cache
@@ -88,6 +88,7 @@ def test_several_nodes_meet_by_a_headless_service() -> None:
     }  # fmt: skip
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["args"] == [
+        "sh", "/opt/envspec/warned.sh", "TERM",
         "torchrun", "--nnodes=4", "--nproc-per-node=8", "--node-rank=$(JOB_COMPLETION_INDEX)",
         f"--master-addr={name}-0.{name}", "--master-port=29500", "train.py", "--name", "a b",
     ]  # fmt: skip
@@ -105,8 +106,51 @@ def test_what_a_pod_asks_the_cluster_for() -> None:
         assert volumes["workspace"]["persistentVolumeClaim"] == {"claimName": "datasets"}
         (container,) = pod["containers"]
         assert container["envFrom"] == [{"secretRef": {"name": "tokens"}}]
-        assert container["resources"]["limits"] == {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "1"}
+        assert container["resources"] == {
+            "requests": {"cpu": "16", "memory": "512Gi"},
+            "limits": {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "1", "memory": "512Gi"},
+        }
+        assert container["imagePullPolicy"] == "IfNotPresent" and pod["terminationGracePeriodSeconds"] == 300
+        assert [taint["key"] for taint in pod["tolerations"]] == [
+            "nvidia.com/gpu",
+            "dedicated",
+            "example.com/gpu",
+            "spot",
+        ]
+        assert volumes["shm"]["emptyDir"]["sizeLimit"] == "32Gi"
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+
+
+def test_a_job_has_a_deadline_and_counts_failures_of_its_own() -> None:
+    _, job = manifests("cu128-hopper", kubernetes.FILE)
+    assert job["spec"]["activeDeadlineSeconds"] == 86400
+    # all pods fail with one
+    assert job["spec"]["backoffLimit"] == 3 * 4
+    rules = job["spec"]["podFailurePolicy"]["rules"]
+    assert rules == [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+
+
+def test_each_engine_gives_the_shared_memory_that_the_spec_asks_for() -> None:
+    (of,) = (one for one in plan().targets if one.target == "cu128-hopper")
+    assert "--shm-size 32g" in text_in(dockerfile.render(of), dockerfile.FILE)
+    assert "shm_size: 32gb" in compose.render(plan())[compose.FILE]
+    assert '"--shm-size=32g"' in "".join(devcontainer.render(of).values())
+
+
+@pytest.mark.parametrize("place", [".", "recipes/llm-v2.9"])
+def test_jobs_name_the_slices_that_they_are_for(place: str) -> None:
+    """But for those in a repository's `recipes/`, which plain git merges."""
+    spec, lock = parsed("llm-v2.9")
+    made = make_spec_plan(spec, SoundLock(lock), place)
+    named = [f"{of.target}={of.lock_digest}" for of in made.targets]
+    assert all(re.fullmatch("[a-z0-9-]+=sha256:[0-9a-f]{64}", one) for one in named)
+    for text in slurm.render(made).values():
+        assert re.findall("^    (.*=sha256:.*)$", text, re.M) == ([] if made.shares else named)
+    for of, own in zip(made.targets, named, strict=True):
+        (container,) = yaml.safe_load(text_in(kubernetes.render(of), kubernetes.FILE))["spec"]["template"]["spec"][
+            "containers"
+        ]
+        assert container.get("env", []) == ([] if made.shares else [{"name": "ENVSPEC_LOCK", "value": own}])
 
 
 def test_what_serves_has_a_service_and_says_when_it_is_ready() -> None:
@@ -124,7 +168,7 @@ def test_kubernetes_puts_no_value_into_a_word_of_the_spec() -> None:
     tables = '[kubernetes]\nprogram = ["a", "$(HOME) $$x"]\n'
     text = text_in(kubernetes.render(plan("cpu-py311", tables=tables).targets[0]), kubernetes.FILE)
     (container,) = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == ["torchrun", "--standalone", "--nproc-per-node=1", "a", "$$(HOME) $$$$x"]
+    assert container["args"][3:] == ["torchrun", "--standalone", "--nproc-per-node=1", "a", "$$(HOME) $$$$x"]
 
 
 def nodes(architectures: tuple[str, ...], driver_floor: str | None) -> Callable[[dict[str, str]], bool]:

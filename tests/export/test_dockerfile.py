@@ -173,7 +173,7 @@ def test_every_file_that_is_read_is_copied() -> None:
             for line in (line for line in lines if line.startswith("RUN ")):
                 assert copied.issuperset(re.findall(r"/layers/([^/\s]+\.(?:txt|json))", line))
         _, *copies, checked = stage(text_of(shipped(spec, target)), "carried")
-        names = "SHA256SUMS bytecode.py entrypoint.sh healthcheck.sh preflight.py"
+        names = "SHA256SUMS bytecode.py entrypoint.sh healthcheck.sh preflight.py warned.sh"
         own = " ".join(f"envspec/{name}" for name in names.split())
         assert copies[0] == f"COPY --chmod=0755 {own} {target}/target.json /layers/carried/opt/envspec/"
         assert copies[-1] == "COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check"

@@ -160,6 +160,17 @@ def test_an_unreadable_target_is_told(tmp_path: Path, text: str, capsys: pytest.
     assert str(path) in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("wanted", "code"), [("", 0), ("a=sha256:1 cpu=sha256:2", 0), ("cpu=sha256:1", 1)])
+def test_an_image_of_another_lock_than_its_jobs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wanted: str, code: int
+) -> None:
+    path = tmp_path / "target.json"
+    path.write_text(json.dumps({"target": "cpu", "cuda": None, "lock_digest": "sha256:2"}))
+    monkeypatch.setenv("ENVSPEC_LOCK", wanted)
+    assert main([str(path)], lambda: machine()) == code
+    assert ("this image is of another lock than the job" in capsys.readouterr().err) == bool(code)
+
+
 def test_a_cpu_target_does_not_even_look(tmp_path: Path) -> None:
     path = tmp_path / "target.json"
     path.write_text(json.dumps(TARGET | {"cuda": None}))

@@ -2,12 +2,14 @@
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from recipe_plans import of_target, shipped_spec
 
 from envspec.export.slurm import APPTAINER_JOB, PYXIS_JOB, render
+from envspec.spec.cluster import SlurmTable
 
 _SRUN = '#!/bin/sh\nfor word; do printf "<%s> " "$word"; done\n'
 _SCONTROL = """#!/bin/sh
@@ -111,3 +113,17 @@ def test_a_job_without_gpus_has_one_rank(tmp_path: Path) -> None:
     for gpus, ranks in (("0", 1), ("2", 2)):
         ran = run(tmp_path, job, "train.py", ENVSPEC_TARGET="cpu", SLURM_GPUS_ON_NODE=gpus)
         assert f"<--nproc-per-node={ranks}>" in ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize(("cpus", "each"), [("16", 4), ("7", 1), ("2", 1)])
+def test_ranks_that_srun_starts_share_a_nodes_cpus(tmp_path: Path, cpus: str, each: int) -> None:
+    plan = of_target("mm-v2.9", "cu128-hopper")
+    (tmp_path / "mm-v2.9-cu128-hopper.sif").touch()
+    text = render(replace(plan, slurm=SlurmTable(launch="srun", mpi="pmix")))[APPTAINER_JOB]
+    given = {"SLURM_CPUS_ON_NODE": cpus, "SLURM_GPUS_ON_NODE": "4"}
+    ran = run(tmp_path, text, "train.py", "a b", **given)
+    begin = f"<--mpi=pmix> <--ntasks=8> <--ntasks-per-node=4> <--kill-on-bad-exit=1> <--cpus-per-task={each}> "
+    assert ran.stdout.startswith(begin), ran.stderr
+    assert ran.stdout.endswith(" <python> <4> <10.0.0.7> <23456> <train.py> <a b> ")
+    # the smoke check is one a node
+    assert run(tmp_path, text, **given).stdout.startswith("<--mpi=pmix> <--ntasks=2> <--ntasks-per-node=1> ")

@@ -57,6 +57,8 @@ BEYOND_A_SCHEMA = {
     "cuda-on-a-mac",
     "driver-without-cuda",
     "elastic-nodes-without-restarts",
+    "elastic-ranks-of-srun",
+    "mpi-under-torchrun",
     "empty-dependencies",
     "glibc-on-windows",
     "gpus-without-cuda",

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from envspec.export.apptainer import FILE as DEFINITION
 from envspec.export.apptainer_scripts import SETTINGS
+from envspec.export.slurm import PASSED
 from envspec.prove.smoke.run.case import Command, Files, Folders, Places, SiteBuilds, SmokeCase, Step
 
 CARRIED = "/mnt/envspec"
@@ -18,8 +19,7 @@ RESULTS = "/mnt/results"
 PYTHON = "/opt/env/bin/python"
 _HANDING_ON = (
     # --env would end a value at its first comma
-    "for name in CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER"
-    " ${{!NCCL_@}} ${{!TORCH_NCCL_@}} ${{!GLOO_@}} ${{!UCX_@}} ${{!FI_@}}; "
+    f"for name in {' '.join(f'${{{{!{one[:-1]}@}}}}' if one.endswith('*') else one for one in PASSED)}; "
     'do [ -z "${{!name+set}}" ] || export "{prefix}ENV_$name=${{!name}}"; done; '
     '[ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${{@:2}}"; exec "$0" "$@"'
 )

@@ -68,7 +68,7 @@ RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     && find /layers/source -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py cu126-volta/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu126-volta/target.json /layers/carried/opt/envspec/
 COPY --chmod=0755 envspec/services/common.sh envspec/services/jupyter.sh /layers/carried/opt/envspec/services/
 COPY --chmod=0755 requirements/nvidia@cu126-volta.txt requirements/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt requirements/torch.txt requirements/torch+pytorch-cu126.txt requirements/source=deepspeed.txt requirements/rest.txt /layers/carried/opt/envspec/requirements/
 COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
