@@ -107,11 +107,19 @@ watch() {
     /bin/sh "$here/services/$1.sh" &
     child=$!
     trap 'kill -TERM "$child" 2>/dev/null || :' TERM
-    wait "$child" || :
+    status=0
+    wait "$child" || status=$?
     # A wait that a signal cut short leaves the child running.
     while kill -0 "$child" 2>/dev/null; do
-        wait "$child" || :
+        status=0
+        wait "$child" || status=$?
     done
+    # It lacks keys, and says so: the others go on.
+    if [ "$status" -eq 78 ]; then
+        # shellcheck disable=SC2046
+        note $(grep -vx "$1" "$list")
+        return
+    fi
     kill -USR1 "$main" 2>/dev/null || :
 }
 

@@ -31,7 +31,8 @@ tell() {
         tell_one "$program"
         return
     fi
-    for file in $(grep -lzsxF "ENVSPEC_CHECKPOINT=$ENVSPEC_CHECKPOINT" /proc/[0-9]*/environ); do
+    files=$(grep -lzsxF "ENVSPEC_CHECKPOINT=$ENVSPEC_CHECKPOINT" /proc/[0-9]*/environ)
+    for file in $files; do
         of=${file#/proc/} of=${of%/environ}
         if has_rank "$of" && ! has_rank "$(sed -n 's/^PPid:[[:blank:]]*//p' "/proc/$of/status" 2>/dev/null)"; then
             tell_one "$of"

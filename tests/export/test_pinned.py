@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recipe_plans import compiled, plan_with, shipped, with_image
+from recipe_plans import ROOT, compiled, plan_with, shipped, with_image
 
 from envspec.base.errors import InputError
 from envspec.export.apt_mirrors import COPY, use_mirrors
@@ -108,3 +108,10 @@ def test_a_bases_own_python_is_taken_alone() -> None:
     assert "UV_PYTHON_PREFERENCE=only-system uv venv" in definition
     with pytest.raises(InputError, match="hasn't the Python of debian:trixie-slim"):
         plan_with("mm-v2.1", with_image(python="base", build_env={"A": "1"}))
+
+
+def test_the_readme_calls_recipes_pinned_by_digest_only_where_they_are() -> None:
+    recipes = [path.read_text("utf-8") for path in (ROOT / "recipes").glob("*/*/Dockerfile")]
+    assert recipes
+    pinned = all("@sha256:" in line for text in recipes for line in re.findall("^ARG .*_IMAGE=.*$", text, re.M))
+    assert pinned or "digest-pinned" not in (ROOT / "README.md").read_text("utf-8")

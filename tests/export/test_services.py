@@ -168,7 +168,26 @@ def test_sshd_is_not_started_without_a_key(image: Image) -> None:
     image.program("sshd", "exit 9")
     image.program("id", 'case "$*" in -un) echo dev ;; *) echo 1000 ;; esac')
     code, _, err = image.run("ssh")
-    assert code == 1 and "nobody could log in" in err
+    assert code == 78 and "nobody could log in" in err
+
+
+def test_without_keys_the_other_services_start_and_it_says_how_to_log_in(image: Image) -> None:
+    """As the head of a Dockerfile starts it."""
+    image.service("ssh")
+    image.program("sshd", "exit 9")
+    image.program("id", 'case "$*" in -un) echo dev ;; *) echo 1000 ;; esac')
+    image.service("jupyter", FOREVER.format("jupyter"))
+    image.service("tensorboard", FOREVER.format("tensorboard"))
+    process = image.start()
+    noted = image.tmp / "envspec-services.1000"
+    wait_until(lambda: noted.exists() and noted.read_text() == "jupyter\ntensorboard\n", 30)
+    wait_until(lambda: all((image.tmp / f"{name}.pid").exists() for name in ("jupyter", "tensorboard")), 30)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=30)
+    assert (
+        process.returncode == 143 and "give public keys by AUTHORIZED_KEYS" in err and "others are stopped" not in err
+    )
 
 
 def test_sshd_is_not_started_as_root(image: Image) -> None:

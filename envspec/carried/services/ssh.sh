@@ -19,8 +19,11 @@ sshd=$(command -v sshd || printf '%s' /usr/sbin/sshd)
     [ -z "${AUTHORIZED_KEYS:-}" ] || printf '%s\n' "$AUTHORIZED_KEYS"
     [ ! -r "$keys_file" ] || cat "$keys_file"
 } >"$runtime/authorized_keys"
-[ -s "$runtime/authorized_keys" ] ||
-    fail 'nobody could log in: give public keys by AUTHORIZED_KEYS, or a file by AUTHORIZED_KEYS_FILE'
+if [ ! -s "$runtime/authorized_keys" ]; then
+    say 'ssh is not started, as nobody could log in: give public keys by AUTHORIZED_KEYS, or a file by AUTHORIZED_KEYS_FILE'
+    # by which entrypoint.sh knows that the other services are wanted all the same
+    exit 78
+fi
 unset AUTHORIZED_KEYS
 
 host_key=$runtime/ssh_host_ed25519_key
