@@ -19,7 +19,7 @@ PORT = 29500
 _SECCOMP = "seccompProfile: { type: RuntimeDefault }"
 _POLICY = (
     "  podFailurePolicy: # a pod that the cluster took away is no failure of its program",
-    "    rules: [{ action: Ignore, onPodConditions: [{ type: DisruptionTarget }] }]",
+    '    rules: [{ action: Ignore, onPodConditions: [{ type: DisruptionTarget, status: "True" }] }]',
 )
 _NAME_LENGTH = 52
 """The greatest length of a Job's name: its pods' names have 63 characters, of which Kubernetes adds up to 11."""

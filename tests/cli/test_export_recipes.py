@@ -50,7 +50,7 @@ def test_an_export_elsewhere_can_be_taken_away(project: Project, envspec: Envspe
     """It holds what its images carry, and its printed build lines are for the folder itself."""
     assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "out").code == 0
     folder = project.folder / "out"
-    own = {"SHA256SUMS", "bytecode.py", "entrypoint.sh", "healthcheck.sh", "preflight.py"}
+    own = {"SHA256SUMS", "bytecode.py", "entrypoint.sh", "healthcheck.sh", "preflight.py", "warned.sh"}
     assert names(folder / "envspec") == {*own, *check_files()}
     assert {".dockerignore", "environment.nix"} <= {path.name for path in folder.iterdir()}
     assert " -f cpu/Dockerfile -t " in (folder / "cpu" / "Dockerfile").read_text()

@@ -127,7 +127,7 @@ def test_a_job_has_a_deadline_and_counts_failures_of_its_own() -> None:
     # all pods fail with one
     assert job["spec"]["backoffLimit"] == 3 * 4
     rules = job["spec"]["podFailurePolicy"]["rules"]
-    assert rules == [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+    assert rules == [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
 
 
 def test_each_engine_gives_the_shared_memory_that_the_spec_asks_for() -> None:
