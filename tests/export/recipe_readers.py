@@ -213,7 +213,8 @@ def read_sbatch(text: str, plan: SpecPlan) -> object:
     _shell_parses(text)
     options = [line.removeprefix("#SBATCH ") for line in text.split("\n") if line.startswith("#SBATCH")]
     assert shlex.split(options[0]) == [f"--job-name={plan.spec}"]
-    return text
+    assert re.findall("^    (.*)=(sha256:.*)$", text, re.M) == [(of.target, of.lock_digest) for of in plan.targets]
+    return _hashless(text)
 
 
 def read_flake(text: str, plan: SpecPlan) -> object:
