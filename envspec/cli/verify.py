@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.finding import Finding
 from envspec.base.texts import clean_text, few, printable
 from envspec.cli import options
-from envspec.cli.console import out, silence_stdout, warn
+from envspec.cli.console import out, say, silence_stdout, warn
 from envspec.cli.sign import show_signer
 from envspec.cli.table import colour_word, heading
 
@@ -98,6 +99,7 @@ def command(
     for reason, names in found.unasked.items():
         warn(f"couldn't be asked: {printable(few(names))}: {printable(reason)}")
     if found.forged:
+        say(f"hint: find out who changed the lock, then run `envspec lock {shlex.quote(path)} --upgrade`")
         return AnswerNo.exit_code
     if evidence is not None and not found.unasked and revision is None:
         keep(evidence, "verified", verified.lock, verified.targets)
