@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
-from forging import EVIL, Forgery, each_pin
+from forging import EVIL, Change, Forgery, each_pin
 from support.channel import LocalChannel, Record, pythons
 from support.index import Index
 from support.machine import Machine, cpu
@@ -45,7 +45,7 @@ def app(machine: Machine, index: Index, spec: str = "") -> Lock:
 
 # Locks that can't be right
 
-FORGED = (
+FORGED: tuple[Change, ...] = (
     {"package": "a", "dropped": True},
     {"package": "h", "version": "2.0"},
     {"package": "i", "version": "2.0"},
@@ -86,7 +86,7 @@ def forged(machine: Machine, index: Index) -> None:
 
 # Locks that aren't what their index publishes
 
-FOREIGN = (
+FOREIGN: tuple[Change, ...] = (
     {"package": "app", "requires-python": ""},
     {"package": "below", "size": 1},
     {"package": "lib", "version": "1.9", "sha256": "published", "size": "published", "licence": "Apache-2.0"},
@@ -244,7 +244,7 @@ STATES = {
         corrections-changed target-added target-removed platform-changed python-changed glibc-changed cuda-changed
         gpus-changed driver-changed cpu-changed inspect-changed requirement-added requirement-removed
         requirement-changed constraint-changed override-changed find-links-changed accept-changed metadata-changed"""),
-    "new": State(lambda machine, index: machine.spec(index.add(wheel("app", "1.0")) and cpu("app")), "lock-missing"),
+    "new": State(lambda machine, index: (index.add(wheel("app", "1.0")), machine.spec(cpu("app"))), "lock-missing"),
     "rendered": State(rendered, "rendered-missing rendered-edited rendered-extra"),
     "exported": State(exported, "recipe-missing recipe-differs recipe-extra"),
     "signed before": State(signed_before, "signature-stale"),
