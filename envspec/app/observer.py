@@ -27,7 +27,10 @@ class RunDisplay:
 
 
 class Observer:
-    """An observer that shows nothing."""
+    """An observer that shows nothing. `counts_repeated`: of notes that came with the last lock too, it wants the number
+    alone."""
+
+    counts_repeated = False
 
     def say(self, text: str, *, style: str | None = None) -> None:
         """Take a line for people; the word before its first colon has the style, a colour."""

@@ -91,7 +91,8 @@ def has_printed_json() -> bool:
 
 def say(text: str, *, style: str | None = None, always: bool = False) -> None:
     """Print a message on stderr. The word before the first colon is coloured, where colour is wanted. `always`: also
-    with `--quiet`, as errors and questions are."""
+    with `--quiet`, as errors and questions are. On a terminal, lines break between words; a hint doesn't break, for it
+    is pasted."""
     if sys.stderr is None or (_hushed and not always):
         return
     if style and _wants_colour(sys.stderr):
@@ -99,10 +100,11 @@ def say(text: str, *, style: str | None = None, always: bool = False) -> None:
         text = f"{_with_codes(head + colon, f'{_CODES[style]};1')}{rest}"
     # talk that nobody can hear is no reason to fail
     with suppress(OSError):
+        text = _safe(text) if text.startswith("hint: ") else _fit(_safe(text), columns(sys.stderr))
         if _drawn:
-            _say_above(_drawn[-1].console, _safe(text))
+            _say_above(_drawn[-1].console, text)
         else:
-            click.echo(_safe(text), err=True, color=True)
+            click.echo(text, err=True, color=True)
 
 
 def warn(text: str | Exception) -> None:
@@ -114,18 +116,22 @@ def out(text: str, *, newline: bool = True) -> None:
     """Print lines of an answer on stdout. Lines wider than the terminal go on below, and no word is broken."""
     if _hushed:
         return
-    click.echo(_fit(_safe(text)), nl=newline, color=True)
+    click.echo(_fit(_safe(text), columns()), nl=newline, color=True)
 
 
-def columns() -> int | None:
-    """Give the width of the terminal that stdout is, or what COLUMNS says of it; None for a pipe or a file, where a
-    line is as long as it is.
+def columns(stream: IO[str] | None = None) -> int | None:
+    """Give the width of the terminal that a stream is (stdout without one), or what COLUMNS says of it; None for a pipe
+    or a file, where a line is as long as it is.
     """
-    if not sys.stdout.isatty():
+    stream = stream or sys.stdout
+    if not stream.isatty():
         return None
     import shutil
 
-    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
+    found = shutil.get_terminal_size((0, 0)).columns
+    with suppress(OSError, ValueError):
+        found = found or os.get_terminal_size(stream.fileno()).columns
+    return min(max(found or 80, NARROWEST), WIDEST)
 
 
 def out_file(text: str) -> None:
@@ -133,7 +139,7 @@ def out_file(text: str) -> None:
     control characters.
     """
     if sys.stdout.isatty():
-        click.echo(_fit(_safe(text)), nl=False, color=True)
+        click.echo(_fit(_safe(text), columns()), nl=False, color=True)
     else:
         click.echo(text, nl=False)
 
@@ -254,8 +260,7 @@ _HEAD = re.compile(r"[ │├└─|`-]*")
 _BELOW = str.maketrans("├└─`-", "│    ")
 
 
-def _fit(text: str) -> str:
-    width = columns()
+def _fit(text: str, width: int | None) -> str:
     if width is None or len(text) <= width:
         return text
     return "\n".join(piece for line in text.split("\n") for piece in _pieces(line, width))

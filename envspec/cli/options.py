@@ -109,7 +109,7 @@ verbose = click.option(
     "-v",
     is_flag=True,
     callback=_tell_downloads,
-    help="List all of them, not only the first ten, and each download.",
+    help="List all of them, not only the first ten, each download, and notes that the last lock gave too.",
 )
 one_target = one_of("Only in this target's own list.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")

@@ -329,6 +329,10 @@ def runs(titles: Sequence[str]) -> Iterator[RunDisplay]:
 class Terminal(Observer):
     """The observer of the command line: messages on stderr, and bars where that is a terminal."""
 
+    @property
+    def counts_repeated(self) -> bool:  # type: ignore[override]
+        return sys.stderr.isatty() and not (wants_verbose() or wants_json())
+
     def say(self, text: str, *, style: str | None = None) -> None:
         say(text, style=style)
 

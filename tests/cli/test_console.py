@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -112,3 +113,17 @@ def test_a_value_is_the_object_of_its_fields_and_loses_its_secrets(capsys: pytes
     console.out_json({"place": place, "path": Path("x/hunter22"), "all": (place,)})
     document = {"file": "a-****.toml", "line": 3, "column": 0}
     assert json.loads(capsys.readouterr().out) == {"place": document, "path": "x/****", "all": [document]}
+
+
+def test_a_note_breaks_between_words_and_a_hint_stays_whole(
+    shown: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hint is pasted into a shell."""
+    shown()
+    monkeypatch.setenv("COLUMNS", "60")
+    text = "the registry has no digest for astral/uv:0.13.8, so the recipes of this spec use the tag alone"
+    console.say(f"note: {text}", style="cyan")
+    console.say(f"hint: {text}")
+    *note, hint = re.sub(r"\x1b\[[0-9;]*m", "", shown()).splitlines()
+    assert len(note) == 2 and all(len(line) <= 60 for line in note)
+    assert " ".join(" ".join(note).split()) == f"note: {text}" and hint == f"hint: {text}"

@@ -9,7 +9,7 @@ import pytest
 from support.base_image import system, write_base
 from support.index import Index
 from support.installs import PYTHON, SPEC, SUBDIR, serve_lock
-from support.machine import Machine
+from support.machine import Machine, cpu
 from support.packages import wheel
 from support.terminal import AtTerminal, at_terminal
 
@@ -166,3 +166,26 @@ def test_long_work_is_drawn_on_a_terminal_alone(
     piped = project.envspec(*arguments, spawn=True, status=0)
     assert all(line.startswith("hint: ") for line in piped.err.splitlines())
     assert not re.search(r"[\x1b\r]", piped.err + piped.out)
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_notes_that_the_last_lock_gave_are_a_count_on_a_terminal_alone(machine: Machine, index: Index) -> None:
+    """A new one stands in words, and so does each with --verbose, in a pipe and for who hasn't seen the last lock."""
+    index.add(*(wheel(name, "1.0") for name in ("app", "lib")))
+    spec = machine.spec(
+        cpu("app", targets="[targets.gpu]\nplatform='linux-64'\ncuda='12.8'\ngpus=['H100']\ndriver='525.60.13'\n")
+    )
+    assert "note: " in machine.envspec("lock", spec, status=0).err
+    text = (machine.folder / spec).read_text()
+    machine.spec(text.replace("'app'", "'app', 'lib'"))
+    told = shown(machine, "lock", spec, "--dry-run").screen
+    assert "1 note as with the last lock (--verbose lists it)" in told and not [
+        one for one in told if one[:5] == "note:"
+    ]
+    machine.spec(text.replace("'app'", "'app', 'lib'").replace("525.60.13", "550.54.15"))
+    new = shown(machine, "lock", spec, "--dry-run").screen
+    assert [one[:5] for one in new] == ["note:"]
+    machine.spec(text.replace("'app'", "'app', 'lib'"))
+    assert any(one.startswith("note: ") for one in shown(machine, "lock", spec, "--dry-run", "--verbose").screen)
+    assert "note: " in machine.envspec("lock", spec, "--dry-run", status=0).err

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from envspec.app import inputs
 from envspec.app.edition import tell_edition
 from envspec.app.lock.images import ImageDigests, stale_images, wants_images
+from envspec.app.lock.notes import Notes, notice
 from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
@@ -40,14 +41,12 @@ from envspec.lock.store import rendered_files
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.sources_needed import SourcesNeeded, names_needed
-from envspec.resolve.pip.unbounded import FAR
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
 from envspec.resolve.workflow.relock import RelockRequest, relock, tell_images
 from envspec.spec.newer import has_ended, moot, with_moments_of_lock, with_moments_of_now
 
 if TYPE_CHECKING:
-    from envspec.base.finding import Finding
     from envspec.lock.store import LockFolder
     from envspec.review.policy.model import Policy
     from envspec.spec.model import Spec
@@ -182,13 +181,14 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
         if not request.dry_run:
             _bring_in_line(spec, folder, resolved)
         elif not request.offline:
-            _refuse_what_is_refused_now(spec, old, policy, request)
+            _refuse_what_is_refused_now(spec, folder, old, policy, request)
         return Locked(spec, folder, resolved, old, "fresh")
     _refuse_unknown_packages(request, spec, old)
     asked = request.images or wants_images(spec, old, inputs.recipes_of(spec, request.locks_dir))
     digests = ImageDigests(spec, old, renew=renew, offline=request.offline or not asked)
+    notes = Notes(folder.path)
     if resolved is None:
-        spec, resolved = _resolve(spec, old, policy, request)
+        spec, resolved = _resolve(spec, old, policy, request, notes)
         refuse_malicious(spec, resolved, str(folder.path), offline=request.offline)
         if policy is not None:
             refuse_new_lock(policy, spec, resolved, str(folder.path), offline=request.offline)
@@ -199,8 +199,9 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
     status: Literal["unchanged", "would-change", "written"] = "unchanged"
     if request.dry_run:
         status = "unchanged" if new == old else "would-change"
-    elif _write(spec, folder, new):
-        status = "written"
+    else:
+        status = "written" if _write(spec, folder, new) else "unchanged"
+        notes.keep(of_all=not request.targets)
     return replace(done, status=status, held=_explain_holds(spec, old, new, request))
 
 
@@ -222,10 +223,12 @@ def _pins_of(lock: Lock, name: str) -> list[tuple[str, str]]:
     return [(target.name, pin.version) for target in lock for pin in target.pins if pin.name == name]
 
 
-def _refuse_what_is_refused_now(spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest) -> None:
+def _refuse_what_is_refused_now(
+    spec: Spec, folder: LockFolder, old: Lock | None, policy: Policy | None, request: LockRequest
+) -> None:
     """Raise AnswerNo where a fresh lock couldn't be made again: an older envspec, or older facts, may have made it."""
     try:
-        _resolve(spec, old, policy, request)
+        _resolve(spec, old, policy, request, Notes(folder.path))
     except OutsideError as error:
         warn(f"{spec.path}: its lock is fresh; whether it could be made again isn't known: {error.message}")
 
@@ -280,7 +283,9 @@ def _finish_merge(done: Locked, request: LockRequest) -> Locked:
     return replace(done, status="written")
 
 
-def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest) -> tuple[Spec, Lock]:
+def _resolve(
+    spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest, notes: Notes
+) -> tuple[Spec, Lock]:
     """Resolve the spec's new lock. With `allow_needed` or `allow_static` the spec itself may change: sources that the
     resolution needs are added to its allow-source, until it needs no more.
     """
@@ -289,11 +294,10 @@ def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockR
     tell_edition()
     first = _first_pins(spec, request.pins) if request.pins else None
     while True:
-        told: list[Finding] = []
         try:
             with resolvers_of(
                 spec,
-                told.append,
+                notes.take,
                 offline=request.offline,
                 refresh=request.refresh,
                 fresh=bool(request.upgrade.everything or request.upgrade.packages),
@@ -309,7 +313,7 @@ def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockR
                     not_after=not_after,
                     first=first,
                 )
-                lock = relock(asked, resolvers, told.append)
+                lock = relock(asked, resolvers, notes.take)
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock
         except EnvspecError as refused:
             # what else stands in the way is told once these are allowed, alone
@@ -326,9 +330,7 @@ def _resolve(spec: Spec, old: Lock | None, policy: Policy | None, request: LockR
             say(f"wrote allow-source into {spec.path}: {', '.join(names)}")
             spec = inputs.read_spec(spec.path)
         finally:
-            # what stays far behind stands above everything else
-            for one in sorted(told, key=lambda one: one.code != FAR):
-                notice(one)
+            notes.show()
 
 
 def _with_moments(spec: Spec, old: Lock | None, request: LockRequest) -> Spec:
@@ -396,17 +398,6 @@ def _first_pins(spec: Spec, path: Path) -> Lock:
     from envspec.review.diff.foreign.universal import Environment
 
     return read.first_pins(path, [Environment(one.name, one.platform, spec.python, one.glibc) for one in spec.targets])
-
-
-def notice(finding: Finding) -> None:
-    """Print a finding on stderr: a warning or a note."""
-    place = f"{finding.place}: " if finding.place else ""
-    if finding.severity == "warning":
-        warn(f"{place}{finding.text}")
-    else:
-        say(f"note: {place}{finding.text}", style="cyan")
-    if finding.remedy:
-        say(f"hint: {finding.remedy}")
 
 
 def _bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> None:
