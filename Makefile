@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup has-python lock test test-ci test-all lint format docs man bench lab weight gpu-evidence clean
+.PHONY: help setup has-python lock test test-ci test-all release-check lint format docs man bench lab weight gpu-evidence clean
 MAKEFLAGS += --no-print-directory
 
 VENV    := .venv
@@ -12,6 +12,7 @@ STAMP   := $(VENV)/.ready
 SPEC    ?= specs/mm-v2.9.toml
 SCRATCH := .scratch/locks
 PYTEST_ARGS ?=
+RELEASE := tests/tools/test_publish.py check/tests/test_distribution.py tests/docs/test_page_blocks.py::test_readme_with_the_wheel
 # Hundreds of short processes: with this variable set, each would compile all that it imports. `setup` compiles the
 # tests, since each of pytest's workers would do so by itself.
 COMPILED := env -u PYTHONDONTWRITEBYTECODE
@@ -35,6 +36,7 @@ help:
 	@echo 'make test       the tests that need neither network nor patience; PYTEST_ARGS="-k diff" for some'
 	@echo 'make test-ci    those, the slow ones and those that ask real indexes: what CI runs for each commit'
 	@echo 'make test-all   all tests but those that download several GB: what CI runs at night'
+	@echo 'make release-check  what a release publishes, built and tried in fresh homes; a tag rehearsed with a throwaway key'
 	@echo 'make lint       ruff and mypy --strict'
 	@echo 'make format     let ruff mend what it can'
 	@echo 'make docs       the documentation site, into .scratch/site; any warning is an error'
@@ -82,6 +84,9 @@ test-ci:
 
 test-all:
 	@$(MAKE) test PYTEST_ARGS="-m 'not huge' $(PYTEST_ARGS)"
+
+release-check: $(STAMP)
+	@$(MAKE) test PYTEST_ARGS="-m '' $(RELEASE)"
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check

@@ -20,6 +20,7 @@ from support.channel import LocalChannel, Record, pythons
 from support.git_repository import git
 from support.machine import Machine
 from support.packages import wheel
+from uv import find_uv_bin
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
@@ -167,8 +168,8 @@ def arguments(command: Command, machine: Machine) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", RAN, ids=lambda one: f"{Path(one.page).name}: {' '.join(one.words[1:])[:70]}")
-def test_a_line_runs(command: Command, machine: Machine) -> None:
+def prepare(command: Command, machine: Machine) -> list[str]:
+    """Lay out what a line starts from; gives its words."""
     put_back(machine)
     words = arguments(command, machine)
     if words[0] == "init":
@@ -181,8 +182,41 @@ def test_a_line_runs(command: Command, machine: Machine) -> None:
         for spec in machine.folder.glob("specs/*.toml"):
             if spec.stem != "cpu-py311":
                 spec.unlink()
+    return words
+
+
+@pytest.mark.parametrize("command", RAN, ids=lambda one: f"{Path(one.page).name}: {' '.join(one.words[1:])[:70]}")
+def test_a_line_runs(command: Command, machine: Machine) -> None:
+    words = prepare(command, machine)
     ran = machine.envspec(*words, spawn=words[0] == "run", seconds=120)
     assert ran.status in NO.get(words[0], (0,)), f"{command.line}\n{ran.out}{ran.err}"
+
+
+@pytest.mark.network
+@pytest.mark.e2e
+def test_readme_with_the_wheel(machine: Machine, root: Path, tmp_path: Path) -> None:
+    """Its lines run with the wheel that a release publishes, in an environment of its own, as with this checkout."""
+    env = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_"))}
+    env |= {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=root, check=True)
+    (built,) = tmp_path.glob("*.whl")
+    prefix = tmp_path / "v"
+    for words in (
+        ["venv", "--python", sys.executable, prefix],
+        ["pip", "install", "-p", prefix, f"{built}[conda,image]"],
+    ):
+        subprocess.run([find_uv_bin(), *words], env=env, check=True)
+    mine = {**machine.environment(), "PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    del mine["PYTHONPATH"]
+    lines = [one for one in RAN if one.page == "README.md"]
+    assert len(lines) > 5
+    for command in lines:
+        words = prepare(command, machine)
+        ran = subprocess.run(
+            [prefix / "bin" / "envspec", *words], cwd=machine.folder, env=mine, capture_output=True, text=True
+        )
+        assert ran.returncode in NO.get(words[0], (0,)), f"{command.line}\n{ran.stdout}{ran.stderr}"
 
 
 def test_what_is_not_run_stands_there() -> None:

@@ -1,6 +1,8 @@
 """What a release publishes: the package page, an sdist whose tests run, conda-forge's recipe, envspec's own image."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -10,10 +12,14 @@ from typing import Any
 import pytest
 import tomli
 from packaging.requirements import Requirement
+from support.git_repository import git
+from support.machine import Machine
 from support.oci import opened_builder, skip_without
+from support.ssh import allow, make_key
 from uv import find_uv_bin
 
 from envspec import __version__
+from envspec.base.extras import MODULES
 
 CONDA_NAMES = {"build": "python-build"}
 
@@ -73,8 +79,61 @@ def test_a_release_of_another_repository_or_version_is_refused(root: Path) -> No
 @pytest.fixture(scope="module")
 def dist(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=root, check=True)
+    for project in (root, root / "check"):
+        subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=project, check=True)
     return folder
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_a_signed_tag_of_a_dated_changelog_is_a_release(root: Path, tmp_path: Path, project: dict[str, Any]) -> None:
+    """Rehearsed in a copy, with a throwaway key: the day in CHANGELOG.md, the tag, its signature, the check."""
+    for name in ("CHANGELOG.md", "pyproject.toml", "envspec/__init__.py", "tools/publish"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (root / name).is_dir() else shutil.copy2
+        copy(root / name, tmp_path / name)
+    changes = tmp_path / "CHANGELOG.md"
+    text = changes.read_text("utf-8")
+    assert text.count("## [Unreleased]") == 1 and f"The first release, {__version__}." in text
+    changes.write_text(text.replace("## [Unreleased]", f"## [{__version__}] - 2026-12-01"), "utf-8")
+    ada = make_key(tmp_path)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "config", "gpg.format", "ssh")
+    git(tmp_path, "config", "user.signingKey", str(ada.path))
+    git(tmp_path, "config", "gpg.ssh.allowedSignersFile", str(allow(tmp_path / "allowed", ada)))
+    git(
+        tmp_path,
+        "add",
+        *(name.name for name in tmp_path.iterdir() if not name.name.startswith((".", "ada", "allowed"))),
+    )
+    git(tmp_path, "commit", "-qm", "release")
+    git(tmp_path, "tag", "-s", "-m", "release", f"v{__version__}")
+    git(tmp_path, "verify-tag", f"v{__version__}")
+    command = [sys.executable, "tools/publish/check_release.py", git(tmp_path, "describe", "--tags")]
+    subprocess.run([*command, project["project"]["urls"]["Repository"]], cwd=tmp_path, check=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.network
+@pytest.mark.e2e
+@pytest.mark.parametrize("extra", [*MODULES, ""])
+def test_the_wheel_installs_in_a_fresh_home_with_each_extra(extra: str, dist: Path, machine: Machine) -> None:
+    """tests/docs/test_page_blocks.py runs README.md with it."""
+    (wheel,) = dist.glob("envspec-*-none-any.whl")
+    env = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_"))}
+    env |= {"HOME": str(machine.home), "PATH": os.defpath}
+    prefix = machine.home / "v"
+
+    def run(*words: str | Path) -> str:
+        return subprocess.run(words, env=env, cwd=machine.folder, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    run(find_uv_bin(), "venv", "--python", sys.executable, prefix)
+    run(find_uv_bin(), "pip", "install", "--python", prefix, f"{wheel}[{extra}]" if extra else wheel)
+    run(find_uv_bin(), "pip", "check", "--python", prefix)
+    assert __version__ in run(prefix / "bin" / "envspec", "--version")
+    run(prefix / "bin" / "envspec", "init", "demo", "--gpu", "H100", "--driver", "550.54.15")
+    if extra:
+        run(prefix / "bin" / "python", "-c", f"from envspec.base.extras import require_extra as r; r({extra!r}, 'a')")
 
 
 @pytest.mark.nightly

@@ -21,11 +21,17 @@ def wrong(tag: str, repository: str) -> list[str]:
     recipe = (ROOT / "tools/publish/recipe.yaml").read_text(encoding="utf-8")
     named = tomli.loads(project)["project"]["urls"]["Repository"]
     found = version[1] if version else "unknown"
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    dated = re.compile(rf"^## \[{re.escape(found)}\] - \d{{4}}-\d\d-\d\d$", re.M)
     return [
         *([f"the tag is {tag}, and envspec/__init__.py says {found}"] if tag != f"v{found}" else []),
         *([f"tools/publish/recipe.yaml isn't of {found}"] if f'version: "{found}"' not in recipe else []),
         *([f"pyproject.toml names {named}, and this is {repository}"] if named != repository else []),
-        *([f"CHANGELOG.md has no {found}"] if f"## {found}" not in (ROOT / "CHANGELOG.md").read_text("utf-8") else []),
+        *(
+            []
+            if dated.search(changes)
+            else [f"CHANGELOG.md has no heading of {found} with its day: ## [{found}] - DATE"]
+        ),
     ]
 
 
