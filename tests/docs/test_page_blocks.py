@@ -202,11 +202,8 @@ def test_readme_with_the_wheel(machine: Machine, root: Path, tmp_path: Path) -> 
     subprocess.run(build, cwd=root, check=True)
     (built,) = tmp_path.glob("*.whl")
     prefix = tmp_path / "v"
-    for words in (
-        ["venv", "--python", sys.executable, prefix],
-        ["pip", "install", "-p", prefix, f"{built}[conda,image]"],
-    ):
-        subprocess.run([find_uv_bin(), *words], env=env, check=True)
+    subprocess.run([find_uv_bin(), "venv", "--python", sys.executable, prefix], env=env, check=True)
+    subprocess.run([find_uv_bin(), "pip", "install", "-p", prefix, f"{built}[conda,image]"], env=env, check=True)
     mine = {**machine.environment(), "PATH": f"{prefix / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     del mine["PYTHONPATH"]
     lines = [one for one in RAN if one.page == "README.md"]

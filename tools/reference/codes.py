@@ -32,5 +32,5 @@ def page() -> str:
         rows = list(group)
         parts.append(f"## {subject}\n\nSaid by {rows[0].said_by}.\n\n{TABLE}")
         for one in rows:
-            parts[-1] += f"| `{one.code}` | {one.means} | {one.do} | {'yes' if one.how else 'no'} |\n"
+            parts[-1] += f"| `{one.code}` | {one.means} | {one.do} | {'yes' if one.how else f'no: {one.refused}'} |\n"
     return "\n".join(parts)

@@ -196,10 +196,14 @@ def _identity(view: View) -> tuple[str | None, ...]:
 
 
 def in_order(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Sort rows by risk; of one risk, what fixes a vulnerability comes first, then what the spec asks for by name."""
-    return tuple(
-        sorted(rows, key=lambda row: (RISKS.index(row.risk), not row.fixes, not row.direct, row.name, row.kind))
-    )
+    """Sort rows by risk; of one risk, what fixes a vulnerability comes first, then what the spec asks for by name. A
+    name that is like another stands below the jump that brought it."""
+
+    def key(row: Row) -> tuple[object, ...]:
+        likened = any(fact.code == "near-name" for move in row.moves for fact in move.facts)
+        return RISKS.index(row.risk), not row.fixes, not row.direct, likened, row.name, row.kind
+
+    return tuple(sorted(rows, key=key))
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from envspec.review.diff.html import html
 from envspec.review.diff.markdown import markdown
 from envspec.review.diff.model import EVERYTHING, Side, nothing
 from envspec.review.diff.review import review
-from envspec.review.diff.rows import Review
+from envspec.review.diff.rows import Fact, Move, Review, Row, in_order
 from envspec.review.diff.text import text
 from envspec.review.diff.words import edges, origin, size, versions, where
 
@@ -501,6 +501,15 @@ def test_a_risk_is_accepted_by_package_with_a_reason_and_integrity_never(
     facts = [fact for row in found.rows for move in row.moves for fact in move.facts if fact.code == code]
     assert {fact.risk for fact in facts} == {risk}
     assert all(fact.message.endswith("; the spec accepts it: ours") == (risk == "low") for fact in facts)
+
+
+def test_a_jump_stands_above_the_name_that_it_brings() -> None:
+    def row(name: str, code: str) -> Row:
+        move = Move("changed", None, None, "major", (), (Fact("medium", code, "said"),), (), ())
+        return Row("pip", name, False, ("app",), (move,), "medium")
+
+    near, jump = row("httpx2", "near-name"), row("transformers", "major-jump")
+    assert in_order([near, jump]) == (jump, near)
 
 
 def test_who_brings_a_risk_accepts_none_of_it() -> None:
