@@ -180,12 +180,11 @@ def test_notes_that_the_last_lock_gave_are_a_count_on_a_terminal_alone(machine: 
     text = (machine.folder / spec).read_text()
     machine.spec(text.replace("'app'", "'app', 'lib'"))
     told = shown(machine, "lock", spec, "--dry-run").screen
-    assert "1 note as with the last lock (--verbose lists it)" in told and not [
-        one for one in told if one[:5] == "note:"
-    ]
+    assert "1 note as with the last lock (--verbose lists it)" in told
+    assert not [one for one in told if one[:5] == "note:"]
     machine.spec(text.replace("'app'", "'app', 'lib'").replace("525.60.13", "550.54.15"))
     new = shown(machine, "lock", spec, "--dry-run").screen
-    assert [one[:5] for one in new] == ["note:"]
+    assert [one[:5] for one in new if one[:1] != " "] == ["note:"]
     machine.spec(text.replace("'app'", "'app', 'lib'"))
     assert any(one.startswith("note: ") for one in shown(machine, "lock", spec, "--dry-run", "--verbose").screen)
     assert "note: " in machine.envspec("lock", spec, "--dry-run", status=0).err
