@@ -1,4 +1,4 @@
-"""Warnings and notes that a lock's making tells, and which of the notes came with the last lock too."""
+"""Warnings and notes of a lock's making, and those of the notes that came with the last lock too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def notice(finding: Finding) -> None:
 
 
 class Notes:
-    """What the making of one lock tells; the cache has which notes came with the lock that is there, by its content.
+    """Warnings and notes of one lock's making; the cache has those that came with the lock that is there, by its content.
 
     lock  the lock's path
     """
