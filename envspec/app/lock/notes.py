@@ -29,7 +29,8 @@ def notice(finding: Finding) -> None:
 
 
 class Notes:
-    """Warnings and notes of one lock's making; the cache has those that came with the lock that is there, by its content.
+    """Warnings and notes of one lock's making. By the content of the lock that is there, the cache has those that came
+    with it.
 
     lock  the lock's path
     """
