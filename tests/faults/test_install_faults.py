@@ -229,10 +229,16 @@ def test_an_index_without_the_file(machine: Machine, index: Index, install: Inst
     assert f'the index "pypi" lists no {APP.file}' in install(status=3).error
 
 
-def test_another_file_under_the_locked_name(machine: Machine, index: Index, install: Install) -> None:
-    index.add(wheel("app", "1.0", padding=9))
+def test_another_file_under_the_locked_name(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
+    """Told by the index's page; and, where the page is true, by the bytes that come."""
     write_lock(machine, [pip_pin(APP)])
+    index.add(wheel("app", "1.0", padding=9))
     assert f'the index "pypi" has a different {APP.file}: its sha256' in install(status=3).error
+    index.add(APP)
+    index.fail(f"/files/{APP.file}$", other_bytes)
+    told = install(status=3).error
+    assert "the content has sha256 " in told and f"but the lock says {APP.sha256}" in told
+    assert not (prefix / SITE / "app.py").exists()
 
 
 @pytest.mark.slow
