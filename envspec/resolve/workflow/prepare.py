@@ -291,13 +291,13 @@ def _refused_addresses(spec: Spec, target: Target) -> Iterator[SpecError]:
             yield refusal(message, hint, located.place, name)
             continue
         try:
-            parse_address(requirement.url)
+            address = parse_address(requirement.url)
         except ValueError as reason:
             message = f"{redact(located.text)} has an address that tools read in more than one way: {reason}"
             hint = "write it as scheme://host/path, or git+scheme://host/path@revision for a repository"
             yield refusal(message, hint, located.place, name)
             continue
-        if not requirement.url.partition("#")[0].endswith(".whl") and name not in spec.pip.allow_source:
+        if (address.git or not unquote(address.path).endswith(".whl")) and name not in spec.pip.allow_source:
             message = f"{redact(located.text)} is built from source, which runs its code"
             hint = f'if you trust it, run `envspec lock --allow-needed`, or add to [pip]: allow-source = ["{name}"]'
             one = refusal(message, hint, located.place, name)

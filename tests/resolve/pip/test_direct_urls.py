@@ -41,6 +41,14 @@ def test_it_is_fetched_once(machine: Machine, index: Index, host: Index) -> None
     assert not host.asked
 
 
+def test_a_query_is_no_part_of_the_files_name(machine: Machine, index: Index, host: Index) -> None:
+    app = wheel("app", "1.0", "base")
+    index.add(wheel("base", "1.0"))
+    host.add(app)
+    machine.spec(cpu(by_url(host, app, fragment="?signed=1;until=2")))
+    assert locked(machine) == {"app": ("1.0", "url"), "base": ("1.0", "pypi")}
+
+
 def test_without_a_hash_the_server_is_asked_each_time(machine: Machine, index: Index, host: Index) -> None:
     app, statuses = wheel("app", "1.0"), []
 
