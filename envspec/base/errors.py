@@ -55,7 +55,8 @@ class Way:
 
     text     what the user writes
     near     it is the nearest change by the facts, and told as that
-    python   the spec's Python in place of its own; likewise the targets' `cuda` and `glibc`
+    python   the spec's Python in place of its own, of the releases in `python_range`, if it is given; likewise the
+             targets' `cuda` and `glibc`
     line     a requirement in place of the spec's on its package; a bound where the spec has none
     conda    a match spec in place of the spec's on its package
     bounds   constraints besides: what the user writes, or what has to come of it
@@ -67,6 +68,7 @@ class Way:
     text: str = ""
     near: bool = False
     python: str | None = None
+    python_range: str | None = None
     cuda: str | None = None
     glibc: str | None = None
     line: str | None = None

@@ -54,6 +54,15 @@ def releases_of(minor: str, bound: str | None) -> tuple[str, ...]:
     return tuple(version for version in every if bound is None or takes_python(bound, version))
 
 
+def range_between(first: str, last: str) -> str:
+    """Write the specifier of the patch releases from one to another of its minor version, as `releases_of` has them."""
+    minor, patch = last.rsplit(".", 1)
+    if first == last:
+        return f"=={first}"
+    after = f"{minor}.{int(patch) + 1}" if int(patch) + 1 < _PATCHES else minor_after(minor)
+    return f">={first},<{after}"
+
+
 def is_within(version: str, minor: str, bound: str | None) -> bool:
     """Say whether a Python ("3.12.4") is of a minor version, and what a bound admits."""
     return version.startswith(f"{minor}.") and (bound is None or takes_python(bound, version))

@@ -10,22 +10,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, Unsatisfiable, about
+from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, Unsatisfiable, Way, about
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.facts.corrections import Correction, Corrections
+from envspec.facts.python_builds import newest_build
 from envspec.net.index_proxy.address import ALLOWED, VARIANT, WHEEL, FileAddress
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.remote_file import DamagedFile, FileHashes
 from envspec.net.simple_page import NO_DATE
 from envspec.packages.edges import Markers
-from envspec.packages.python_range import minor_after
+from envspec.packages.python_range import range_between
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.direct import DirectFiles
-from envspec.resolve.pip.edges import active_lines, reachable_packages, unsure_lines
+from envspec.resolve.pip.edges import active_lines, reachable_packages, two_answers
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant
 from envspec.resolve.pip.newest import Asks, Releases, asks_of, newer_than, skipped_releases, suits_target, wheels_fit
 from envspec.resolve.pip.pins import complete_metadata, file_to_install
@@ -228,16 +229,23 @@ def refuse_two_answers(
     for request, answer in answers.items():
         if not request.any_python:
             continue
-        for name, line, python in unsure_lines(request, read_metadata(answer.found, request, reading)):
-            who = f"{name} requires" if name else "the spec asks for"
-            error = Infeasible(
-                f"{', '.join(groups[request])}: {who} {line}, which is so for some Python {request.python} and not for "
-                "others, and the machine brings its own",
-                hint=f'say which: python = ">={python},<{minor_after(request.python)}", or "{request.python}" below '
-                f"{python}; or let the lock name the build: leave out [image] python",
-            ).concerning(*filter(None, [name]))
-            error.key = "env.python"
-            raise error
+        if (found := two_answers(request, read_metadata(answer.found, request, reading))) is None:
+            continue
+        name, line, ranges = found
+        who = f"{name} requires" if name else "the spec asks for"
+        # without a build, the machine's is all there is
+        named = newest_build(request.python, request.platform) is not None
+        error = Infeasible(
+            f"{', '.join(groups[request])}: {who} {line}, which is so for some Python {request.python} and not for "
+            "others, and the machine brings its own",
+            hint="let the lock name the build: leave out [image] python" if named else None,
+        ).concerning(*filter(None, [name]))
+        error.key = "env.python"
+        error.ways = tuple(
+            Way(f'python = "{bound.removeprefix("==")}"', python=request.python, python_range=bound)
+            for bound in (range_between(*one) for one in reversed(ranges))
+        )
+        raise error
 
 
 def older_sources(found: Sequence[Found], request: Request, releases: Releases) -> tuple[str, ...]:

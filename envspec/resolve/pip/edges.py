@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import groupby
 
 from packaging.requirements import Requirement
 
@@ -37,7 +38,7 @@ def active_lines(request: Request, packages: Mapping[str, Metadata]) -> dict[str
 
 
 def reachable_packages(request: Request, packages: Mapping[str, Metadata]) -> frozenset[str]:
-    """Find the packages that the request's own requirements lead to. Raises as `holding` does."""
+    """Find the packages that the request's own requirements lead to. Raises as `active_lines` does."""
     return frozenset(_follow(request, packages))
 
 
@@ -68,24 +69,28 @@ def _follow(
     return edges
 
 
-def unsure_lines(request: Request, packages: Mapping[str, Metadata]) -> Iterator[tuple[str, str, str]]:
-    """Find the lines of packages, and of the spec (""), that hold for some of a request's possible Pythons and not for
-    others: the package, the line, and the first Python with another answer. Raises as `holding` does."""
+def two_answers(
+    request: Request, packages: Mapping[str, Metadata]
+) -> tuple[str, str, tuple[tuple[str, str], ...]] | None:
+    """Find a line of a package, or of the spec (""), that holds for some of a request's possible Pythons and not for
+    others. Gives its package, the line, and the ranges of Pythons that have one answer, the oldest first: each by its
+    first and last. None where all have the same. Raises as `active_lines` does."""
     lines = (line for one in packages.values() for line in one.requires_dist)
     if not any(_PATCHES.search(line) for line in (*request.requirements, *lines)):
-        return
+        return None
 
     def edges_for(python: str) -> Mapping[str, tuple[str, ...]]:
         markers = _markers(request.platform, python)
         own = tuple(filter(markers.hold, request.requirements))
         return {"": own, **active_lines(replace(request, python_version=python), packages)}
 
-    first, *others = request.any_python
-    known = edges_for(first)
-    for python in others:
-        now = edges_for(python)
-        for name, edges in known.items():
-            yield from ((name, line, python) for line in sorted({*edges} ^ {*now[name]}))
+    known = [(python, edges_for(python)) for python in request.any_python]
+    first, other = known[0][1], next((one for _, one in known if one != known[0][1]), None)
+    if other is None:
+        return None
+    name, line = next((name, line) for name in first for line in sorted({*first[name]} ^ {*other[name]}))
+    ranges = [[python for python, _ in alike] for _, alike in groupby(known, key=lambda one: one[1])]
+    return name, line, tuple((one[0], one[-1]) for one in ranges)
 
 
 @lru_cache(maxsize=64)
@@ -105,7 +110,7 @@ def edges_of(
     lines: Iterable[str], extras: frozenset[str], markers: Markers, overrides: Overrides
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the Requires-Dist lines of one package that hold as `holding` does, and the requirements that they come to.
-    Raises as `holding` does."""
+    Raises as `active_lines` does."""
     told = {line: _lines_that_hold(line, extras, markers, overrides) for line in lines}
     # most lines are of extras that nobody asks for: a whole parse is for those that hold
     held = {

@@ -224,7 +224,7 @@ def _apply_ways(spec: Spec, changes: Iterable[tuple[Way, Collection[str]]]) -> S
         if way.line or way.without or way.conda:
             spec = _with_lines(spec, way, names)
         if way.python:
-            spec = replace(spec, python=way.python, python_range=None, python_builds={})
+            spec = replace(spec, python=way.python, python_range=way.python_range, python_builds={})
     return spec
 
 

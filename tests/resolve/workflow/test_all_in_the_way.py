@@ -143,7 +143,7 @@ def test_a_change_reaches_the_targets_that_it_is_for() -> None:
 
 
 _REMEDY = re.compile(
-    r'[Nn]earest: |(?:cuda|python|glibc) = "\{\}'
+    r'[Nn]earest: |(?:cuda|python|glibc) = "[<>=]*\{\}'
     r"|\b(?:take|write|hold|pin)\b[^;]*(?:[<>=]=?\{\}|\{\} or (?:older|newer))"
 )
 

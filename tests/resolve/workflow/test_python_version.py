@@ -120,6 +120,31 @@ def test_the_machines_python_needs_one_answer(machine: Machine, index: Index, ma
     assert machine.envspec("check").status == 0
 
 
+@pytest.mark.parametrize(
+    ("markers", "ranges"),
+    [
+        (("python_full_version >= '3.12.4'",), [">=3.12.4,<3.13", ">=3.12.0,<3.12.4"]),
+        (("python_full_version != '3.12.4'",), [">=3.12.5,<3.13", "3.12.4", ">=3.12.0,<3.12.4"]),
+        (
+            ("python_full_version >= '3.12.4'", "python_full_version < '3.12.8'"),
+            [">=3.12.8,<3.13", ">=3.12.4,<3.12.8", ">=3.12.0,<3.12.4"],
+        ),
+        # what 3.12.4 would get isn't there
+        (("gone; python_full_version == '3.12.4'",), [">=3.12.5,<3.13", ">=3.12.0,<3.12.4"]),
+    ],
+)
+def test_each_range_with_one_answer_is_named_and_works(
+    machine: Machine, index: Index, markers: tuple[str, ...], ranges: list[str]
+) -> None:
+    index.add(wheel("lib", "1.0", *(one if ";" in one else f"late; {one}" for one in markers)), wheel("late", "1.0"))
+    ran = machine.envspec("lock", machine.spec(cpu("lib", python="3.12") + BASE))
+    said = "; or ".join(f'python = "{one}"' for one in ranges)
+    assert ran.hint == f"hint: {said}; or let the lock name the build: leave out [image] python"
+    for one in ranges:
+        machine.locked(spec=cpu("lib", python=one) + BASE)
+        assert machine.envspec("check").status == 0
+
+
 def test_the_oldest_that_a_base_may_have_decides_and_a_base_may_have_what_nobody_builds(
     machine: Machine, index: Index
 ) -> None:
