@@ -80,7 +80,7 @@ class Way:
 
 
 Tried = Callable[[Way], "str | None"]
-"""A judge of ways: gives what else one takes (", with lib from source"), None for one that doesn't work."""
+"""A judge of ways: gives what else one takes (', with allow-source = ["lib"]'), None for one that doesn't work."""
 
 
 def format_ways(ways: Iterable[Way], tried: Tried, otherwise: str | None = None) -> str | None:

@@ -170,7 +170,8 @@ class _Search:
             return None
         told = {name for one in others if isinstance(one, SourcesNeeded) for name in one.names}
         more = [name for one in now.refused if isinstance(one, SourcesNeeded) for name in one.names if name not in told]
-        return f", with {' and '.join(more)} from source" if more else ""
+        allowed = ", ".join(f'"{name}"' for name in more)
+        return f", with allow-source = [{allowed}]" if more else ""
 
 
 def _is_same(one: EnvspecError, other: EnvspecError) -> bool:

@@ -53,7 +53,7 @@ def test_sources_of_a_refused_package_are_told_with_its_ways_alone(machine: Mach
     index.add(wheel("server", "2.1", "old"), sdist("old", "1.0"))
     ran = machine.envspec("lock", machine.spec(cpu("server<2.1")))
     assert ran.status == 1 and ran.err.count("error: ") == 1 and "server 2.0 doesn't take Python" in ran.error, ran.err
-    assert "take server==2.1, which the bounds leave out, with old from source; or" in ran.hint
+    assert 'take server==2.1, which the bounds leave out, with allow-source = ["old"]; or' in ran.hint
 
 
 @pytest.mark.e2e

@@ -101,7 +101,7 @@ def test_only_ways_that_give_a_lock_are_printed(machine: Machine, index: Index) 
     index.add(wheel("server", "1.0", "old"), sdist("old", "1.0"))
     machine.spec(cpu("server", python="3.13"))
     ran = refused(machine)
-    assert "3.12" not in ran.hint and '"server<=1.0", with old from source; or if' in ran.hint
+    assert "3.12" not in ran.hint and '"server<=1.0", with allow-source = ["old"]; or if' in ran.hint
 
 
 def test_several_refusals_have_ways_that_hold_for_all(machine: Machine, server: Index) -> None:
