@@ -61,6 +61,7 @@ class Way:
     conda    a match spec in place of the spec's on its package
     bounds   constraints besides: what the user writes, or what has to come of it
     accept   codes of findings that are taken knowingly, as a spec has them
+    sources  packages and the indexes of the spec that they come from, as a spec has them
     without  packages that the spec asks for no more
     bare     the targets say nothing of GPUs and drivers
     """
@@ -75,6 +76,7 @@ class Way:
     conda: str | None = None
     bounds: tuple[str, ...] = ()
     accept: tuple[str, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
     without: tuple[str, ...] = ()
     bare: bool = False
 

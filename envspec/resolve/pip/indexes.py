@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.version import Version
 
-from envspec.base.errors import EnvspecError, IndexFailure, Unsatisfiable
+from envspec.base.errors import EnvspecError, IndexFailure, Unsatisfiable, Way
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release, by_version
@@ -29,6 +30,7 @@ from envspec.resolve.uv.program import Uv
 
 _PYTORCH = frozenset((*FAMILY, "triton"))
 """What may come from PyTorch's index."""
+_MISSING = re.compile(r"([A-Za-z0-9][\w.-]*) was not found in the package registry")
 _NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 
 
@@ -214,6 +216,14 @@ class UvIndexes:
             pages = [page for (flat, _), page in self.flat.items() if flat == index]
             return any(self.pages.has(Upstream(page, flat=True), name) for page in pages)
         return not is_pytorch(url) and self.pages.has(Upstream(url), name)
+
+    def ways_to_missing(self, request: Request, message: str) -> Iterator[Way]:
+        """Name the indexes of the spec that have what, by a message of uv's, isn't where it is looked for."""
+        for name in sorted({*map(canonical_name, _MISSING.findall(message))} - dict(request.sources).keys()):
+            for index in (*self.indexes, *dict(request.find_links)):
+                with suppress(IndexFailure):
+                    if self.has(index, name):
+                        yield Way(f'{index} has it: sources = {{ {name} = "{index}" }}', sources=((name, index),))
 
 
 def _own_names(request: Request) -> frozenset[str]:

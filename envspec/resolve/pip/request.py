@@ -269,7 +269,9 @@ def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable
     if not named:
         return conflict
     message = f"{conflict.message.rstrip('.')} (conda installs {', '.join(named)})."
-    return Unsatisfiable(message, hint=_hint(named[0].split()[0], ""))
+    told = Unsatisfiable(message, hint=_hint(named[0].split()[0], ""))
+    told.ways, told.code = conflict.ways, conflict.code
+    return told
 
 
 def _hint(name: str, specifier: str) -> str:

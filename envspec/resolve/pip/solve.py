@@ -541,6 +541,7 @@ class PipResolver:
             conflict.hint = about_torch or conflict.hint
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
+            conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, conflict.message))
             raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
         except UnmetImport as failed:
             raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None

@@ -216,7 +216,9 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
         )
     if _UNKNOWN.search(message):
         return Unsatisfiable(
-            message, hint="check the name's spelling; a package from another index needs an entry in [pip] sources"
+            message,
+            hint="check the name's spelling; a package from another index needs an entry in [pip] sources: extra "
+            "indexes and find-links of pip's and uv's own settings don't count",
         )
     conflict = Unsatisfiable(message, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
     conflict.ways = tuple(_newer_glibc(message, hints))

@@ -154,9 +154,13 @@ class _Search:
         return self.made[key]
 
     def _scope(self, at: int, way: Way) -> tuple[str, ...]:
-        """Python is the spec's, all else the targets'."""
+        """Python and sources are the spec's, all else the targets'."""
         targets = self.found[at].targets
-        return self.names if way.python or not targets else tuple(one for one in self.names if one in targets)
+        return (
+            self.names
+            if way.python or way.sources or not targets
+            else tuple(one for one in self.names if one in targets)
+        )
 
     def try_way(self, at: int, way: Way) -> str | None:
         """Judge a way: a whole lock, beside the lifting of all else that was refused."""
@@ -177,6 +181,9 @@ class _Search:
 def _is_same(one: EnvspecError, other: EnvspecError) -> bool:
     if isinstance(one, SourcesNeeded):
         return isinstance(other, SourcesNeeded)
+    if isinstance(one, Unsatisfiable) and one.ways != other.ways:
+        # uv tells one conflict after the other
+        return False
     return (one.code, one.about, one.code or one.message) == (other.code, other.about, other.code or other.message)
 
 
@@ -226,6 +233,8 @@ def _apply_ways(spec: Spec, changes: Iterable[tuple[Way, Collection[str]]]) -> S
             spec = _with_lines(spec, way, names)
         if way.python:
             spec = replace(spec, python=way.python, python_range=way.python_range, python_builds={})
+        if way.sources:
+            spec = replace(spec, pip=replace(spec.pip, sources={**spec.pip.sources, **dict(way.sources)}))
     return spec
 
 

@@ -18,6 +18,7 @@ from pip._internal.models.search_scope import SearchScope
 from pip._internal.models.selection_prefs import SelectionPreferences
 from pip._internal.network.session import PipSession
 from support.examples import examples
+from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import Dist, wheel
 from uv import find_uv_bin
@@ -105,6 +106,29 @@ def test_a_folder_that_is_none(machine: Machine, place: str, key: str, said: str
     (machine.folder / "specs" / "empty").mkdir()
     ran = machine.envspec("lock", spec(machine, place, "app", "lib", key=key))
     assert ran.status != 0 and said in ran.err and ran.hint, ran.err
+
+
+@pytest.mark.parametrize("key", ["find-links", "indexes"])
+def test_an_index_that_has_what_sources_does_not_name_is_told(machine: Machine, index: Index, key: str) -> None:
+    """Of a package that the spec asks for, and of one that another leads to."""
+    index.add(wheel("top", "1.0", "lib>=1"))
+    folder = flat(machine.folder / "specs" / "own", APP, LIB)
+    if key == "indexes":
+        tree(folder, {one.name: f"<a href='../{one.file}#sha256={one.sha256}'>{one.file}</a>" for one in (APP, LIB)})
+    asked = cpu("app", "top", python=PYTHON, extra=f"{key} = {{ own = './own', other = './own' }}")
+    ran = machine.envspec("lock", machine.spec(asked.replace("other = './own'", "")))
+    entry = 'own has it: sources = { app = "own" }'
+    assert ran.status == 1 and "app was not found" in ran.error and entry in ran.hint, ran.err
+    assert 'own has it: sources = { lib = "own" }' in ran.err
+    machine.locked(spec=f"{asked}".replace("[targets", "sources = { app = 'own', lib = 'own' }\n[targets"))
+    assert machine.versions("cpu") == {"app": "1.0", "lib": "1.5", "top": "1.0"}
+
+
+def test_a_folder_that_pip_is_configured_with_is_no_index_and_told_as_such(machine: Machine, index: Index) -> None:
+    folder = flat(machine.base / "wheels", APP)
+    machine.variables |= {"PIP_FIND_LINKS": str(folder), "UV_FIND_LINKS": str(folder)}
+    ran = machine.envspec("lock", machine.spec(cpu("app", python=PYTHON)))
+    assert ran.status == 1 and "find-links of pip's and uv's own settings don't count" in ran.hint
 
 
 def test_a_file_that_changed_is_not_installed(machine: Machine) -> None:
