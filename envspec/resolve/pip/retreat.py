@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from envspec.base.errors import Infeasible, Way
+from envspec.facts.python_builds import versions_of
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
+from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import canonical_name, head_of, published_requirement
 from envspec.packages.tags import takes_python
 from envspec.resolve.pip.newest import (
@@ -75,19 +77,25 @@ class Retreat:
         """Whether uv has seen its source already: then something else stands in that release's way."""
         return self.may_be_built and self.name in request.unfit
 
-    def why(self, python: str) -> str:
+    def why(self, request: Request) -> str:
         """Say why the release isn't an answer."""
         if self.refuses:
-            return (
-                f"{self.release.version} doesn't take Python {python} (Requires-Python {self.release.requires_python})"
-            )
-        return f"{self.release.version} has no wheel for Python {python}, only for older ones"
+            return _refusal(self.release, request)
+        return f"{self.release.version} has no wheel for Python {request.python}, only for older ones"
 
-    def message(self, python: str) -> str:
+    def message(self, request: Request) -> str:
         """Say why the release isn't an answer, and what an older one would be."""
         older = self.older if self.refuses else self.taken
         said = f", and {older} says nothing of it" if older else ""
-        return f"{self.name} {self.why(python)}{said}"
+        return f"{self.name} {self.why(request)}{said}"
+
+
+def _refusal(release: Release, request: Request) -> str:
+    """Say that a release refuses a target's Python: the very build's, where it takes others of that minor version."""
+    said = release.requires_python or ""
+    some = any(takes_python(said, one) for one in releases_of(request.python, None))
+    python = request.full_python if some else request.python
+    return f"{release.version} doesn't take Python {python} (Requires-Python {said})"
 
 
 def names_python(release: Release, request: Request) -> bool:
@@ -248,7 +256,7 @@ class Retreated(Infeasible):
 
 def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, releases: Releases) -> NoReturn:
     """Raise Retreated for packages that have no answer on a target's Python. `label` names the targets."""
-    said = dict.fromkeys(one.message(request.python) for one in lost)
+    said = dict.fromkeys(one.message(request) for one in lost)
     ways = dict.fromkeys(way for one in lost for way in _ways(one, request, releases))
     raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: one.code for one in lost})
 
@@ -269,15 +277,15 @@ class LostExtra:
 
     def message(self, request: Request) -> str:
         """Say what is lost, and why the release that may have it isn't the answer."""
-        said, python = self.release.requires_python or "", request.full_python
-        if not takes_python(said, python):
-            why = f"doesn't take Python {request.python} (Requires-Python {said})"
+        version = self.release.version
+        if not takes_python(self.release.requires_python or "", request.full_python):
+            why = _refusal(self.release, request).removeprefix(f"{version} ")
         elif is_skipped(self.release, request, self.name):
             why = "has no wheel for the target"
         else:
             why = "doesn't go with what the target has"
         has = f"{self.name} {self.taken} has no extra {self.extra}, which the spec asks for"
-        return f"{has}, and {self.release.version}, which has it, {why}"
+        return f"{has}, and {version}, which has it, {why}"
 
     def ways(self, request: Request) -> Iterator[Way]:
         bounds = (f"{self.name}>={self.release.version}",)
@@ -344,8 +352,14 @@ def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
     if lifting and asked:
         exact = f"{one.name}=={lifting[-1].version}"
         yield Way(f"take {exact}, which the bounds leave out", line=exact)
+    own = (f"{one.name}>={one.release.version}",)
+    builds = versions_of(request.python, request.platform) if one.refuses else ()
+    for build in reversed(builds):
+        if takes_python(one.release.requires_python or "", build):
+            yield Way(f'python = "{build}"', python=request.python, python_range=f"=={build}", bounds=own)
+            break
     if (python := newest_python(one, request)) is not None:
-        yield Way(f'python = "{python}"', python=python, bounds=(f"{one.name}>={one.release.version}",))
+        yield Way(f'python = "{python}"', python=python, bounds=own)
     if one.older is not None:
         bound = f"{one.name}<={one.older}"
         place = f'write "{bound}"' if asked else f'add to [pip]: constraints = ["{bound}"]'

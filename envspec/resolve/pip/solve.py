@@ -485,7 +485,7 @@ class PipResolver:
                 if more_back:
                     if lost := [one for one in more_back if not one.may_be_built and one.named is None]:
                         refuse_retreats(lost, asking, label, releases)
-                    rejected.update({one.name: one.why(request.python) for one in more_back if one.refuses})
+                    rejected.update({one.name: one.why(request) for one in more_back if one.refuses})
                     back = (*back, *(one for one in more_back if not one.may_be_built))
                     ways_there |= versions_above((one.name for one in back), found, answer.edges)
                     asking = in_place_of(more_back, asking)
@@ -502,7 +502,7 @@ class PipResolver:
             capped = retreats(newest_releases(asking, releases), asking, asks_of(asking, {}), releases)
             if lost := [one for one in capped if one.named is None]:
                 refuse_retreats(lost, asking, label, releases)
-            rejected.update({one.name: one.why(request.python) for one in capped})
+            rejected.update({one.name: one.why(request) for one in capped})
             found = settle(asking, capped)
             raised, stands_in_the_way, alone = None, "", asks_of(replace(asking, constraints=()), {})
             # the releases alone, as versions_of gives them: a local part names a build, and no bound may name it

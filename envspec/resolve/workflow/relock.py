@@ -265,9 +265,10 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         return of_pins(of, one)
 
     def attempt(changed: Spec, names: Collection[str]) -> Attempt:
-        if changed.python != spec.python:
-            before = min((one for one in bounds if one is not None), default=None)
-            found = {one.platform: newest_build(changed.python, one.platform, before) for one in changed.targets}
+        if own and (changed.python, changed.python_range) != (spec.python, spec.python_range):
+            before, within = min((one for one in bounds if one is not None), default=None), changed.python_range or ""
+            platforms = {one.platform for one in changed.targets}
+            found = {one: newest_build(changed.python, one, before, within) for one in platforms}
             changed = replace(changed, python_builds={name: one.version for name, one in found.items() if one})
         try:
             asked = [one for one in changed.targets if one.name in names]

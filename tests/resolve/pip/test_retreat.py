@@ -137,4 +137,4 @@ def test_the_newest_python_that_a_release_takes_is_named() -> None:
     found = Found("p", "2.0", (FoundFile("", "p.whl", None),))
     (retreat,) = retreats((found,), request, {}, lambda name: page)
     assert newest_python(retreat, request) == "3.12"
-    assert retreat.message("3.13") == "p 2.0 doesn't take Python 3.13 (Requires-Python >=3.9,<3.13)"
+    assert retreat.message(request) == "p 2.0 doesn't take Python 3.13 (Requires-Python >=3.9,<3.13)"

@@ -156,6 +156,21 @@ def test_the_oldest_that_a_base_may_have_decides_and_a_base_may_have_what_nobody
     assert machine.envspec("check").status == 0
 
 
+@pytest.mark.parametrize("requires", [">=3.9,<=3.12.5", ">=3.9,!=3.12.{newest}"])
+def test_a_build_that_a_release_takes_is_named_beside_the_one_that_it_refuses(
+    machine: Machine, index: Index, requires: str
+) -> None:
+    """As `<=3.12`, which many write, refuses all of 3.12 but its first release."""
+    *older, newest = versions_of("3.12", "linux-64")
+    index.add(wheel("lib", "2.0", requires_python=requires.format(newest=newest.rpartition(".")[2])))
+    index.add(wheel("lib", "1.0"))
+    ran = machine.envspec("lock", machine.spec(cpu("lib", python="3.12")))
+    build = "3.12.5" if "<" in requires[4:] else older[-1]
+    assert ran.status == 1 and f"lib 2.0 doesn't take Python {newest} (Requires-Python " in ran.error, ran.err
+    assert ran.hint.startswith(f'hint: python = "{build}"; or python = "3.11"; or to take 1.0 knowingly'), ran.hint
+    assert versions(machine.locked(spec=cpu("lib", python=build))) == {"lib": "2.0"}
+
+
 def test_what_only_metadata_caps_is_refused_with_the_word_for_it(machine: Machine, index: Index) -> None:
     index.add(replace(wheel("lib", "1.0", requires_python=">=3.9,!=3.12.*"), requires_python=None))
     ran = machine.envspec("lock", machine.spec(cpu("lib", python="3.12")))
