@@ -64,6 +64,7 @@ class Way:
     sources  packages and the indexes of the spec that they come from, as a spec has them
     without  packages that the spec asks for no more
     bare     the targets say nothing of GPUs and drivers
+    of_all   it is for every target, whichever it is told of: a Python and sources always are
     """
 
     text: str = ""
@@ -79,6 +80,11 @@ class Way:
     sources: tuple[tuple[str, str], ...] = ()
     without: tuple[str, ...] = ()
     bare: bool = False
+    of_all: bool = False
+
+    @property
+    def is_for_all(self) -> bool:
+        return bool(self.of_all or self.python or self.sources)
 
 
 Tried = Callable[[Way], "str | None"]

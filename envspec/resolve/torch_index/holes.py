@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envspec.base.errors import IndexFailure
+from envspec.base.errors import IndexFailure, Way
 from envspec.base.finding import Finding
 from envspec.facts import torch_builds
 from envspec.facts.wheels import FAMILY
@@ -102,8 +102,10 @@ def finding(
         f"torch {here} is locked, not {best}: envspec's own facts have no file of {listed} for "
         f"{request.platform} and Python {request.python}"
     )
-    same = f'; "torch=={everywhere}" gives all targets the same release' if everywhere else ""
-    return Finding("warning", CODE, message, remedy=f"use --refresh to ask the PyTorch index{same}")
+    line = f"torch=={everywhere}"
+    same = Way(f'"{line}" gives all targets the same release', line=line, of_all=True)
+    ways = (same,) if everywhere else ()
+    return Finding("warning", CODE, message, remedy="use --refresh to ask the PyTorch index", ways=ways)
 
 
 def _for_another_cuda(request: Request, index: TorchIndex, pins: Sequence[Pin], kept: str | None) -> Finding | None:

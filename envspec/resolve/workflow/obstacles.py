@@ -91,7 +91,7 @@ def with_tried_ways(notice: Callable[[Finding], None], spec: Spec, attempt: Atte
     def tell(finding: Finding) -> None:
         def try_way(way: Way) -> str | None:
             left[0] -= 1
-            names = () if way.python else finding.targets
+            names = () if way.is_for_all else finding.targets
             names = names or tuple(one.name for one in spec.targets)
             return "" if left[0] >= 0 and attempt(_apply_ways(spec, [(way, names)]), names) == RIGHT else None
 
@@ -154,7 +154,7 @@ class _Search:
         return self.made[key]
 
     def _scope(self, at: int, way: Way) -> tuple[str, ...]:
-        """Python and sources are the spec's, all else the targets'."""
+        """Give the targets that a way is for."""
         targets = self.found[at].targets
         return (
             self.names

@@ -256,15 +256,16 @@ def test_a_web_proxy_is_not_asked_for_the_index_proxy(machine: Machine, index: I
     assert (ran.status, ran.err) == (0, "")
 
 
-def test_a_new_target_takes_the_versions_of_the_others(machine: Machine, index: Index) -> None:
-    index.add(wheel("alpha", "1.0"))
+@pytest.mark.parametrize("local", ["", "+pt28cu128"])
+def test_a_new_target_takes_the_versions_of_the_others(machine: Machine, index: Index, local: str) -> None:
+    index.add(wheel("alpha", f"1.0{local}"))
     machine.locked(spec=cpu("alpha", targets=targets(x="platform = 'linux-64'")))
     with Index() as later:
-        later.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"))
+        later.add(wheel("alpha", f"1.0{local}"), wheel("alpha", f"2.0{local}"))
         machine.default = later.url
         machine.spec(cpu("alpha", targets=targets(x="platform = 'linux-64'", y="platform = 'osx-arm64'")))
         assert machine.envspec("lock", "specs/demo.toml", "--target", "y").status == 0
-    assert machine.versions("x") == machine.versions("y") == {"alpha": "1.0"}
+    assert machine.versions("x") == machine.versions("y") == {"alpha": f"1.0{local}"}
 
 
 def test_a_mirror_that_fails_is_told_by_its_own_address(machine: Machine, index: Index) -> None:

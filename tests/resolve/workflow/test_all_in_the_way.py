@@ -144,6 +144,7 @@ def test_a_change_reaches_the_targets_that_it_is_for() -> None:
 
 _REMEDY = re.compile(
     r'[Nn]earest: |(?:cuda|python|glibc) = "[<>=]*\{\}'
+    r'|"[\w{}.-]*(?:[<>=]=|[<>])\{\}'
     r"|\b(?:take|write|hold|pin)\b[^;]*(?:[<>=]=?\{\}|\{\} or (?:older|newer))"
 )
 
