@@ -51,7 +51,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Way:
-    """A change of the spec that may mend what is refused. Only `told_ways` reads its text, and takes a judge.
+    """A change of the spec that may mend what is refused. Only `format_ways` reads its text, and takes a judge.
 
     text     what the user writes
     near     it is the nearest change by the facts, and told as that

@@ -79,7 +79,7 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
     configuration = _configuration(settings, request, indexes, direct, age)
     (folder / "uv.toml").write_text(configuration, encoding="utf-8")
     if asked.preferences.versions or asked.preferences.commits:
-        answer.write_text(_preferences(asked.preferences, request), encoding="utf-8")
+        answer.write_text(_preferences(asked.preferences, request, indexes), encoding="utf-8")
     command = [
         "pip", "compile", "pyproject.toml", "--config-file", "uv.toml",
         "--python", sys.executable, "--python-version", request.full_python, "--python-platform", request.uv_platform,
@@ -209,10 +209,13 @@ def _metadata(request: Request, direct: DirectFiles) -> Iterator[dict[str, Any]]
         yield {"name": name, "version": metadata.version, "requires-dist": requires, "provides-extra": extras, **python}
 
 
-def _preferences(preferences: Preferences, request: Request) -> str:
-    """Write versions and commits as a pylock, which uv reads from its output file and keeps if it can."""
+def _preferences(preferences: Preferences, request: Request, indexes: Sequence[UvIndex]) -> str:
+    """Write versions and commits as a pylock, which uv reads from its output file and keeps if it can: of a package
+    that names its index, what that index stands beside."""
+    explicit = {name: {"index": index.url} for index in indexes if index.explicit for name in index.packages}
     packages: list[dict[str, Any]] = [
-        {"name": name, "version": version} for name, version in sorted(preferences.versions.items())
+        {"name": name, "version": version, **explicit.get(name, {})}
+        for name, version in sorted(preferences.versions.items())
     ]
     for text, commit in sorted(preferences.commits.items()):
         if text in request.addressed:

@@ -109,8 +109,8 @@ def _edges(
 def edges_of(
     lines: Iterable[str], extras: frozenset[str], markers: Markers, overrides: Overrides
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Find the Requires-Dist lines of one package that hold as `holding` does, and the requirements that they come to.
-    Raises as `active_lines` does."""
+    """Find the Requires-Dist lines of one package that hold as `active_lines` does, and the requirements that they come
+    to. Raises as `active_lines` does."""
     told = {line: _lines_that_hold(line, extras, markers, overrides) for line in lines}
     # most lines are of extras that nobody asks for: a whole parse is for those that hold
     held = {

@@ -209,6 +209,16 @@ class UvIndexes:
         """List the releases of a package that have variants on the index that it comes from. Raises IndexFailure."""
         return [one.version for one in self.releases(request)(name) if has_variants(one.wheels)]
 
+    def with_builds(self, request: Request, preferences: Preferences) -> Preferences:
+        """Name the one build that a package's own index has of a preferred release: uv keeps what is named whole, and a
+        release from another target has no local part, which names its torch or CUDA."""
+        releases, versions = self.releases(request), dict(preferences.versions)
+        for name in versions.keys() & dict(request.sources).keys():
+            with suppress(IndexFailure):
+                built = {one.version for one in releases(name) if one.version.partition("+")[0] == versions[name]}
+                versions[name] = built.pop() if len(built) == 1 else versions[name]
+        return replace(preferences, versions=versions)
+
     def has(self, index: str, name: str) -> bool:
         """Say whether a named index has a package. PyTorch's don't count: they have copies of public packages."""
         url = self.indexes.get(index)

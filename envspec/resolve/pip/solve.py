@@ -373,7 +373,8 @@ class PipResolver:
             with self.progress.solving(groups[request]), attribute_to(groups[request]):
                 names = groups[request]
                 question = self._question(request, indexes[request], proxy, names, direct.of)
-                return self._solve(request, question, preferences, reading, last_of(keep, names))
+                wanted = self._uv_indexes.with_builds(request, preferences)
+                return self._solve(request, question, wanted, reading, last_of(keep, names))
 
         def answer(request: Request, preferences: Preferences) -> Resolution:
             return answer_of(solve(request, preferences), request, reading)

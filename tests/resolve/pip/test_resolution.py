@@ -3,14 +3,14 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from resolutions import ARM, CUDA, LINUX, MAC, WINDOWS, Watched, lock, targets
 from support.index import Index
 from support.machine import Machine, cpu
 from support.matrix import first_by_day
-from support.packages import wheel
+from support.packages import Dist, sdist, wheel
 from support.torch_packages import stand_ins
 from uv import find_uv_bin
 
@@ -256,16 +256,68 @@ def test_a_web_proxy_is_not_asked_for_the_index_proxy(machine: Machine, index: I
     assert (ran.status, ran.err) == (0, "")
 
 
-@pytest.mark.parametrize("local", ["", "+pt28cu128"])
-def test_a_new_target_takes_the_versions_of_the_others(machine: Machine, index: Index, local: str) -> None:
-    index.add(wheel("alpha", f"1.0{local}"))
+def test_a_new_target_takes_the_versions_of_the_others(machine: Machine, index: Index) -> None:
+    index.add(wheel("alpha", "1.0"))
     machine.locked(spec=cpu("alpha", targets=targets(x="platform = 'linux-64'")))
     with Index() as later:
-        later.add(wheel("alpha", f"1.0{local}"), wheel("alpha", f"2.0{local}"))
+        later.add(wheel("alpha", "1.0"), wheel("alpha", "2.0"))
         machine.default = later.url
         machine.spec(cpu("alpha", targets=targets(x="platform = 'linux-64'", y="platform = 'osx-arm64'")))
         assert machine.envspec("lock", "specs/demo.toml", "--target", "y").status == 0
-    assert machine.versions("x") == machine.versions("y") == {"alpha": f"1.0{local}"}
+    assert machine.versions("x") == machine.versions("y") == {"alpha": "1.0"}
+
+
+@pytest.mark.parametrize(
+    ("make", "terms"),
+    [
+        (wheel, "indexes = {{ own = '{url}' }}\nsources = {{ alpha = 'own' }}"),
+        (wheel, "find-links = {{ own = './own' }}\nsources = {{ alpha = 'own' }}"),
+        (sdist, "allow-source = ['alpha']"),
+    ],
+    ids=["index", "flat index", "source"],
+)
+def test_a_pin_of_an_index_that_uv_must_name_stays_as_all_others_do(
+    machine: Machine, index: Index, make: Callable[..., Dist], terms: str
+) -> None:
+    folder = machine.folder / "specs" / "own"
+    folder.mkdir()
+
+    def publish(version: str) -> None:
+        index.add(one := make("alpha", version))
+        (folder / one.file).write_bytes(one.content)
+
+    publish("1.0")
+    index.add(wheel("beta", "1.0"))
+    extra = terms.format(url=index.url)
+    machine.locked(spec=cpu("alpha", extra=extra))
+    publish("2.0")
+    machine.locked("--refresh", spec=cpu("alpha", "beta", extra=extra))
+    assert machine.versions("cpu") == {"alpha": "1.0", "beta": "1.0"}
+    machine.locked("--upgrade")
+    assert machine.versions("cpu") == {"alpha": "2.0", "beta": "1.0"}
+
+
+@pytest.mark.parametrize("theirs", ["+cu126", "+cu128"])
+def test_a_new_target_takes_its_own_build_of_the_release_of_the_others(
+    machine: Machine, index: Index, theirs: str
+) -> None:
+    """As flash-attn and torch-scatter, whose pages are for one torch and CUDA each."""
+    pages, files = [machine.folder / "specs" / one for one in ("x", "y")], ("+cu126", theirs)
+    for page, local in zip(pages, files, strict=True):
+        page.mkdir()
+        (page / (one := wheel("ext", f"1.0{local}")).file).write_bytes(one.content)
+
+    def spec(*names: str) -> str:
+        lines = "".join(
+            f"[targets.{one}]\nplatform = 'linux-64'\npip.find-links = {{ own = './{one}' }}\n" for one in names
+        )
+        return cpu("ext", extra="sources = { ext = 'own' }", targets=lines)
+
+    machine.locked(spec=spec("x"))
+    for page, local in zip(pages, files, strict=True):
+        (page / (one := wheel("ext", f"1.1{local}")).file).write_bytes(one.content)
+    machine.locked(spec=spec("x", "y"))
+    assert (machine.versions("x"), machine.versions("y")) == ({"ext": "1.0+cu126"}, {"ext": f"1.0{theirs}"})
 
 
 def test_a_mirror_that_fails_is_told_by_its_own_address(machine: Machine, index: Index) -> None:
