@@ -11,8 +11,6 @@ from bench.measure import IMPORT_CLICK, Run, beside, envspec, run, turns
 ROUNDS = 41
 LIMIT = 4
 """Times `python -c "import click"`."""
-LIMIT_OF_SIX = 6
-"""Of six targets with a lock, which is judged."""
 
 SPEC = """\
 [env]
@@ -45,7 +43,7 @@ def main() -> None:
         runs = turns({"click": lambda: run(IMPORT_CLICK), **commands}, ROUNDS)
     click = runs.pop("click")
     for name, taken in runs.items():
-        print(beside(name, taken, "python -c 'import click'", click, LIMIT_OF_SIX if "mm-v2.9" in name else LIMIT))
+        print(beside(name, taken, "python -c 'import click'", click, LIMIT))
 
 
 def _runner(arguments: list[str]) -> Callable[[], Run]:

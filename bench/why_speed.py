@@ -12,8 +12,6 @@ from envspec.lock.write import dumps
 ROUNDS = 41
 LIMIT = 4
 """Times `python -c "import click"`."""
-LIMIT_OF_MANY = 6
-"""Of 500 packages and 6 targets."""
 SHIPPED = Path(__file__).resolve().parents[1] / "specs" / "mm-v2.9.toml"
 
 
@@ -42,7 +40,7 @@ def main() -> None:
         runs = turns({"click": lambda: run(IMPORT_CLICK), **sides}, ROUNDS)
     click = runs.pop("click")
     for name, one in runs.items():
-        print(beside(name, one, "python -c 'import click'", click, LIMIT_OF_MANY if "targets" in name else LIMIT))
+        print(beside(name, one, "python -c 'import click'", click, LIMIT))
 
 
 if __name__ == "__main__":
