@@ -181,15 +181,16 @@ def _draft(sources: Sequence[Declaration], asked: InitRequest) -> Draft:
 
 
 def _ways_to_begin(asked: InitRequest, offered: Sequence[Declaration]) -> str:
-    """Return what a user whose files ask for nothing may begin with: a part of the repository with all its files, a
-    file that is only offered, nothing."""
+    """Return what a user whose files ask for nothing may begin with: a part of the repository with all its files (one
+    that bears its name first), a file that is only offered, nothing."""
     parts = {
         str(folder / Path(one.file).relative_to(folder).parts[0])
         for folder in asked.begun
         for one in offered
         if one.aside == PART and Path(one.file).is_relative_to(folder)
     }
-    ways = sorted(parts) or [one.file for one in offered]
+    names = {folder.resolve().name.lower() for folder in asked.begun}
+    ways = sorted(parts, key=lambda one: (Path(one).name.lower() not in names, one)) or [one.file for one in offered]
     listed = ", or ".join(f"--from {shlex.quote(one)}" for one in ways)
     if listed:
         return f"begin with a part of it: {listed}" if parts else f"take what is only offered: {listed}"

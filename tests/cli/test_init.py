@@ -266,6 +266,8 @@ def test_a_repository_that_asks_for_nothing_is_begun_by_a_part(envspec: Envspec)
     assert ran.code == 2 and "hint: begin with a part of it: --from 'b c', or --from one\n" in ran.err
     for words in (["--from", "one"], ["--from", ".", "--from", "one"]):
         assert envspec("init", "demo", *words, "--force").code == 0 and asked() == ["einops"]
+    write({"One/b/requirements.txt": "tqdm\n", "One/one/requirements.txt": "tqdm\n"})
+    assert "begin with a part of it: --from One/one, or --from One/b\n" in envspec("init", "x", "--from", "One").err
 
 
 def test_a_repository_of_prose_is_told_what_its_sources_import(envspec: Envspec) -> None:

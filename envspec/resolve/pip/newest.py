@@ -11,6 +11,7 @@ from functools import lru_cache
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from envspec.base.errors import Way
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
@@ -200,6 +201,18 @@ def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:
     minors = {int(minor) for file in wheels for minor in _MANYLINUX.findall(file)}
     floors = (f"2.{minor}" for minor in sorted(minors) if minor > own)
     return next((glibc for glibc in floors if wheels_fit(wheels, replace(request, glibc=glibc))), None)
+
+
+def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> Iterator[Way]:
+    """Name the glibc that packages' newest releases have wheels for where the target's is too old for them."""
+    alone = asks_of(request, {})
+    for name in sorted(names):
+        for release in releases(name):
+            if suits_target(release, request, name, alone.get(name)) and is_skipped(release, request, name):
+                if floor := needed_glibc(release.wheels, request):
+                    has = f"{name} {release.version} has wheels for glibc {floor} and later"
+                    yield Way(f'{has}: if the machines have it, set glibc = "{floor}" in the target', glibc=floor)
+                break
 
 
 def wheels_fit(wheels: Iterable[str], request: Request) -> bool:

@@ -71,7 +71,15 @@ from envspec.resolve.pip.floors import (
 )
 from envspec.resolve.pip.indexes import Question, UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
-from envspec.resolve.pip.newest import Releases, asks_of, behind, has_pre_release, possible_sources, stray_pre_releases
+from envspec.resolve.pip.newest import (
+    Releases,
+    asks_of,
+    behind,
+    has_pre_release,
+    newer_glibc,
+    possible_sources,
+    stray_pre_releases,
+)
 from envspec.resolve.pip.pins import extras_of, in_rounds, pins_of, tell_variants
 from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository, with_metadata_line
 from envspec.resolve.pip.request import (
@@ -543,6 +551,8 @@ class PipResolver:
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
             conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, conflict.message))
+            unfit = () if any(one.glibc for one in conflict.ways) else packages_without_wheel(conflict.message)
+            conflict.ways = (*newer_glibc(unfit, request, releases), *conflict.ways)
             raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
         except UnmetImport as failed:
             raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None

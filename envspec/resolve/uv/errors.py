@@ -59,6 +59,9 @@ _UNDATED = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* requirement
 """uv names the moment at which the newest was published, where the page has it."""
 _AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms?:")
 _GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
+_PYTHONS = re.compile(
+    r"You require CPython 3\.(\d+) .* for `([^`]+)` \(v([^)]+)\) with the following Python ABI tags?: (.*`cp3\d.*)"
+)
 _OUTSIDE = re.compile(
     r"Failed to (?:fetch|download|read|parse|extract|unzip)|error sending request|Request failed|HTTP status"
     r"|Could not connect|timed out"
@@ -223,6 +226,7 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
     conflict = Unsatisfiable(message, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
     conflict.ways = tuple(_newer_glibc(message, hints))
     conflict.code = "glibc-too-old" if conflict.ways else conflict.code
+    conflict.ways += tuple(_other_python(hints))
     return conflict
 
 
@@ -242,6 +246,15 @@ def _newer_glibc(message: str, hints: Sequence[str]) -> Iterator[Way]:
             return
 
 
+def _other_python(hints: Sequence[str]) -> Iterator[Way]:
+    """Name the newest Python before the target's that a package has wheels for, else the oldest after it."""
+    for found in filter(None, map(_PYTHONS.match, hints)):
+        own, minors = int(found[1]), sorted(map(int, re.findall(r"`cp3(\d{1,2})", found[4])))
+        older, newer = [one for one in minors if one < own], [one for one in minors if one > own]
+        for minor in [*older[-1:], *newer[:1]][:1]:
+            yield Way(f'python = "3.{minor}"', python=f"3.{minor}")
+
+
 def _hint(hints: Sequence[str]) -> str:
     """Put uv's own hint into terms of a spec, if it is about versions."""
     unbuilt = [name for hint in hints for name in _UNBUILT.findall(hint)]
@@ -249,6 +262,9 @@ def _hint(hints: Sequence[str]) -> str:
         names = ", ".join(f'"{name}"' for name in dict.fromkeys(unbuilt))
         allow = f"allow-source = [{names}]"
         return f"building from source runs the package's code; if you trust it, add to [pip]: {allow}"
+    if unfit := next(filter(None, map(_PYTHONS.match, hints)), None):
+        tags = re.findall(r"`cp3(\d{1,2})", unfit[4])
+        return f"take another release than {unfit[2]} {unfit[3]}: it has wheels for Python 3.{', 3.'.join(tags)} alone"
     # which index is asked first is envspec's to say
     text = next((hint for hint in hints if "--index-strategy" not in hint), "")
     if (undated := _UNDATED.match(text)) is not None:

@@ -215,6 +215,19 @@ def test_wheels_that_fit_nowhere_without_a_source_are_told_as_such(machine: Mach
 
 
 @pytest.mark.slow
+def test_a_conflict_for_want_of_wheels_names_the_glibc_and_the_python_that_would_do(
+    machine: Machine, index: Index
+) -> None:
+    """pymeshlab has wheels for Python 3.11 up to 2022.2, and for glibc 2.31 after it; triton 2.1.0 none for 3.12."""
+    index.add(wheel("lib", "1.0", tag="cp311-cp311-manylinux1_x86_64"))
+    index.add(wheel("lib", "2.0", tag="cp312-cp312-manylinux_2_31_x86_64"))
+    told = 'lib 2.0 has wheels for glibc 2.31 and later: if the machines have it, set glibc = "2.31" in the target'
+    other = "take another release than lib 1.0: it has wheels for Python 3.11 alone"
+    for asked, ways in (("lib", [told, 'python = "3.11"', other]), ("lib==1.0", ['python = "3.11"', other])):
+        assert machine.envspec("lock", machine.spec(cpu(asked)), status=1).hint == f"hint: {'; or '.join(ways)}\n"
+
+
+@pytest.mark.slow
 def test_a_glibc_that_is_too_old_is_told_with_the_one_that_would_do(machine: Machine, index: Index) -> None:
     for glibc in ("2_35_x86_64", "2_38_x86_64", "2_17_aarch64"):
         index.add(wheel("lib", "1.0", tag=f"cp312-cp312-manylinux_{glibc}"))

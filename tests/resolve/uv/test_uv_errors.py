@@ -45,6 +45,15 @@ def test_a_missing_wheel_leads_where_it_is_the_cause(what: str) -> None:
     assert told(aside).message.startswith("cu128: Because gamma==3 has no wheels ")
 
 
+@pytest.mark.parametrize(
+    ("tags", "python"),
+    [("`cp37m`, `cp38`, `cp310`, `cp311`", "3.11"), ("`cp313`, `cp314`", "3.13"), ("`cp27mu`", None), ("`abi3`", None)],
+)
+def test_a_python_that_a_release_has_wheels_for_is_a_way(tags: str, python: str | None) -> None:
+    lists = "`cp37m`, `cp38`, `cp39`, `cp310`, `cp311`"
+    assert [one.python for one in told(said("no-wheel").replace(lists, tags)).ways] == [python] * (python is not None)
+
+
 def test_offline() -> None:
     error = told(said("offline"), offline=True)
     assert isinstance(error, IndexFailure)
