@@ -26,6 +26,7 @@ def found(cuda: str | None, pins: dict[str, str], origins: dict[str, Origin] | N
     ("cuda", "torch", "name", "version", "why", "nearest"),
     [
         ("12.8", "2.8.0", "torchcodec", "0.17.0", "torch 2.11 or newer and CUDA 13", "torchcodec 0.7.0"),
+        ("12.4", "2.4.0+cu124", "torchcodec", "0.17.0", "torch 2.11 or newer", "Nearest: torchcodec 0.0.3"),
         ("13.0", "2.10.0+cu130", "xformers", "0.0.35", "CUDA 12",
          "Nearest: torch 2.9.0 with xformers 0.0.33, or CUDA 12.9 with xformers 0.0.35; or take xformers from the"),
         ("11.8", "2.1.2+cu118", "xformers", "0.0.23.post1", "CUDA 12", "the PyTorch index"),
