@@ -57,7 +57,7 @@ def unknown_gpu(name: str, option: str = "--gpu: ") -> InputError:
     return InputError(f"{option}{message}", hint=hint)
 
 
-def unknown(name: str) -> tuple[str, str] | None:
+def wrong_gpu(name: str) -> tuple[str, str] | None:
     """Say what is wrong with a GPU's name, and what to write instead; None for a name that the tables have."""
     return None if gpus.find(name) else explain_unknown(name)
 

@@ -41,10 +41,10 @@ def read_edit(path: str, text: str) -> Spec:
 
 
 def _tables() -> Lookups:
-    from envspec.app.gpu_names import unknown
+    from envspec.app.gpu_names import wrong_gpu
     from envspec.spec.matrix import Lookups
 
-    return Lookups(_capability_of, unknown, _newest_python)
+    return Lookups(_capability_of, wrong_gpu, _newest_python)
 
 
 def _newest_python(bound: str, before: str | None) -> str | None:
@@ -218,8 +218,8 @@ def tell_lacking_compat(spec: Spec, targets: Iterable[LockedTarget], what: str) 
     from envspec.export import compat
 
     for target in targets:
-        if lacking := compat.lacking(spec, target, what):
-            say(f"note: {lacking}", style="cyan")
+        if note := compat.note_of_lack(spec, target, what):
+            say(f"note: {note}", style="cyan")
 
 
 def one_target(lock: Lock, name: str | None) -> LockedTarget:

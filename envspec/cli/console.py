@@ -206,7 +206,7 @@ def _say_above(console: Console, text: str) -> None:
     console.print(Text.from_ansi(text), soft_wrap=True)
 
 
-def drawing() -> Console:
+def terminal_console() -> Console:
     """Give rich's console on stderr, for what is drawn there and removed again."""
     from rich.console import Console
     from rich.segment import Segment

@@ -14,7 +14,7 @@ import click
 from envspec.app.observer import Observer, RunDisplay
 from envspec.base.progress import Progress
 from envspec.base.texts import byte_size, printable
-from envspec.cli.console import draw_alone, drawing, has_terminal, say, wants_json, wants_verbose
+from envspec.cli.console import draw_alone, has_terminal, say, terminal_console, wants_json, wants_verbose
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -232,7 +232,7 @@ def _bars() -> Iterator[Bars | None]:
         return
     from rich.progress import Progress as Bars
 
-    drawn = Bars(*_columns(), console=drawing(), transient=True)
+    drawn = Bars(*_columns(), console=terminal_console(), transient=True)
     with draw_alone(drawn):
         yield drawn
 
@@ -321,7 +321,7 @@ def runs(titles: Sequence[str]) -> Iterator[RunDisplay]:
         return
     from rich.live import Live
 
-    live = Live(console=drawing(), transient=True, refresh_per_second=8)
+    live = Live(console=terminal_console(), transient=True, refresh_per_second=8)
     with draw_alone(live):
         yield RunTable(live, titles)
 

@@ -24,7 +24,7 @@ def is_wanted(spec: Spec, target: LockedTarget) -> bool:
     return any(one.cuda_compat for one in spec.targets if one.name == target.name) and bool(target.inputs.cuda)
 
 
-def lacking(spec: Spec, target: LockedTarget, what: str) -> str | None:
+def note_of_lack(spec: Spec, target: LockedTarget, what: str) -> str | None:
     """Say that what is no image of the recipes ("the environment") doesn't bring a target's cuda-compat, and what does.
     None where the spec doesn't ask for it, and where the target has conda-forge's package."""
     if not is_wanted(spec, target) or any((pin.kind, pin.name) == ("conda", NAME) for pin in target.pins):

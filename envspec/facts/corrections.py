@@ -263,7 +263,7 @@ def rows_in_force(rows: Iterable[Correction], markers: Markers) -> tuple[Correct
     )
 
 
-def unknown(names: Iterable[str]) -> tuple[str, ...]:
+def unknown_names(names: Iterable[str]) -> tuple[str, ...]:
     """Find the names that are no correction's: of the tables, of an extra, or read from a wheel."""
     known = {row.name for row in table()}
     return tuple(name for name in sorted(names) if name not in known and not _DERIVED.fullmatch(name))

@@ -154,7 +154,7 @@ def build_image(
 
 def _pack(one: LayerPlan, layout: Layout, kind: str, epoch: int, progress: Progress) -> PackedLayer:
     progress.phase(f"packing {one.name}")
-    with layout.adding() as (file, adding):
+    with layout.open_blob() as (file, adding):
         made = pack(one, file, kind, epoch, progress.came)
         adding.keep(made.blob.digest)
     return made
@@ -165,7 +165,7 @@ def copy_base(base: BaseImage, layout: Layout, progress: Progress) -> None:
     missing = [layer for layer in base.manifest.layers if not layout.has(layer)]
     progress.phase("copying the base", sum(layer.size for layer in missing))
     for layer in missing:
-        with base.source.open(layer) as source, layout.adding() as (file, adding):
+        with base.source.open(layer) as source, layout.open_blob() as (file, adding):
             _copy(source, file, layer, progress)
             adding.keep(layer.digest)
 

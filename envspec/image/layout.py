@@ -46,7 +46,7 @@ class Layout:
             )
 
     @contextmanager
-    def adding(self) -> Iterator[tuple[BinaryIO, _Adding]]:
+    def open_blob(self) -> Iterator[tuple[BinaryIO, _Adding]]:
         """Open a file for a blob whose digest is known at the end: `keep` of what comes with it gives it its place."""
         with self.folder.descend(BLOBS, make=True) as blobs:
             adding = _Adding(blobs, f".{secrets.token_hex(8)}.part")
@@ -61,7 +61,7 @@ class Layout:
     def add(self, content: bytes, media_type: str) -> Descriptor:
         """Add a small blob."""
         blob = Descriptor(media_type, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
-        with self.adding() as (file, adding):
+        with self.open_blob() as (file, adding):
             file.write(content)
             adding.keep(blob.digest)
         return blob

@@ -113,4 +113,4 @@ def activation_entries(plan: Plan, scheme: Scheme) -> Iterator[LayerEntry]:
     """Give the scripts that activate an environment in a shell."""
     texts = activation.scripts(Path(scheme.prefix), plan.spec, conda=bool(plan.explicit))
     for path, text in texts.items():
-        yield text_entry(f"{scheme.root}/{path}", activation.unwritten(text))
+        yield text_entry(f"{scheme.root}/{path}", activation.without_writer(text))

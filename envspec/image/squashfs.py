@@ -102,7 +102,7 @@ def _own(inputs: TreeInputs) -> Iterator[LayerEntry]:
         yield link_entry("bin/python", f"python{inputs.plan.python}")
     place = Path(inputs.path) if inputs.conda else None
     for path, text in activation.scripts(place, inputs.plan.spec, conda=inputs.conda is not None).items():
-        yield text_entry(path, activation.unwritten(text))
+        yield text_entry(path, activation.without_writer(text))
 
 
 MKSQUASHFS = "mksquashfs"

@@ -154,7 +154,7 @@ def scripts(prefix: Path | None, name: str, *, conda: bool) -> dict[str, str]:
     return {"bin/activate": _posix(prefix, name, conda=conda), "bin/activate.fish": _fish(prefix, name, conda=conda)}
 
 
-def unwritten(text: str) -> str:
+def without_writer(text: str) -> str:
     """Give a script without the line that says who writes it again: for a place that is read-only."""
     return re.sub(r"\n# Written by envspec[^\n]*", "", text)
 

@@ -27,7 +27,7 @@ from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_lin
 from envspec.lock.formats.requirements import build_constraints, requirements_txt
 from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget, Pin
 from envspec.lock.read import load
-from envspec.lock.shared_paths import overwritten, pip_order, shared_paths, waves
+from envspec.lock.shared_paths import overwrites, pip_order, shared_paths, waves
 from envspec.net import limits
 from envspec.net.file_store import sha256_of
 from envspec.packages.archive_entries import TarMember
@@ -216,7 +216,7 @@ def later_files(lock: Lock, target: LockedTarget, found: Paths) -> dict[str, str
     """Render the lists in `LATER`, as far as the wheels are at hand."""
     wheels = {pin.name: pin for pin in target.pins if pin.kind == "pip" and pin.is_wheel and _key(pin) in found}
     order = [name for name in pip_order(target) if name in wheels]
-    parts = waves(order, overwritten(shared_paths((name, paths_of_wheel(found[_key(wheels[name])])) for name in order)))
+    parts = waves(order, overwrites(shared_paths((name, paths_of_wheel(found[_key(wheels[name])])) for name in order)))
     return {
         f"{LATER}/{number:03}.txt": requirements_txt(lock, replace(target, pins=tuple(wheels[name] for name in names)))
         for number, names in enumerate(parts)

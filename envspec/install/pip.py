@@ -32,7 +32,7 @@ from envspec.install.interpreter import python_of
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.formats.requirements import build_constraints
 from envspec.lock.model import Pin
-from envspec.lock.shared_paths import overwritten, pip_order, shared_paths, waves
+from envspec.lock.shared_paths import overwrites, pip_order, shared_paths, waves
 from envspec.lock.toml_text import inline_strings, key, value
 from envspec.resolve.uv.errors import failure
 from envspec.resolve.uv.program import Uv, end
@@ -117,7 +117,7 @@ class PipInstaller:
         side by side."""
         there = {pin.name: files[_key(pin)] for pin in pins if pin.is_wheel and _key(pin) in files}
         order = [name for name in pip_order(self.builder.rules.target) if name in there]
-        parts = waves(order, overwritten(shared_paths((name, paths_of_wheel(there[name])) for name in order)))
+        parts = waves(order, overwrites(shared_paths((name, paths_of_wheel(there[name])) for name in order)))
         return {name: number for number, names in enumerate(parts) for name in names}
 
     def _refuse_other_builds(self, pins: Sequence[Pin]) -> None:

@@ -107,7 +107,7 @@ def shared_paths(contents: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[
             yield SharedPath(path, tuple(name for name, _ in several), len({content for _, content in several}) > 1)
 
 
-def overwritten(shared: Iterable[SharedPath]) -> dict[str, set[str]]:
+def overwrites(shared: Iterable[SharedPath]) -> dict[str, set[str]]:
     """Give the packages that each one overwrites a file of."""
     under: dict[str, set[str]] = {}
     for one in shared:

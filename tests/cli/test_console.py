@@ -79,7 +79,7 @@ def test_no_colour_where_it_goes_to_a_file(capsys: pytest.CaptureFixture[str]) -
 def test_what_rich_draws_is_harmless_too(shown: Callable[[], str]) -> None:
     shown()
     secrets.register("hunter2-Zq")
-    drawing = console.drawing()
+    drawing = console.terminal_console()
     drawing.print(f"fetching http://u:p/w@host/x hunter2-Zq {STEERS}", markup=False, highlight=False)
     text = shown()
     assert is_harmless(text) and "fetching http://host/x ****" in text

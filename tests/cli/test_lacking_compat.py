@@ -55,7 +55,7 @@ def test_an_image_without_other_images_refuses_it(envspec: Envspec) -> None:
 
 def test_nobody_is_told_who_has_the_package_or_asks_for_none(project: Project) -> None:
     spec, target = load_spec(project.folder / "specs/demo.toml"), project.lock().target("cu128-hopper")
-    assert target is not None and SAYS in (compat.lacking(spec, target, "it") or "")
+    assert target is not None and SAYS in (compat.note_of_lack(spec, target, "it") or "")
     package = replace(pin("cuda-compat", "12.8"), kind="conda")
-    assert compat.lacking(spec, replace(target, pins=(*target.pins, package)), "it") is None
-    assert compat.lacking(spec, replace(target, name="cpu"), "it") is None
+    assert compat.note_of_lack(spec, replace(target, pins=(*target.pins, package)), "it") is None
+    assert compat.note_of_lack(spec, replace(target, name="cpu"), "it") is None

@@ -18,7 +18,7 @@ from envspec.facts.corrections import (
     implies,
     of_extra,
     table,
-    unknown,
+    unknown_names,
 )
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
@@ -112,7 +112,7 @@ def test_an_active_extra_holds_version_by_version() -> None:
     active = Corrections().with_active([row.name], [row])
     assert active.bounds("transformers", "5.1.0", ['torch>=2.4; extra == "torch"']) == ("torch>=2.4",)
     assert active.bounds("transformers", "4.49.0", ['torch>=2.0; extra == "torch"']) == ("torch>=2.0",)
-    assert unknown([row.name, "transformers-extra-scipy"]) == ("transformers-extra-scipy",)
+    assert unknown_names([row.name, "transformers-extra-scipy"]) == ("transformers-extra-scipy",)
 
 
 def test_markers_are_judged_for_the_target_and_are_gone() -> None:

@@ -234,7 +234,7 @@ def test_corrections_are_well_formed() -> None:
         assert len(SpecifierSet(correction.versions))
         assert correction.reason and not correction.reason.endswith(".")
         assert correction.proved in ("executed", "imported", "read", "upstream", "reported")
-        assert corrections.unknown([correction.name]) == ()
+        assert corrections.unknown_names([correction.name]) == ()
 
 
 def test_every_wheel_has_its_release_date() -> None:

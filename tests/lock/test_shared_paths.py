@@ -10,7 +10,7 @@ from pip._vendor.resolvelib.structs import DirectedGraph
 from support.examples import examples
 
 from envspec.lock.model import LockedTarget, Pin, TargetInputs
-from envspec.lock.shared_paths import SharedPath, in_install_order, overwritten, pip_order, shared_paths, waves
+from envspec.lock.shared_paths import SharedPath, in_install_order, overwrites, pip_order, shared_paths, waves
 
 NAMES = "abcdefg"
 EXTRAS = ("", "[x]", "[x,y]")
@@ -86,7 +86,7 @@ def test_a_cycle_has_an_order_too() -> None:
     ],
 )
 def test_what_overwrites_comes_later(contents: dict[str, dict[str, str]], parts: list[list[str]]) -> None:
-    assert waves(list(contents), overwritten(shared_paths(contents.items()))) == parts
+    assert waves(list(contents), overwrites(shared_paths(contents.items()))) == parts
 
 
 def test_whose_content_stays() -> None:

@@ -99,7 +99,7 @@ class DependencyReleases:
         return self._installed[place]
 
 
-def needed(
+def needs_of(
     package: str,
     dependency: str,
     patches: Sequence[Patch],

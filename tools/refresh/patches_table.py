@@ -13,7 +13,7 @@ from envspec.packages.conda import pypi_names
 from envspec.packages.requirement import Clause
 from tools.refresh.conda_bounds import specifier_text as specifier
 from tools.refresh.conda_patches import Patch, patches_of
-from tools.refresh.needed_bounds import Needed, needed
+from tools.refresh.needed_bounds import Needed, needs_of
 from tools.refresh.published import Index, Row, row_text
 from tools.refresh.releases import PYTHONS, DatedRelease, releases
 
@@ -88,7 +88,7 @@ def table_from(
     def judge(pair: _Pair) -> _Judged:
         if _is_another_project(by_package[pair[0]], of(pair[0])):
             return Needed(*pair), tuple((patch, _OTHER_PROJECT) for patch in pairs[pair])
-        return needed(*pair, pairs[pair], of, index, proved)
+        return needs_of(*pair, pairs[pair], of, index, proved)
 
     rows: list[Row] = []
     kept: set[Patch] = set()

@@ -162,7 +162,7 @@ class Libraries:
         """Give what Python loads: extension modules, what registers operators with torch, and all they need."""
         return frozenset(one for library in self.all if _is_imported(library) for one in self.scope(library))
 
-    def loading(self, library: LoadedFile) -> Iterator[LoadedFile]:
+    def loaders_of(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give those that are loaded with a library because they need it."""
         return (one for one in self.all if one is not library and library in self.scope(one))
 
@@ -292,7 +292,7 @@ class _Judge:
 
     def _companions(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give what those bring along that need this library: its symbols are looked up there too."""
-        return (one for other in self._files.loading(library) for one in self._files.scope(other))
+        return (one for other in self._files.loaders_of(library) for one in self._files.scope(other))
 
     def _finding(
         self, package: LinkedPackage, code: str, by: str, level: Severity, several: Sequence[_Missing]

@@ -34,7 +34,7 @@ from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import NEWEST_MINOR, Retreated
 from envspec.resolve.torch_index import holes
 from envspec.resolve.torch_index.choice import TorchIndex
-from envspec.resolve.torch_index.holes import Unheld, asking_for, part_about, unheld
+from envspec.resolve.torch_index.holes import Unheld, asking_for, find_unheld, part_about
 from envspec.resolve.uv.answer import Found
 from envspec.resolve.uv.errors import packages_without_wheel
 from envspec.spec.newer import moment_of
@@ -309,7 +309,7 @@ def missing_wheels(
         if one.fits and one not in asked:
             continue
         why = said.get(one.name, "") if one.fits else ""
-        for torch in unheld(part_about(one.name, why), request, index):
+        for torch in find_unheld(part_about(one.name, why), request, index):
             asking = asking_for(one.name, one.newer, torch, why, request, index)
             yield Unbuilt(one.name, one.taken, torch, asking == set(one.newer))
         for name in sorted(packages_without_wheel(why)) if one.fits else (one.name,):

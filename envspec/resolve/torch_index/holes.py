@@ -271,7 +271,7 @@ class Unheld:
         return f"{several}, of which there is no build for {cuda}, {target}"
 
 
-def unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unheld, ...]:
+def find_unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unheld, ...]:
     """Find what a conflict (uv's message) asks for of the family that a request can't have, holes first."""
     if index.live or not any(f"depends on {name}" in message for name in FAMILY):
         return ()
@@ -298,7 +298,7 @@ def asking_for(
     for said in _ASKING.finditer(message):
         if said[1] is not None or said[2] != name:
             continue  # of another package, or a conclusion, which holds beside what uv said before
-        if any(one.hole == torch.hole for one in unheld(said[0], request, index)):
+        if any(one.hole == torch.hole for one in find_unheld(said[0], request, index)):
             found.update(_matching(said[3] or "", versions))
     return found
 
@@ -307,7 +307,7 @@ def hint_about_torch(message: str, request: Request, index: TorchIndex, *, gated
     """Give the hint for a conflict about releases of the family that the facts lack, or that have no build. `gated`
     says that the proxy serves the facts. None for other conflicts."""
     loosen = "or loosen one of these requirements"
-    for one in unheld(message, request, index):
+    for one in find_unheld(message, request, index):
         way = "--refresh asks the PyTorch index" if one.hole else "give it another CUDA"
         return f"the target needs {one.sentence(request)}: {way}; {loosen}"
     companions = FAMILY[1:]

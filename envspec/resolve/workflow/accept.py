@@ -13,7 +13,7 @@ from envspec.lock import graph
 from envspec.lock.judge import WRONG_BUILDS, judge_target
 from envspec.lock.model import LockedTarget
 from envspec.lock.rules.requirements import REFUSED_PYTHON
-from envspec.lock.shared_paths import overwritten, pip_order, shared_paths
+from envspec.lock.shared_paths import overwrites, pip_order, shared_paths
 from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
@@ -221,7 +221,7 @@ def _lock_target(solved: Solved) -> LockedTarget:
 def _with_overwrites(target: LockedTarget, read: Mapping[str, WheelBuild]) -> LockedTarget:
     """Write on each wheel the packages that it overwrites files of, as far as they were read."""
     order = (name for name in pip_order(target) if name in read)
-    under = overwritten(shared_paths((name, read[name].paths or {}) for name in order))
+    under = overwrites(shared_paths((name, read[name].paths or {}) for name in order))
     pins = (replace(pin, overwrites=tuple(sorted(under.get(pin.name, ())))) for pin in target.pins if pin.kind == "pip")
     return replace(target, pins=(*(pin for pin in target.pins if pin.kind != "pip"), *pins))
 

@@ -12,7 +12,7 @@ from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.base.texts import nearest
 from envspec.facts import conda_builds, torch_builds
-from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, table, unknown
+from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, table, unknown_names
 from envspec.facts.cuda_stack import stack_of
 from envspec.facts.minimum import architectures
 from envspec.lock.inputs import SpecCase, place_of_term
@@ -259,7 +259,7 @@ def _torch_bounds(verdict: Verdict) -> str:
 
 
 def _refuse_unknown_corrections(spec: Spec) -> None:
-    for name in unknown(spec.pip.without_corrections):
+    for name in unknown_names(spec.pip.without_corrections):
         known = [one.name for one in table()]
         near = nearest(name, known)
         raise SpecError(

@@ -7,7 +7,7 @@ from envspec.resolve.pip.newest import Behind
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.unbounded import missing_wheels, tell_missing_wheels
 from envspec.resolve.torch_index.choice import choose
-from envspec.resolve.torch_index.holes import hint_about_torch, unheld
+from envspec.resolve.torch_index.holes import find_unheld, hint_about_torch
 
 HOLE = "Because there is no version of torch==2.12.0 and server>=2 depends on torch==2.12.0, we can conclude that"
 
@@ -32,13 +32,13 @@ def request(*lines: str, cuda: str = "12.6") -> Request:
 )  # fmt: skip
 def test_what_a_conflict_asks_for_and_no_one_has(cuda: str, message: str, said: str | None) -> None:
     asked = request("server", cuda=cuda)
-    found = unheld(message, asked, choose(asked))
+    found = find_unheld(message, asked, choose(asked))
     assert (said is None and not found) or (said is not None and found[0].sentence(asked).startswith(said))
 
 
 def test_what_the_spec_itself_rules_out_is_no_hole() -> None:
     asked = request("server", "torch<2.12")
-    assert unheld(HOLE, asked, choose(asked)) == ()
+    assert find_unheld(HOLE, asked, choose(asked)) == ()
 
 
 def test_the_line_and_the_hint_say_what_would_help() -> None:
@@ -93,7 +93,7 @@ def test_nothing_is_said_of_a_package_that_leads_to_no_torch() -> None:
     )
     asked = request("server", "numpy<2", cuda="12.8")
     index = choose(asked)
-    (found,) = unheld(message, asked, index)
+    (found,) = find_unheld(message, asked, index)
     assert found.releases == (("torchvision", "0.21.0"),)
     for name in ("cupy-cuda12x", "numpy"):
         behind = Behind(name, "1", ("14",), True)

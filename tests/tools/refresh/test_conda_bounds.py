@@ -9,7 +9,7 @@ from test_conda_patches import ANY, EXTENSION, NEWEST, NUMPY, PANDAS, Index, Mad
 
 from tools.refresh.conda_bounds import Inexpressible, clauses, read_spec, specifier_text
 from tools.refresh.conda_patches import patches_of
-from tools.refresh.needed_bounds import Needed, needed
+from tools.refresh.needed_bounds import Needed, needs_of
 from tools.refresh.releases import DatedRelease, releases
 
 
@@ -85,7 +85,7 @@ def compared(
     def of(project: str) -> tuple[DatedRelease, ...]:
         return releases(project, index.files(project))
 
-    found, without = needed("frame", change.partition(" ")[0], patches, of, index)
+    found, without = needs_of("frame", change.partition(" ")[0], patches, of, index)
     return found, [reason for _, reason in without]
 
 
