@@ -16,7 +16,8 @@ specs/*.toml ─▶ Spec ─▶ Targets ─▶ Verdict ─▶ resolution ─▶ 
 ```
 
 Each part of the package stands on a floor and imports only from floors below its own. Nothing imports in a circle.
-`tests/test_layout.py` holds both, and this page is made from its table.
+`tests/test_layout.py` holds both, and this page is made from its table. `envspec/carried/` stands on no floor: its
+files are copied into environments and images, and import nothing of envspec's.
 
 ![The floors: a part imports only from floors below its own](architecture.svg)
 
