@@ -197,12 +197,18 @@ def test_a_git_url_in_gits_own_settings(tmp_path: Path) -> None:
         assert plant.found() == []
 
 
-def test_a_login_of_dockers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["file", "helper"])
+def test_a_login_of_dockers(tmp_path: Path, by: str) -> None:
     with planted(tmp_path, PLAIN) as plant, Registry(login=(USER, PLAIN), challenge="bearer", anonymous=False) as hub:
         plant.machine.default = plant.index.url
         hub.push("team/base", "1")
         auth = base64.b64encode(f"{USER}:{PLAIN}".encode()).decode()
-        plant.write(plant.machine.home / ".docker" / "config.json", json.dumps({"auths": {hub.host: {"auth": auth}}}))
+        written = {"auths": {hub.host: {"auth": auth}}} if by == "file" else {"credsStore": "box"}
+        plant.write(plant.machine.home / ".docker" / "config.json", json.dumps(written))
+        helper = plant.machine.base / "programs" / "docker-credential-box"
+        plant.write(helper, f"#!/bin/sh\necho '{json.dumps({'Username': USER, 'Secret': PLAIN})}'\n")
+        helper.chmod(0o755)
+        plant.machine.variables["PATH"] = f"{helper.parent}{os.pathsep}{plant.machine.environment()['PATH']}"
         plant.machine.spec(spec(more=f"[image]\nbase = '{hub.host}/team/base:1'\n"))
         assert plant.run("lock", "specs/demo.toml", "--json").status == 0
         assert any(asked.authorization for asked in hub.asked)

@@ -64,11 +64,7 @@ case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
 # An installer with a warm cache doesn't read the files that lie here.
 sums=$(first sha256sum shasum)
 case $sums in
-    '')
-        [ -z "$expected" ] || fail 'neither sha256sum nor shasum found: --expect needs one'
-        [ ! -f "$here/conda/explicit.txt" ] || fail 'neither sha256sum nor shasum found: conda packages need one'
-        echo 'install.sh: neither sha256sum nor shasum found: the hashes are left to the installer' >&2
-        ;;
+    '') fail 'neither sha256sum nor shasum found: put one of them on PATH' ;;
     *shasum) sums="$sums -a 256" ;;
 esac
 digest() {
@@ -78,13 +74,11 @@ digest() {
 if [ -n "$expected" ] && [ "sha256:$(digest "$here/SHA256SUMS")" != "$expected" ]; then
     fail "this is another bundle: its digest is sha256:$(digest "$here/SHA256SUMS")"
 fi
-if [ -n "$sums" ]; then
-    # shellcheck disable=SC2086
-    found=$(cd -- "$here" && $sums -c SHA256SUMS 2>&1) || {
-        printf '%s\n' "$found" | grep -v ': OK$' >&2
-        fail 'files of this bundle are damaged or missing: copy it here again'
-    }
-fi
+# shellcheck disable=SC2086
+found=$(cd -- "$here" && $sums -c SHA256SUMS 2>&1) || {
+    printf '%s\n' "$found" | grep -v ': OK$' >&2
+    fail 'files of this bundle are damaged or missing: copy it here again'
+}
 # the folders of the bundle hold what it lists, and nothing else
 for name in wheels conda python envspec later builds sources project; do
     if [ -e "$here/$name" ] || [ -L "$here/$name" ]; then
@@ -110,7 +104,7 @@ hash_of() {
 # The folder that has a package's file, of this hash: this one, or one that --with names.
 place_of() {
     printf '%s\n' "$places" | while IFS= read -r place; do
-        if [ -f "$place/$2" ] && { [ -z "$sums" ] || [ "$place" = "$here" ] || [ "$(digest "$place/$2")" = "$1" ]; }; then
+        if [ -f "$place/$2" ] && { [ "$place" = "$here" ] || [ "$(digest "$place/$2")" = "$1" ]; }; then
             printf '%s\n' "$place"
             break
         fi
