@@ -153,10 +153,14 @@ def recorded_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The `slurm.conf` of one Slurm for all tests of the group "slurm", which share a worker: a second one can't start
-    before the first has ended and been reaped."""
-    with slurm(tmp_path_factory.mktemp("slurm")) as conf:
-        yield conf
+    """The `slurm.conf` of one Slurm for all tests of the group "slurm", which share a worker: that of SLURM_CONF, else
+    one of its own."""
+    given = Path(os.environ.get("SLURM_CONF", "."))
+    if given.is_file():
+        yield given
+    else:
+        with slurm(tmp_path_factory.mktemp("slurm")) as conf:
+            yield conf
 
 
 @pytest.fixture

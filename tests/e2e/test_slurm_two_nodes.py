@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.slurm import two_nodes
+from support.slurm import slurm
 from support.smoke_env import smoke_env as smoke_env
 from test_slurm_exported import STAND_INS
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.e2e, pytest.mar
 
 @pytest.fixture(scope="module")
 def conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with two_nodes(tmp_path_factory.mktemp("two"), gpu=True) as path:
+    with slurm(tmp_path_factory.mktemp("two"), 2, gpu=True) as path:
         yield path
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.slurm import two_nodes
+from support.slurm import slurm
 from support.smoke_runs import ENVSPEC, SPEC, environment, skip_without_torch
 
 from envspec.prove.smoke.run.process import tail
@@ -29,12 +28,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def conf(request: pytest.FixtureRequest) -> Path:
-    for tool in ("slurmctld", "slurmd", "munged"):
-        if shutil.which(tool, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
-            pytest.skip(f"no {tool}")
-    found: Path = request.getfixturevalue("slurm_cluster")
-    return found
+def conf(slurm_cluster: Path) -> Path:
+    return slurm_cluster
 
 
 Smoke = Callable[..., "subprocess.Popen[str]"]
@@ -206,7 +201,7 @@ def test_a_folder_of_jobs_is_used_once(start: Smoke) -> None:
 @pytest.mark.nightly
 def test_two_nodes_train_together(tmp_path: Path) -> None:
     """A Slurm of two nodes, which are both this machine: the checks on each, then Gloo between them under torchrun."""
-    with two_nodes(tmp_path / "slurm") as path:
+    with slurm(tmp_path / "slurm", 2) as path:
         arguments = ("--runner", "slurm", "--nodes", "2", "--only", "device", "--only", "static", "--json", "-o", "out")
         try:
             ran = subprocess.run(
