@@ -11,6 +11,9 @@ from envspec.lock.reading import older, v3
 from envspec.lock.reading.document import RELOCK
 from envspec.lock.write import dumps
 
+MOST_BYTES = 16 << 20
+"""The largest lock. The largest of those that ship has 0.2 MiB; of 200 MiB, reading takes minutes and gigabytes."""
+
 _VERSION = re.compile(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
 _CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
 
@@ -56,6 +59,9 @@ def load_text(path: Path) -> str:
 
 def text_of(content: bytes, path: Path) -> str:
     """Decode a lock's bytes; `path` is only for messages. Raises LockError."""
+    if len(content) > MOST_BYTES:
+        most = f"{MOST_BYTES >> 20} MiB"
+        raise LockError(f"larger than {most}, so it can't be a lock", place=Place(str(path)), hint=RELOCK)
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -64,6 +64,15 @@ def test_as_the_lock(repository: Hostile, kind: str) -> None:
         assert f"this is {kind}" in ran.error, ran.err
 
 
+def test_a_lock_that_is_too_large_to_be_one(repository: Hostile) -> None:
+    """A pull request's: 200 MiB of comments took minutes to read, and of empty lines gigabytes."""
+    with repository.lock.open("ab") as file:
+        file.write(b"#\n" * (9 << 20))
+    for command in ("check", "diff", "export"):
+        ran = repository.machine.envspec(*COMMANDS[command])
+        assert ran.status in (1, 2) and "larger than 16 MiB" in ran.out + ran.err, ran.err
+
+
 @pytest.mark.parametrize("kind", [kind for kind in ODD if kind != "a folder"])
 def test_as_a_rendered_file(repository: Hostile, kind: str) -> None:
     file = repository.lock.parent / "cpu" / "requirements.txt"
