@@ -119,6 +119,8 @@ class Pin:
                   the package: a lock doesn't hold them
     sole          pip only: a correction is about what it requires, and no other release that the spec admits installs
                   on the target: a lock doesn't hold it
+    tried         pip only: of a package that a correction is about, the releases that uv's search came to: a lock
+                  doesn't hold them
     """
 
     kind: str
@@ -142,6 +144,7 @@ class Pin:
     works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)
     newer: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
     sole: bool = field(default=False, compare=False, repr=False)
+    tried: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def is_wheel(self) -> bool:

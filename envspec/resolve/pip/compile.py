@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -18,7 +18,7 @@ from envspec.resolve.pip.direct import DirectFiles, with_hash
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.pins import complete_metadata
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.uv.answer import Found, read_pylock
+from envspec.resolve.uv.answer import LOG_OF_SEARCH, Found, read_pylock, split_log, tried
 from envspec.resolve.uv.errors import PROJECT, failure, offline_failure
 from envspec.resolve.uv.program import Uv
 
@@ -105,17 +105,20 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
         command += ["--refresh"] if uv.fresh else [f"--refresh-package={name}" for name in own]
     # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
     patience = give_up_seconds(uv.env, uv.longest) + (_BUILD_SECONDS if request.allow_source else 0)
-    more = {"UV_HTTP_TIMEOUT": f"{patience:.0f}"}
+    more = {"UV_HTTP_TIMEOUT": f"{patience:.0f}", "RUST_LOG": LOG_OF_SEARCH}
     if uv.offline and torch_backend:
         command.append("--offline")
     elif uv.offline:
         more |= uv.cut_off(asked.proxy_host)
     result = uv.run(command, cwd=folder, more=more)
+    log, said = split_log(result.stderr)
     if result.returncode:
         default = next((index.url for index in indexes if index.default), None)
-        error = failure(result.returncode, result.stderr, label=label, offline=uv.offline, index=default)
+        error = failure(result.returncode, said, label=label, offline=uv.offline, index=default)
         raise offline_failure(error, label) if uv.offline else error
-    return read_pylock(answer.read_text(encoding="utf-8"))
+    came_to = tried(log, request.corrections.bounded)
+    found = read_pylock(answer.read_text(encoding="utf-8"))
+    return tuple(replace(one, tried=came_to[one.name]) if one.name in came_to else one for one in found)
 
 
 def _sources_for_uv(request: Request) -> list[str]:

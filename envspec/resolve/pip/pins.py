@@ -160,6 +160,7 @@ def _pin(
         added=added,
         works_with=bounds_of_extras(metadata.requires_dist),
         newer=newer,
+        tried=package.tried,
     )
 
 

@@ -1,9 +1,9 @@
-"""uv's answer: the packages of the pylock.toml (PEP 751) that it writes."""
+"""uv's answer: the packages of the pylock.toml (PEP 751) that it writes, and what its search came to before."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,8 @@ class Found:
     revision: str | None = None
     """What a requirement asks git for: a branch, a tag, a commit; None for the default branch."""
     archive: FoundFile | None = None
+    tried: tuple[str, ...] = field(default=(), compare=False)
+    """The releases that uv's search came to, this one included, as far as `tried` was asked."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,32 @@ def _read_package(package: Package) -> Found:
         return Found(name, version, archive=_file(package.archive))
     files = package.wheels or (package.sdist,)
     return Found(name, version, files=tuple(_file(file) for file in files if file))
+
+
+LOG_OF_SEARCH = "uv_resolver::resolver=debug"
+"""The value of RUST_LOG with which uv says on stderr what its search comes to."""
+_SELECTED = re.compile(r"DEBUG Selecting: ([\w.-]+)==(\S+) ")
+_LEFT = re.compile(r"DEBUG Recording dependency conflict of ([\w.-]+)==(\S+) from incompatibility of \((.+)\)")
+_NAMED = re.compile(r"(?:^|, )([\w.-]+)")
+
+
+def split_log(stderr: str) -> tuple[list[str], str]:
+    """Take the lines of uv's log out of what it says."""
+    lines = stderr.split("\n")
+    log = [line for line in lines if line.startswith("DEBUG ")]
+    return log, "\n".join(line for line in lines if not line.startswith("DEBUG "))
+
+
+def tried(log: Iterable[str], bounded: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
+    """List, of the packages in `bounded`, the releases that uv's search came to, without those that it left at once for
+    another package than those that stand there."""
+    found: dict[str, dict[str, None]] = {}
+    for line in log:
+        if (selected := _SELECTED.match(line)) and selected[1] in bounded:
+            found.setdefault(selected[1], {})[selected[2]] = None
+        elif (left := _LEFT.match(line)) and left[1] in found and not {*_NAMED.findall(left[3])} & {*bounded[left[1]]}:
+            found[left[1]].pop(left[2], None)
+    return {name: tuple(versions) for name, versions in found.items()}
 
 
 def _file(file: File) -> FoundFile:

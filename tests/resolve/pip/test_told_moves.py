@@ -53,6 +53,20 @@ def test_a_floor_that_cant_be_held_is_told_with_what_stands_in_the_way(machine: 
     assert "And because lib alone gets 7.0: no versions satisfy this target." in ran.err
 
 
+def test_a_correction_is_told_that_keeps_uvs_search_from_an_older_release(machine: Machine, index: Index) -> None:
+    """verl with vLLM: for a newer fsspec uv goes back to datasets 2.14.4, which fails beside pyarrow 24. Where its
+    search didn't come to one of these, nothing is told."""
+    index.add(wheel("app", "1.0"), wheel("app", "2.0", "fsspec>=2026.3"), wheel("pyarrow", "24.0.0"))
+    index.add(wheel("datasets", "2.14.4", "fsspec", "pyarrow"), wheel("datasets", "4.8.5", "fsspec<2026.3", "pyarrow"))
+    index.add(wheel("fsspec", "2026.2.0"), wheel("fsspec", "2026.4.0"))
+    told = "note: cpu: datasets 4.8.5 locked, because datasets 2.14.6 and older subclass pyarrow.PyExtensionType"
+    # the second time uv has all METADATA in its cache
+    for asked, said in (("app", True), ("app", True), ("app<2", False)):
+        ran = machine.envspec("lock", machine.spec(cpu(asked, "datasets", "pyarrow")), "--upgrade", status=0)
+        assert machine.versions("cpu")["datasets"] == "4.8.5"
+        assert (told in ran.err) == said, ran.err
+
+
 @pytest.mark.parametrize("held", ["a", "b"])
 def test_targets_that_become_one_request_keep_the_newer_of_each_package(
     machine: Machine, index: Index, held: str

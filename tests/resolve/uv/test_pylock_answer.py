@@ -7,7 +7,7 @@ import pytest
 from envspec.base.documents import read_toml
 from envspec.base.errors import InternalError
 from envspec.resolve.uv import answer
-from envspec.resolve.uv.answer import Found, FoundFile, read_pylock
+from envspec.resolve.uv.answer import Found, FoundFile, read_pylock, split_log, tried
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -145,3 +145,19 @@ def test_whatever_else_an_answer_has_is_packagings_to_judge(of: str, by: str) ->
     text = f'{HEAD}[[packages]]\nname = "x"\nversion = "1.0"\nwheels = [{{ url = "https://h/x.whl", size = 1, hashes = {{ sha256 = "{"ab" * 32}" }} }}]\n'
     assert answer._plain(read_toml(text)) is not None
     assert answer._plain(read_toml(text.replace(of, by))) is None
+
+
+def test_what_uvs_search_came_to_is_read_from_its_log() -> None:
+    log, said = split_log(
+        "DEBUG Selecting: datasets==4.8.5 [compatible] (datasets-4.8.5-py3-none-any.whl)\n"
+        "DEBUG Selecting: datasets==2.14.6 [compatible] (datasets-2.14.6-py3-none-any.whl)\n"
+        "DEBUG Adding transitive dependency for datasets==2.14.6: pyarrow<21\n"
+        "DEBUG Recording dependency conflict of datasets==2.14.6 from incompatibility of (datasets, fsspec[http])\n"
+        "warning: said besides\n"
+        "DEBUG Selecting: datasets==2.14.4 [compatible] (datasets-2.14.4-py3-none-any.whl)\n"
+        "DEBUG Recording dependency conflict of datasets==2.14.4 from incompatibility of (datasets, pyarrow)\n"
+        "DEBUG Selecting: torch==2.9.1+cu128 [installed] (torch-2.9.1+cu128-cp312-cp312-linux_x86_64.whl)\n"
+    )
+    assert said == "warning: said besides\n"
+    assert tried(log, {"datasets": ["pyarrow"]}) == {"datasets": ("4.8.5", "2.14.4")}
+    assert tried(log, {"torch": ["numpy"]}) == {"torch": ("2.9.1+cu128",)}
