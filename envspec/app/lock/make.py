@@ -293,6 +293,10 @@ def _resolve(
 
     tell_edition()
     first = _first_pins(spec, request.pins) if request.pins else None
+    now, not_after = datetime.now(timezone.utc), bound_of(policy)
+    bounded = _with_moments(spec, old, request, now)
+    _tell_moments(spec, bounded, now, of_lock=_stays(spec, old, request))
+    tell_bound(bounded, policy, not_after)
     while True:
         try:
             with resolvers_of(
@@ -302,8 +306,6 @@ def _resolve(
                 refresh=request.refresh,
                 fresh=bool(request.upgrade.everything or request.upgrade.packages),
             ) as resolvers:
-                bounded, not_after = _with_moments(spec, old, request), bound_of(policy)
-                tell_bound(bounded, policy, not_after)
                 asked = RelockRequest(
                     bounded,
                     old,
@@ -329,34 +331,38 @@ def _resolve(
                 say(f"note: {source.message}", style="cyan")
             say(f"wrote allow-source into {spec.path}: {', '.join(names)}")
             spec = inputs.read_spec(spec.path)
+            bounded = _with_moments(spec, old, request, now)
+            # they come again with the lock, where they still hold
+            notes.forget()
         finally:
             notes.show()
 
 
-def _with_moments(spec: Spec, old: Lock | None, request: LockRequest) -> Spec:
+def _with_moments(spec: Spec, old: Lock | None, request: LockRequest, now: datetime) -> Spec:
     """Give the spec with a moment for each of its durations: those that stand in the lock, or counted from now where
-    the lock begins or pins may move. Targets share one moment, so it stays where only some are locked."""
+    the lock begins or pins may move."""
+    if old is not None and _stays(spec, old, request):
+        return with_moments_of_lock(spec, old.inputs.exclude_newer)
+    return with_moments_of_now(spec, now)
+
+
+def _stays(spec: Spec, old: Lock | None, request: LockRequest) -> bool:
+    """Say whether the moment of the lock stays. Targets share one, so it does where only some are locked."""
     upgraded = request.upgrade.everything or request.upgrade.packages
     some = bool(request.targets) and set(request.targets) != {target.name for target in spec.targets}
-    if old is not None and old.inputs.exclude_newer is not None and (some or not upgraded):
-        bounded = with_moments_of_lock(spec, old.inputs.exclude_newer)
-        _tell_moot(bounded)
-        return bounded
-    now = datetime.now(timezone.utc)
-    for one in spec.newer_for:
+    return old is not None and old.inputs.exclude_newer is not None and (some or not upgraded)
+
+
+def _tell_moments(spec: Spec, bounded: Spec, now: datetime, *, of_lock: bool) -> None:
+    """Say what comes of the durations of a spec, which `bounded` has as moments."""
+    for one in () if of_lock else spec.newer_for:
         if has_ended(one, now):
             warn(
                 f"{spec.path}: the exception of exclude-newer for {one.name} ended on {one.until} and no longer counts"
             )
-    bounded = with_moments_of_now(spec, now)
-    if bounded.exclude_newer != spec.exclude_newer:
+    if not of_lock and bounded.exclude_newer != spec.exclude_newer:
         said = f"nothing published after {bounded.exclude_newer} is taken: exclude-newer is {spec.exclude_newer}"
         say(f"note: {said}", style="cyan")
-    _tell_moot(bounded)
-    return bounded
-
-
-def _tell_moot(bounded: Spec) -> None:
     for one in moot(bounded):
         said = f"the exception of exclude-newer for {one.name} lets nothing through any more"
         say(f"note: {bounded.path}: {said}: exclude-newer itself is as late; remove it", style="cyan")

@@ -45,6 +45,10 @@ class Notes:
     def take(self, finding: Finding) -> None:
         self._told.append(finding)
 
+    def forget(self) -> None:
+        """Drop what was taken: the same is made again."""
+        self._told.clear()
+
     def show(self) -> None:
         """Print what was taken; what stays far behind stands above everything else. Of notes that came with the last
         lock too, a terminal gets the number."""

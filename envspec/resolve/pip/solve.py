@@ -531,9 +531,9 @@ class PipResolver:
                 left = {n: v for n, v in higher.items() if is_older(now[n], v) and is_far(now[n], v, n, releases)}
                 raised = raised_finding(before, now, higher) or unraised_finding(now, left, stands_in_the_way)
             now = versions_of(found)
-            for message in downgrades(now, last, stands_in_the_way):
-                self.notice(Finding("warning", "downgrade", f"{label}: {message}"))
-            self._moved[request] = (*([raised] if raised else ()), *rejected_findings(rejected, now, stays))
+            back = (Finding("warning", "downgrade", one) for one in downgrades(now, last, stands_in_the_way))
+            moved = *back, *([raised] if raised else ()), *rejected_findings(rejected, now, stays)
+            self._moved[request] = moved
             # what was said of a solution beside another torch isn't of this one
             self._lags.pop(request, None)
             if may_be_behind(found, request, preferences.versions, releases):

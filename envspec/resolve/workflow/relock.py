@@ -295,19 +295,23 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
             error.place = error.place or _place_of(spec, error)
             raise
         refuse(attempt_of(error))
-    refused = refusals(spec, solved)
-    notice = notice if refused else with_tried_ways(notice, spec, attempt)
-    with _placing(spec):
-        resolvers.tell({one.name: one.pip for one in solved}, notice)
-    if refused:
+    if refused := refusals(spec, solved):
         tell_effects(solved, notice)
         refuse(Attempt(refused, whole=True))
 
-    tell_inspection(solved, kept, notice)
+    # what speaks of the lock waits until nothing refuses it
+    told: list[Finding] = []
+    as_solved = {one.name: one.pip for one in solved}
+    tell_inspection(solved, kept, told.append)
     solved = with_publishers(solved, old, resolvers.publishers)
     with _placing(spec):
         solved = with_build_environments(spec, solved, old, move, resolvers.builds, flaws)
-    anew = accept(spec, solved, kept, refreshed=request.refreshed, notice=notice, judge=partial(judge, spec))
+    anew = accept(spec, solved, kept, refreshed=request.refreshed, notice=told.append, judge=partial(judge, spec))
+    notice = with_tried_ways(notice, spec, attempt)
+    with _placing(spec):
+        resolvers.tell(as_solved, notice)
+    for one in told:
+        notice(one)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))
     tell_unused_sources(spec, locked, notice)

@@ -68,6 +68,20 @@ def test_allowed_sources_are_no_longer_told_beside_what_else_is_refused(machine:
 
 
 @pytest.mark.e2e
+def test_what_speaks_of_a_lock_is_told_with_it_and_once(machine: Machine, index: Index) -> None:
+    """What is locked isn't said of a spec that is refused; nor does a lock that allows a source first say all twice."""
+    lib = wheel("lib", "1.0", tag="cp312-cp312-manylinux_2_17_x86_64"), wheel("lib", "2.0", requires_python="<3.12")
+    others = wheel("faiss-cpu", "1.7.4"), wheel("numpy", "1.26.4"), sdist("old", "1.0")
+    index.add(*lib, *others, uploaded="2024-01-01T00:00:00Z")
+    machine.spec(cpu("faiss-cpu", "lib", "old").replace("[env]", "[env]\nexclude-newer = '1 day'"))
+    ran = machine.envspec("lock", "specs/demo.toml", status=1)
+    assert "is locked" not in ran.err and "numpy added" in ran.err, ran.err
+    ran = machine.envspec("lock", "specs/demo.toml", "--allow-needed", status=0)
+    for said in ("lib 1.0 is locked: 2.0 doesn't take Python", "numpy added", "nothing published after"):
+        assert ran.err.count(said) == 1, ran.err
+
+
+@pytest.mark.e2e
 def test_one_option_allows_the_sources_of_all_addresses(machine: Machine, index: Index) -> None:
     index.add(sdist("old", "1.0"))
     machine.spec(cpu("repo @ git+https://127.0.0.1:9/repo.git", "far @ https://127.0.0.1:9/far-1.tar.gz", "old"))
