@@ -148,23 +148,33 @@ def _places(spec: Spec, target: Target) -> dict[str, Place]:
 
 
 _OVERRIDE = (
-    'if it works all the same, add to [pip]: overrides = [{{ requirement = "{name}=={version}", reason = "why" }}]; '
+    "uv chose it; if it works all the same, add to [pip]: "
+    'overrides = [{{ requirement = "{name}=={version}", reason = "why" }}]; '
     "else bound what requires it to another release"
 )
-_CONDA_BUILD = "name another version, or a version and a build, of {name} in [conda] dependencies"
+_CONDA_BUILD = "rattler chose it; name another version, or a version and a build, of {name} in [conda] dependencies"
 _ITS_INDEX = "bound {name} in the spec to another release, and tell whoever runs the index"
 _OF_OTHERS: Mapping[str, tuple[type[EnvspecError], str]] = {
     # its page says less than its METADATA
     REFUSED_PYTHON: (
         Infeasible,
-        "bound it to a release that does, or if it works for you, add to [pip]: "
+        "uv chose it by its page; bound it to a release that does, or if it works for you, add to [pip]: "
         f'accept = {{{{ {REFUSED_PYTHON} = {{{{ {{name}} = "why" }}}} }}}}',
     ),
     # the METADATA of the file that is installed, which needn't be the one that uv read
     "requirement-unmet": (Infeasible, _OVERRIDE),
-    "requirement-missing": (Infeasible, "add it to [pip] dependencies, or bound what requires it to another release"),
-    "constraint-unmet": (Infeasible, "write the constraint in another way, or bound {name} among the dependencies"),
-    "nothing-asks": (Infeasible, "add {name} to [pip] dependencies, or bound what requires it to another release"),
+    "requirement-missing": (
+        Infeasible,
+        "{solver} left it out; add it to [{table}] dependencies, or bound what requires it to another release",
+    ),
+    "constraint-unmet": (
+        Infeasible,
+        "uv chose it; write the constraint in another way, or bound {name} among the dependencies",
+    ),
+    "nothing-asks": (
+        Infeasible,
+        "{solver} chose it; add {name} to [{table}] dependencies, or bound what requires it to another release",
+    ),
     "installed-twice": (Infeasible, "take {name} from conda or from pip: leave one of them out of the spec"),
     "built-for-another": (
         Infeasible,
@@ -234,7 +244,10 @@ def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
     by = f" ({said.artifact.file} of {said.index})" if said and said.artifact else ""
     if about and about.kind == "conda" and flaw.code == "requirement-unmet":
         hint = _CONDA_BUILD
-    told = hint.format(name=about.name, version=about.version) if about else hint
+    decisive = about or said
+    solver, table = ("rattler", "conda") if decisive and decisive.kind == "conda" else ("uv", "pip")
+    version = about.version if about else ""
+    told = hint.format(name=flaw.package or "", version=version, solver=solver, table=table)
     return error(f"{target.name}: {flaw.message}{by}", hint=told).concerning(*filter(None, [flaw.package or asker]))
 
 

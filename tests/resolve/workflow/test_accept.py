@@ -68,10 +68,18 @@ def test_a_result_that_contradicts_itself_is_never_written() -> None:
         (
             (pin("numpy", "2.0", "beta>=2"), pin("beta", "1.0")),
             r"numpy requires beta>=2, but beta is 1\.0 \(numpy-2\.0-py3-none-any\.whl of pypi\)",
-            'overrides = [{ requirement = "beta==1.0", reason = "why" }]',
+            'uv chose it; if it works all the same, add to [pip]: overrides = [{ requirement = "beta==1.0", ',
         ),
-        ((pin("numpy", "2.0", "beta"),), r"numpy requires beta, but nothing .* \(numpy-2\.0", "add it to [pip]"),
-        ((pin("numpy", "2.0"), pin("beta", "1.0")), r"beta is pinned, but .* \(beta-1\.0", "add beta to [pip]"),
+        (
+            (pin("numpy", "2.0", "beta"),),
+            r"numpy requires beta, but nothing .* \(numpy-2\.0",
+            "uv left it out; add it to [pip]",
+        ),
+        (
+            (pin("numpy", "2.0"), pin("beta", "1.0")),
+            r"beta is pinned, but .* \(beta-1\.0",
+            "uv chose it; add beta to [pip]",
+        ),
         (
             (replace(pin("numpy", "2.0"), artifact=Artifact("numpy-2.0-cp312-cp312-win32.whl", "0" * 64, 1)),),
             r"numpy-2\.0-cp312-cp312-win32\.whl doesn't run on linux-64",
@@ -85,6 +93,26 @@ def test_what_files_of_others_say_is_never_envspecs_fault(pins: tuple[Pin, ...],
         accepted(Told(*pins), "'numpy'")
     assert hint in str(error.value.hint) and "report" not in str(error.value.hint)
     assert error.value.about[0] in said
+
+
+def test_what_condas_records_say_is_mended_in_condas_part_of_the_spec() -> None:
+    wanted = "[conda]\nchannels = ['conda-forge']\ndependencies = ['libx']\n"
+    spec = parse_spec(f"[env]\npython = '3.12'\n{wanted}[targets.a]\n{LINUX}", "specs/demo.toml")
+    prepared = prepare(spec_case(spec), spec.targets, lambda finding: None)
+
+    def record(name: str, version: str, *depends: str) -> Pin:
+        file = Artifact(f"{name}-{version}-h1_0.conda", "0" * 64, 1, "0" * 32)
+        return Pin("conda", name, version, "conda-forge/linux-64", file, depends, build="h1_0")
+
+    base = record("python", "3.12.12"), record("libx", "1.0", "liby >=2")
+    for more, hint in (
+        ((), "rattler left it out; add it to [conda] dependencies"),
+        ((record("liby", "1.0"),), "rattler chose it; name another version, or a version and a build, of liby"),
+    ):
+        (solved,) = solve(prepared, Resolvers(Told(), CondaTold(*base, *more)), Kept())
+        with pytest.raises(Infeasible, match="a: libx requires liby >=2, but") as error:
+            accept(spec, (solved,), Kept(), refreshed=False, notice=print, judge=lambda one: ())
+        assert hint in str(error.value.hint)
 
 
 CU126 = f'{LINUX}\ncuda = "12.6"'
