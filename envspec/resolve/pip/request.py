@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from packaging.version import Version
 
-from envspec.base.errors import Unsatisfiable
+from envspec.base.errors import Unsatisfiable, Way
 from envspec.base.redact import redact
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.python_builds import newest_build
@@ -20,7 +20,7 @@ from envspec.lock.variant_build import machine_of
 from envspec.net.index_proxy.server import Provided
 from envspec.packages.edges import Markers
 from envspec.packages.names import PUBLIC, requirement_name
-from envspec.packages.python_range import releases_of
+from envspec.packages.python_range import range_between, releases_of
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
@@ -272,6 +272,18 @@ def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable
     told = Unsatisfiable(message, hint=_hint(named[0].split()[0], ""))
     told.ways, told.code = conflict.ways, conflict.code
     return told
+
+
+_FLOOR_ON_PYTHON = re.compile(r"depends on Python>=(\d+\.\d+\.\d+)")
+
+
+def ways_to_python(message: str, request: Request) -> tuple[Way, ...]:
+    """Name the Pythons that a conflict's own floors leave of those that the machine may bring."""
+    floors = [one for one in request.any_python if one in _FLOOR_ON_PYTHON.findall(message)]
+    if not floors:
+        return ()
+    bound = range_between(floors[-1], request.any_python[-1])
+    return (Way(f'python = "{bound.removeprefix("==")}"', python=request.python, python_range=bound),)
 
 
 def _hint(name: str, specifier: str) -> str:

@@ -176,3 +176,13 @@ def test_what_only_metadata_caps_is_refused_with_the_word_for_it(machine: Machin
     ran = machine.envspec("lock", machine.spec(cpu("lib", python="3.12")))
     assert ran.status == 1 and "report" not in ran.err
     assert "accept = { requires-python = { lib" in ran.hint
+
+
+def test_a_floor_above_the_oldest_python_of_a_base_is_told_with_the_range_that_has_an_answer(
+    machine: Machine, index: Index
+) -> None:
+    index.add(wheel("late", "1.0", requires_python=">=3.12.4"), wheel("later", "1.0", requires_python=">=3.12.7"))
+    ran = machine.envspec("lock", machine.spec(cpu("late", "later") + BASE), status=1)
+    assert 'hint: python = ">=3.12.4,<3.13"; or ' in ran.err and 'hint: python = ">=3.12.7,<3.13"; or ' in ran.err
+    machine.spec(cpu("late", "later").replace("'3.12'", "'>=3.12.7,<3.13'") + BASE)
+    machine.envspec("lock", "specs/demo.toml", status=0)
