@@ -7,7 +7,7 @@ import pytest
 from envspec.base.documents import read_toml
 from envspec.base.errors import InternalError
 from envspec.resolve.uv import answer
-from envspec.resolve.uv.answer import Found, FoundFile, read_pylock, split_log, tried
+from envspec.resolve.uv.answer import Found, FoundFile, find_tried, read_pylock, split_log
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -159,5 +159,5 @@ def test_what_uvs_search_came_to_is_read_from_its_log() -> None:
         "DEBUG Selecting: torch==2.9.1+cu128 [installed] (torch-2.9.1+cu128-cp312-cp312-linux_x86_64.whl)\n"
     )
     assert said == "warning: said besides\n"
-    assert tried(log, {"datasets": ["pyarrow"]}) == {"datasets": ("4.8.5", "2.14.4")}
-    assert tried(log, {"torch": ["numpy"]}) == {"torch": ("2.9.1+cu128",)}
+    assert find_tried(log, {"datasets": ["pyarrow"]}) == {"datasets": ("4.8.5", "2.14.4")}
+    assert find_tried(log, {"torch": ["numpy"]}) == {"torch": ("2.9.1+cu128",)}
