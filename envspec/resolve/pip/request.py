@@ -260,7 +260,8 @@ def refuse_conflicts(label: str, request: Request) -> None:
 
 
 def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
-    """Add conda's side to a conflict that uv found."""
+    """Add conda's side to a conflict that uv found, and the Pythons that it leaves."""
+    conflict.ways += _ways_to_python(conflict.message, request)
     named = [
         f"{name} {version}"
         for name, version in request.provided
@@ -277,7 +278,7 @@ def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable
 _FLOOR_ON_PYTHON = re.compile(r"depends on Python>=(\d+\.\d+\.\d+)")
 
 
-def ways_to_python(message: str, request: Request) -> tuple[Way, ...]:
+def _ways_to_python(message: str, request: Request) -> tuple[Way, ...]:
     """Name the Pythons that a conflict's own floors leave of those that the machine may bring."""
     floors = [one for one in request.any_python if one in _FLOOR_ON_PYTHON.findall(message)]
     if not floors:

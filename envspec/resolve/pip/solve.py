@@ -89,7 +89,6 @@ from envspec.resolve.pip.request import (
     group,
     refuse_conflicts,
     requests_of,
-    ways_to_python,
     with_constraints,
     with_requirements,
 )
@@ -554,7 +553,6 @@ class PipResolver:
             conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, conflict.message))
             unfit = () if any(one.glibc for one in conflict.ways) else packages_without_wheel(conflict.message)
             conflict.ways = (*newer_glibc(unfit, request, releases), *conflict.ways)
-            conflict.ways += ways_to_python(conflict.message, request)
             raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
         except UnmetImport as failed:
             raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None
