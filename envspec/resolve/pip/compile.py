@@ -18,7 +18,7 @@ from envspec.resolve.pip.direct import DirectFiles, with_hash
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.pins import complete_metadata
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.uv.answer import LOG_OF_SEARCH, Found, find_tried, read_pylock, split_log
+from envspec.resolve.uv.answer import LOG_OF_SEARCH, Found, read_pylock, read_search, split_log
 from envspec.resolve.uv.errors import PROJECT, failure, offline_failure
 from envspec.resolve.uv.program import Uv
 
@@ -116,7 +116,7 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
         default = next((index.url for index in indexes if index.default), None)
         error = failure(result.returncode, said, label=label, offline=uv.offline, index=default)
         raise offline_failure(error, label) if uv.offline else error
-    came_to = find_tried(log, request.corrections.bounded)
+    came_to = read_search(log, request.corrections.bounded)
     found = read_pylock(answer.read_text(encoding="utf-8"))
     return tuple(replace(one, tried=came_to[one.name]) if one.name in came_to else one for one in found)
 

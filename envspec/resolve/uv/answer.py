@@ -29,7 +29,7 @@ class Found:
     """What a requirement asks git for: a branch, a tag, a commit; None for the default branch."""
     archive: FoundFile | None = None
     tried: tuple[str, ...] = field(default=(), compare=False)
-    """The releases that uv's search came to, this one included, as far as `find_tried` was asked."""
+    """The releases that uv's search came to, this one included, as far as `read_search` was asked."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def split_log(stderr: str) -> tuple[list[str], str]:
     return log, "\n".join(line for line in lines if not line.startswith("DEBUG "))
 
 
-def find_tried(log: Iterable[str], bounded: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
+def read_search(log: Iterable[str], bounded: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
     """List, of the packages in `bounded`, the releases that uv's search came to, without those that it left at once for
     another package than those that stand there."""
     found: dict[str, dict[str, None]] = {}

@@ -7,7 +7,7 @@ import pytest
 from envspec.base.documents import read_toml
 from envspec.base.errors import InternalError
 from envspec.resolve.uv import answer
-from envspec.resolve.uv.answer import Found, FoundFile, find_tried, read_pylock, split_log
+from envspec.resolve.uv.answer import Found, FoundFile, read_pylock, read_search, split_log
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -159,5 +159,5 @@ def test_what_uvs_search_came_to_is_read_from_its_log() -> None:
         "DEBUG Selecting: torch==2.9.1+cu128 [installed] (torch-2.9.1+cu128-cp312-cp312-linux_x86_64.whl)\n"
     )
     assert said == "warning: said besides\n"
-    assert find_tried(log, {"datasets": ["pyarrow"]}) == {"datasets": ("4.8.5", "2.14.4")}
-    assert find_tried(log, {"torch": ["numpy"]}) == {"torch": ("2.9.1+cu128",)}
+    assert read_search(log, {"datasets": ["pyarrow"]}) == {"datasets": ("4.8.5", "2.14.4")}
+    assert read_search(log, {"torch": ["numpy"]}) == {"torch": ("2.9.1+cu128",)}
