@@ -225,6 +225,15 @@ def test_python_has_this_processes_modules_alone(tmp_path: Path, monkeypatch: py
     assert programs.run(words, env, tmp_path).stdout == b"own argument\n"
 
 
+@pytest.mark.parametrize("asked", [["rev-parse", "--git-dir"], ["ls-remote", "{}"]], ids=["found", "fetched"])
+def test_git_takes_no_bare_repository_and_fetches_nothing(tmp_path: Path, asked: list[str]) -> None:
+    """Each of these alone, without the top of the work tree where git starts."""
+    subprocess.run(["git", "init", "-q", "--bare", tmp_path], check=True)
+    words = [word.format(tmp_path.as_uri()) for word in asked]
+    assert programs.run(["git", *words], os.environ, tmp_path).returncode == 0
+    assert programs.run(programs.git(words), programs.git_environment(os.environ), tmp_path).returncode == 128
+
+
 def test_a_run_that_takes_too_long_ends_with_what_it_started(tmp_path: Path) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         programs.run(["sh", "-c", "sleep 600 & sleep 600"], os.environ, seconds=0.2, session=True)
