@@ -16,6 +16,7 @@ import tarfile
 import unicodedata
 import zipfile
 import zlib
+from collections.abc import Iterable
 from typing import IO, Any, BinaryIO, NamedTuple
 
 LONGEST_NAME = 255
@@ -116,14 +117,13 @@ def source_fault(path: str | os.PathLike[str], bounds: Bounds, file: str = "") -
 
     size = os.stat(path).st_size
     count = unpacked = 0
-    links = set[str]()
     try:
         with _plain(path, name) as plain, _tar(_Bounded(plain, size, bounds)) as archive:
             for member in archive:
                 count, unpacked = count + 1, unpacked + max(0, member.size)
                 if fault := _too_much(count, unpacked, size, bounds):
                     return fault
-                if _leads_out(member, links):
+                if member.name.startswith("/") or ".." in member.name.split("/"):
                     return f"has the entry {member.name!r}: it leads out of the folder that it's unpacked to"
     except _TooMuch as error:
         return _too_much(0, error.args[0], size, bounds)
@@ -134,22 +134,25 @@ def source_fault(path: str | os.PathLike[str], bounds: Bounds, file: str = "") -
     return ""
 
 
-def _leads_out(member: tarfile.TarInfo, links: set[str]) -> bool:
-    """Whether a member leads out by its name, or by links, of which `links` has those before it. Nothing may lie below
+def leading_out(members: Iterable[tarfile.TarInfo]) -> str | None:
+    """The first member of an sdist's tar that leads out by its name or by links, or None. Nothing may lie below
     a link or in its place, and a link goes up first and then down, so that where it leads is seen by its text. Python's
     own filter asks the file system, which chains of links deceive: they lead farther than a path may be long
-    (CVE-2025-4517)."""
-    parts, target = _parts(member.name), _parts(member.linkname)
-    paths = [(member.name, parts), *([(member.linkname, target)] if member.islnk() else [])]
-    for name, path in paths:
-        above = {"/".join(path[:count]).casefold() for count in range(1, len(path) + 1)}
-        if name.startswith("/") or ".." in path or above & links:
-            return True
-    if not member.issym():
-        return False
-    links.add("/".join(parts).casefold())
-    up = target.count("..")
-    return member.linkname.startswith("/") or up >= len(parts) or target[:up] != [".."] * up
+    (CVE-2025-4517). Builds of Python and packages of conda have such links, and another reader."""
+    links = set[str]()
+    for member in members:
+        parts, target = _parts(member.name), _parts(member.linkname)
+        paths = [(member.name, parts), *([(member.linkname, target)] if member.islnk() else [])]
+        for name, path in paths:
+            above = {"/".join(path[:count]).casefold() for count in range(1, len(path) + 1)}
+            if name.startswith("/") or ".." in path or above & links:
+                return member.name
+        if member.issym():
+            links.add("/".join(parts).casefold())
+            up = target.count("..")
+            if member.linkname.startswith("/") or up >= len(parts) or target[:up] != [".."] * up:
+                return member.name
+    return None
 
 
 def _parts(path: str) -> list[str]:

@@ -141,7 +141,7 @@ def test_builds_every_kind_of_source(machine: Nix, small: Path, files: Files) ->
     assert {path.relative_to(carried).as_posix() for path in carried.rglob("*") if path.is_file()} == {
         "SHA256SUMS", "bytecode.py",
         *check_files(),
-        "entrypoint.sh", "healthcheck.sh", "preflight.py", "target.json",
+        "entrypoint.sh", "healthcheck.sh", "preflight.py", "target.json", "warned.sh",
     }  # fmt: skip
     # Nothing of how it was made stays: no download, no source, no note of the time
     closure = machine.run("path-info", "--recursive", result).stdout.split()

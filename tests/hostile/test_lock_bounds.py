@@ -18,7 +18,7 @@ from support.matrix import first_by_day
 from support.packages import Dist, sdist, source_files, wheel, with_members
 
 from envspec.net import limits
-from envspec.packages.archive_entries import Bounds, source_fault
+from envspec.packages.archive_entries import Bounds, leading_out, source_fault
 
 pytestmark = pytest.mark.e2e
 
@@ -194,14 +194,15 @@ def test_a_source_whose_names_are_without_end(tmp_path: Path, kind: bytes) -> No
     assert "name or attributes have" in source_fault(tmp_path / "x-1.tar.gz", Bounds(100, 1 << 30, 100))
 
 
-def with_links(path: Path, *members: tuple[str, bytes, str]) -> str:
-    """What is said against a source with these members, each with its name, its kind, and where it leads."""
+def with_links(path: Path, *members: tuple[str, bytes, str]) -> str | None:
+    """The member that leads out of a source with these, each with its name, its kind, and where it leads."""
     with tarfile.open(path / "x-1.tar.gz", "w:gz") as archive:
         for name, kind, link in members:
             info = tarfile.TarInfo(name)
             info.type, info.linkname = kind, link
             archive.addfile(info)
-    return source_fault(path / "x-1.tar.gz", Bounds(1000, 1 << 30, 100))
+    with tarfile.open(path / "x-1.tar.gz") as archive:
+        return leading_out(archive.getmembers())
 
 
 def chain() -> list[tuple[str, bytes, str]]:
@@ -247,7 +248,7 @@ def chain() -> list[tuple[str, bytes, str]]:
     ],
 )
 def test_a_source_whose_links_lead_out(members: list[tuple[str, bytes, str]], tmp_path: Path) -> None:
-    assert "leads out of the folder" in with_links(tmp_path, *members)
+    assert with_links(tmp_path, *members) in {name for name, _, _ in members}
 
 
 def test_a_source_whose_links_stay(tmp_path: Path) -> None:
@@ -256,4 +257,4 @@ def test_a_source_whose_links_stay(tmp_path: Path) -> None:
         ("x-1/docs/README", tarfile.SYMTYPE, "../README"), ("x-1/docs/all", tarfile.SYMTYPE, "./sub/deeper"),
         ("x-1/hard", tarfile.LNKTYPE, "x-1/lib.so.1"),
     ]  # fmt: skip
-    assert with_links(tmp_path, *members) == ""
+    assert with_links(tmp_path, *members) is None

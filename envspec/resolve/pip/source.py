@@ -32,7 +32,7 @@ from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.simple_page import LivePages
 from envspec.packages.address import parse_address
-from envspec.packages.archive_entries import TarMember
+from envspec.packages.archive_entries import TarMember, leading_out
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
 from envspec.resolve.pip.static_source import (
@@ -351,12 +351,12 @@ def _unpack(archive: Path, into: Path, where: str) -> Path:
                 zipped.extractall(into)
         else:
             with tarfile.open(archive, tarinfo=TarMember) as tarred:
+                if (name := leading_out(tarred.getmembers())) is not None:
+                    raise tarfile.TarError(f"its entry {name!r} leads out of the folder that it's unpacked to")
                 if hasattr(tarfile, "data_filter"):
                     tarred.extractall(into, filter="data")
-                elif all(_stays(member) for member in tarred.getmembers()):
-                    tarred.extractall(into)
                 else:
-                    raise tarfile.TarError("it has paths outside its folder")
+                    tarred.extractall(into)
     except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
         if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
             raise storage_error(error, into, option="ENVSPEC_CACHE_DIR") from None
@@ -370,8 +370,3 @@ def _unpack(archive: Path, into: Path, where: str) -> Path:
             hint="check the URL: a source distribution has one top folder",
         )
     return top[0]
-
-
-def _stays(member: tarfile.TarInfo) -> bool:
-    path = Path(member.name)
-    return not path.is_absolute() and ".." not in path.parts and not member.issym() and not member.islnk()
