@@ -65,7 +65,7 @@ def test_what_is_in_it(sif: Path, tmp_path: Path) -> None:
     assert found["writable"] == []
     assert found["carried"] == [
         "SHA256SUMS", "bytecode.py", "check", "entrypoint.sh", "healthcheck.sh", "preflight.py", "requirements",
-        "target.json",
+        "target.json", "warned.sh",
     ]  # fmt: skip
     assert not found["uv"] and not found["requirements"]
     assert found["packages"] == shipped_packages()

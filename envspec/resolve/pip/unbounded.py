@@ -384,5 +384,5 @@ def _lines(several: Sequence[PassedOver], target: str) -> Iterator[Finding]:
 
 def _with_glibc(message: str, glibc: str | None) -> Finding:
     """Tell what is passed over, with the glibc that its wheels are for."""
-    fits = f'; with glibc = "{glibc}" in the target its wheels fit' if glibc else ""
+    fits = f"; its wheels are for glibc {glibc}, and a target's `glibc` says what its machines have" if glibc else ""
     return Finding("info", "passed-over", f"{message}{fits}")

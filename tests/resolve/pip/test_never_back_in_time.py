@@ -112,7 +112,7 @@ def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Mach
     ran = machine.envspec("lock", machine.spec(cpu("lib")), status=0)
     assert ran.err.splitlines() == [
         "note: cpu: lib 2.0 has wheels, but none for linux-64 with glibc 2.28 and Python 3.12: 1.0 is locked; "
-        'with glibc = "2.39" in the target its wheels fit'
+        "its wheels are for glibc 2.39, and a target's `glibc` says what its machines have"
     ]
     # what stays from the old lock was told when it was chosen
     index.add(wheel("more", "1.0"))

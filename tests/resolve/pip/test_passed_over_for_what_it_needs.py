@@ -23,7 +23,7 @@ def test_what_it_needs_is_named_with_the_glibc_that_would_do(machine: Machine, i
     machine.spec(cpu("server"))
     assert told(machine) == [
         f"note: cpu: server 0.21 is locked: newer ones need guidance, whose 1.7.6 has wheels, but none for {HERE}; "
-        'with glibc = "2.31" in the target its wheels fit'
+        "its wheels are for glibc 2.31, and a target's `glibc` says what its machines have"
     ]
     assert machine.versions("cpu") == {"guidance": "1.3", "server": "0.21"}
     # what stays from the old lock was told when it was chosen
@@ -103,6 +103,6 @@ def test_the_reason_is_the_last_solution_s(machine: Machine, index: Index) -> No
     machine.spec(cpu("numpy", "acme", "lib", "server"))
     lines = told(machine)
     assert machine.versions("cpu") == {"acme": "1.0", "lib": "4", "numpy": "1.26.4", "server": "1"}
-    fits = 'with glibc = "2.31" in the target its wheels fit'
+    fits = "its wheels are for glibc 2.31, and a target's `glibc` says what its machines have"
     why = f"newer ones need deep, whose 2 has wheels, but none for {HERE}; {fits}"
     assert f"note: cpu: server 1 is locked: {why}" in lines
