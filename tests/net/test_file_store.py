@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,17 @@ def test_a_file_of_which_only_the_url_is_known_is_kept_under_its_hash(store: Fil
     known = store.fetch_unknown(index.file_url(ALPHA), ALPHA.file)
     assert (known.sha256, known.size) == (ALPHA.sha256, len(ALPHA.content))
     assert store.find_and_verify(WANTED) is not None
+
+
+def test_what_is_left_of_a_download_has_no_word_of_its_url(
+    store: FileStore, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A URL may have a token in its path."""
+    monkeypatch.setattr("envspec.net.file_store._write", lambda out, piece: out.write(piece) and 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        store.fetch_unknown(index.file_url(ALPHA), ALPHA.file)
+    (left,) = store.folder.iterdir()
+    assert re.fullmatch(r"[0-9a-f]{64}\.part", left.name)
 
 
 def test_what_a_server_changed_is_not_taken_for_what_it_was(store: FileStore, index: Index) -> None:
