@@ -227,7 +227,9 @@ def test_one_variant_for_several_gpus_says_what_each_alone_would_get(
     new = cuda("13.0", 90)
     targets = '[targets.gpu]\nplatform = "linux-64"\ncuda = "13.0"\ngpus = ["A100", "H100"]\n'
     pypi.add(*release("extension", "1.0", {"null": {}, "both": cuda("12.9", 80, 90), "new": new}))
-    ran = machine.envspec("lock", spec_of(machine, index, targets=targets, asked='"extension"'))
+    text = (machine.folder / spec_of(machine, index, targets=targets, asked='"extension"')).read_text()
+    taken = '[pip]\naccept = { built-for-another = "fine" }\n'
+    ran = machine.envspec("lock", machine.spec(text.replace("[pip]\n", taken)))
     said = " ".join(ran.err.split())
     assert "extension 1.0 is the variant both, which serves all of its GPUs; sm_80 alone both, sm_90 alone new" in said
 
