@@ -14,7 +14,7 @@ from envspec.base import atomic
 from envspec.base.errors import InputError, Place, StorageError, ToolError
 from envspec.base.finding import Finding
 from envspec.base.open_folder import locate
-from envspec.lock.signing.model import LOCK, MOST_BYTES, REPORT, SUFFIX, Signer, allowed_keys
+from envspec.lock.signing.model import LOCK, MOST_SIGNATURE_BYTES, REPORT, SUFFIX, Signer, allowed_keys
 from envspec.lock.signing.ssh_keygen import sign, signer_of
 from envspec.prove.smoke.report.read import report_bytes, report_in
 from envspec.prove.smoke.report.result import is_pretended
@@ -95,7 +95,7 @@ def signer_of_report(path: Path, allowed: Path | None) -> Signed:
     report_in(content, str(path))
     try:
         with locate(path.parent).open() as folder:
-            signature = folder.read(f"{path.name}{SUFFIX}", MOST_BYTES + 1)
+            signature = folder.read(f"{path.name}{SUFFIX}", MOST_SIGNATURE_BYTES + 1)
     except OSError as error:
         raise StorageError(f"{path}{SUFFIX} can't be read: {error.strerror}") from None
     source, found = _signer(content, signature, REPORT, allowed)

@@ -130,7 +130,7 @@ class EnvspecError(Exception):
         """The packages of the spec that it is about, as far as it names them."""
         return self.about
 
-    def concerning(self: _Error, *packages: str) -> _Error:
+    def with_packages(self: _Error, *packages: str) -> _Error:
         """Name the packages that it is about, if it doesn't yet; gives it back."""
         self.about = self.about or packages
         return self
@@ -146,7 +146,7 @@ def about(*packages: str) -> Iterator[None]:
     try:
         yield
     except EnvspecError as error:
-        error.concerning(*packages)
+        error.with_packages(*packages)
         raise
 
 

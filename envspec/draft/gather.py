@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from envspec.base.errors import Place
 from envspec.base.redact import has_credentials, without_credentials
+from envspec.base.settings import host_of
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts.torch_builds import cuda_of
 from envspec.packages.requirement import canonical_name, parse_requirement, too_much
@@ -214,7 +215,7 @@ class Gathered:
         else:
             wanted = slug(name or index_name(url).replace("/", "-").removesuffix(".html"))
             known = self._index_name(without_credentials(url), self.find_links, wanted, place)
-            if _host(url) not in _PAGES:
+            if host_of(url) not in _PAGES:
                 text = f'packages come from {known} only where sources say so: sources = {{ PKG = "{known}" }}'
                 self.note(text, place)
             return known
@@ -226,7 +227,7 @@ class Gathered:
         return {
             package: page
             for page, url in self.find_links.items()
-            for package in _PAGES.get(_host(url), ())
+            for package in _PAGES.get(host_of(url), ())
             if package in asked
         }
 
@@ -323,10 +324,6 @@ class Gathered:
             tuple(self.notes),
             self.targets,
         )
-
-
-def _host(url: str) -> str:
-    return url.partition("://")[2].partition("/")[0].lower()
 
 
 def _without(own: dict[tuple[str, str], str], others: Iterable[tuple[str, str]]) -> tuple[str, ...]:

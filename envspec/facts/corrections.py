@@ -394,5 +394,4 @@ def _leading_name(requirement: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _specifier(text: str) -> SpecifierSet:
-
     return SpecifierSet(text)

@@ -89,7 +89,6 @@ def _of(package: str) -> tuple[Neighbour, ...]:
 
 @cache
 def _admits(specifier: str, version: str) -> bool:
-
     return SpecifierSet(specifier).contains(version.partition("+")[0], prereleases=True)
 
 

@@ -327,7 +327,7 @@ def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Find
         if pin.kind == "conda":
             yield _of_conda(f"{asker} asks for {edge.requirement}")
             continue
-        offered = pin.extras if pin.extras is not None else wanted
+        offered = pin.solver.extras if pin.solver.extras is not None else wanted
         for extra in sorted(wanted - offered):
             yield _unknown(f"{asker} asks for {pin.name}[{extra}]", f"{pin.name} {pin.version}", extra, offered, place)
 

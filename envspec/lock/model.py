@@ -92,6 +92,26 @@ class GitSource:
 
 
 @dataclass(frozen=True)
+class SolverView:
+    """What a solution knows of a pin and a lock doesn't hold.
+
+    extras      the extras that its METADATA offers; None where that wasn't read
+    added       those of the pin's `dependencies` that its METADATA leaves out
+    works_with  what its extras say that it works with (`envspec.facts.corrections`)
+    newer       newer final releases on offer that install on the target; None where no correction is about the package
+    sole        whether a correction is about what it requires, and no other release that the spec admits installs
+    tried       of a package that a correction is about, the releases that uv's search came to
+    """
+
+    extras: frozenset[str] | None = None
+    added: tuple[str, ...] = ()
+    works_with: tuple[str, ...] = ()
+    newer: tuple[str, ...] | None = None
+    sole: bool = False
+    tried: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Pin:
     """One package as one target installs it. `Lock` merges the pins of its targets only when it's written.
 
@@ -112,15 +132,7 @@ class Pin:
                   (`envspec.packages.python_range.binding_range`); None in locks of schema 2
     overwrites    pip only: the packages installed before its wheel, some of whose files it overwrites with others; of
                   locks of schema 2 it isn't known
-    extras        pip only: the extras that its METADATA offers; None where that wasn't read: a lock doesn't hold them
-    added         pip only: those of `dependencies` that its METADATA leaves out; a lock doesn't tell them apart
-    works_with    pip only: what its extras say that it works with (`envspec.facts.corrections`): a lock doesn't hold it
-    newer         pip only: newer final releases on offer that install on the target; None where no correction is about
-                  the package: a lock doesn't hold them
-    sole          pip only: a correction is about what it requires, and no other release that the spec admits installs
-                  on the target: a lock doesn't hold it
-    tried         pip only: of a package that a correction is about, the releases that uv's search came to: a lock
-                  doesn't hold them
+    solver        pip only: what a solution knows of it and a lock doesn't hold
     """
 
     kind: str
@@ -139,12 +151,7 @@ class Pin:
     built_with: tuple[BuildPin, ...] | None = None
     requires_python: str | None = None
     overwrites: tuple[str, ...] = ()
-    extras: frozenset[str] | None = field(default=None, compare=False, repr=False)
-    added: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    works_with: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    newer: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
-    sole: bool = field(default=False, compare=False, repr=False)
-    tried: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    solver: SolverView = field(default=SolverView(), compare=False, repr=False)
 
     @property
     def is_wheel(self) -> bool:

@@ -20,7 +20,7 @@ from envspec.lock.formats.requirements import MARK, requirements_txt
 from envspec.lock.keys import FOLDER_NAME, LOCK_NAME
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.read import loads, read_for_display, text_of
-from envspec.lock.signing.model import MOST_BYTES, SUFFIX
+from envspec.lock.signing.model import MOST_SIGNATURE_BYTES, SUFFIX
 from envspec.lock.write import dumps
 from envspec.spec.schema import PLATFORMS
 
@@ -76,7 +76,6 @@ class LockFolder:
             return _lock_in(folder) if folder else None
 
     def _lock(self, content: bytes) -> Lock:
-
         return loads(text_of(content, self.path), str(self.path))
 
     def is_signed(self) -> bool:
@@ -233,7 +232,7 @@ def _signature_in(folder: OpenFolder) -> bytes | None:
     place = Place(str(folder.path / SIGNATURE_NAME))
     try:
         # one byte more than any has: what is too long is seen to be
-        return folder.read(SIGNATURE_NAME, MOST_BYTES + 1)
+        return folder.read(SIGNATURE_NAME, MOST_SIGNATURE_BYTES + 1)
     except IsADirectoryError:
         raise NotPlain("this is a folder, not a signature", place=place, hint="move it away") from None
 

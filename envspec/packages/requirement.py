@@ -173,7 +173,6 @@ def _one_of_versions(term: tuple[Any, Any, Any]) -> Any:
 
 
 def _says_something(term: tuple[Any, Any, Any]) -> bool:
-
     left, operator, right = term
     variables = [one for one in (left, right) if isinstance(one, Variable)]
     if len(variables) != 1:

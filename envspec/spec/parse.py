@@ -369,7 +369,6 @@ def _conda(checked: Checked) -> CondaTable:
 
 
 def _image(checked: Checked) -> Image:
-
     return Image(
         base=checked.value("image", "base") or Image.base,
         services=tuple(

@@ -13,7 +13,7 @@ from support.site import place_policy
 from support.ssh import Key, allow, make_key, signature
 
 from envspec.app import run
-from envspec.lock.signing.model import LOCK, MOST_BYTES
+from envspec.lock.signing.model import LOCK, MOST_SIGNATURE_BYTES
 
 SPEC = "specs/demo.toml"
 
@@ -88,7 +88,7 @@ def too_long(machine: Machine, ada: Key, eve: Key) -> None:
 
 def just_too_long(machine: Machine, ada: Key, eve: Key) -> None:
     by_hand(machine, ada)
-    beside(machine).write_bytes(beside(machine).read_bytes().ljust(MOST_BYTES + 1, b"\n"))
+    beside(machine).write_bytes(beside(machine).read_bytes().ljust(MOST_SIGNATURE_BYTES + 1, b"\n"))
 
 
 Attack = Callable[[Machine, Key, Key], None]

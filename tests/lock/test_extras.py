@@ -2,7 +2,7 @@
 
 from envspec.base.errors import Place
 from envspec.lock.graph import findings
-from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
+from envspec.lock.model import Artifact, LockedTarget, Pin, SolverView, TargetInputs
 
 HERE = Place("specs/s.toml", 4, 1)
 
@@ -10,7 +10,8 @@ HERE = Place("specs/s.toml", 4, 1)
 def pin(name: str, version: str, *dependencies: str, extras: tuple[str, ...] | None = ()) -> Pin:
     file = f"{name}-{version}-py3-none-any.whl"
     offered = None if extras is None else frozenset(extras)
-    return Pin("pip", name, version, "pypi", Artifact(file, "a" * 64, 1), dependencies, extras=offered)
+    artifact = Artifact(file, "a" * 64, 1)
+    return Pin("pip", name, version, "pypi", artifact, dependencies, solver=SolverView(extras=offered))
 
 
 def target(*pins: Pin, requirements: tuple[str, ...]) -> LockedTarget:

@@ -39,7 +39,6 @@ def tell_site(output: str, folder: str, plan: SpecPlan, made: Mapping[str, str])
 
 
 def _lines(plan: SpecPlan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
-
     # one of them as an example, as in the jobs' own heads: what differs between targets is in their recipes' heads
     sample = sorted(plan.targets, key=lambda of: not of.is_cuda)
     for render, file in ((_docker, dockerfile.FILE), (_apptainer, apptainer.FILE)):

@@ -85,7 +85,6 @@ def _about_variant(pin: Pin) -> str:
 
 
 def _package(pin: Pin, urls: PylockUrls) -> Package:
-
     name = canonicalize_name(pin.name)
     if git := pin.git:
         # No version: PEP 751 allows one only where the file says it for certain, which a source tree doesn't.

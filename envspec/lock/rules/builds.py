@@ -103,5 +103,4 @@ def bounds_on_numpy(version: str) -> tuple[str, ...]:
 
 
 def _admits(bound: str, version: str) -> bool:
-
     return SpecifierSet(bound.removeprefix(NUMPY)).contains(version, prereleases=True)

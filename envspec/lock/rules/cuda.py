@@ -173,7 +173,6 @@ def wrong_variants(case: LockedCase) -> Iterator[Finding]:
 
 
 def _is_refused_cpu(pin: Pin, variant: WheelVariant, inputs: TargetInputs) -> bool:
-
     # of torch itself nobody may accept it
     return is_for_cpu(variant) and (pin.name in FAMILY or not inputs.accepts("cpu-variant", pin.name))
 
@@ -192,7 +191,6 @@ def _contradiction(variant: WheelVariant) -> str | None:
 
 
 def _unsupported_reason(case: LockedCase, variant: WheelVariant) -> str | None:
-
     needs: dict[tuple[str, str], list[str]] = {}
     for one in properties_of(variant):
         needs.setdefault((one.namespace, one.feature), []).append(one.value)

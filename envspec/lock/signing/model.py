@@ -10,7 +10,7 @@ LOCK, REPORT = "envspec-lock", "envspec-report"
 """The namespaces: a signature made for another purpose (a commit, a file) is none of a lock or of a smoke report."""
 
 SUFFIX = ".sig"
-MOST_BYTES = 64 * 1024
+MOST_SIGNATURE_BYTES = 64 * 1024
 """The longest signature that is read. One by the longest RSA key takes 6 kB."""
 
 PUBLIC_KEY = r"(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?: [!-~][ -~]*)?"

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from envspec.base import programs
 from envspec.base.errors import InputError, Place, StorageError, ToolError
 from envspec.base.finding import Finding
-from envspec.lock.signing.model import MOST_BYTES, Signer, signed_thing
+from envspec.lock.signing.model import MOST_SIGNATURE_BYTES, Signer, signed_thing
 
 _SECONDS = 60
 _FINGERPRINT = re.compile(r"\bkey (SHA256:[A-Za-z0-9+/]{43})\b")
@@ -52,8 +52,8 @@ def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: 
     """
     if signature is None:
         return Finding("error", "signature-missing", f"the {signed_thing(namespace)} isn't signed")
-    if len(signature) > MOST_BYTES:
-        return Finding("error", "signature-wrong", f"the signature is longer than {MOST_BYTES // 1024} KiB")
+    if len(signature) > MOST_SIGNATURE_BYTES:
+        return Finding("error", "signature-wrong", f"the signature is longer than {MOST_SIGNATURE_BYTES // 1024} KiB")
     try:
         with TemporaryDirectory(prefix="envspec-") as name:
             folder = Path(name)

@@ -239,7 +239,7 @@ def refuse_two_answers(
             f"{', '.join(groups[request])}: {who} {line}, which is so for some Python {request.python} and not for "
             "others, and the machine brings its own",
             hint="let the lock name the build: leave out [image] python" if named else None,
-        ).concerning(*filter(None, [name]))
+        ).with_packages(*filter(None, [name]))
         error.key = "env.python"
         error.ways = tuple(
             Way(f'python = "{bound.removeprefix("==")}"', python=request.python, python_range=bound)
@@ -348,7 +348,7 @@ def prefix(error: EnvspecError, label: str) -> EnvspecError:
     """Prefix an error of one file or page with the targets that need it."""
     if error.message.startswith(label):
         return error
-    more = type(error)(f"{label}: {error.message}", hint=error.hint).concerning(*error.about)
+    more = type(error)(f"{label}: {error.message}", hint=error.hint).with_packages(*error.about)
     more.place = error.place
     return more
 

@@ -110,14 +110,14 @@ class DirectReader:
             raise SpecError(
                 f"{redact(str(requirement))} has a {others[0]}, and a lock holds sha256 alone",
                 hint="give #sha256=<digest>, or leave the hash out",
-            ).concerning(name)
+            ).with_packages(name)
         sha256 = said["sha256"][-1].lower() if "sha256" in said else None
         below = said.get("subdirectory", [""])[-1]
         if below and (not _FOLDER.fullmatch(below) or path_fault(below)):
             raise SpecError(
                 f"{redact(str(requirement))} names no folder of an archive: {printable(below)}",
                 hint="give #subdirectory=<folder>, from the archive's top folder, in letters, digits, `.`, `_`, `-`",
-            ).concerning(name)
+            ).with_packages(name)
         # of what has an address, no index says the version
         stated = next((one for one in metadata if one.name == name and one.exact), None)
         key = cache_key(name, url, fragment, repr(stated))
@@ -210,7 +210,7 @@ def _refuse_strange_url(requirement: Requirement, asker: str, named: Sequence[Ad
     raise SpecError(
         f"{asker} requires {redact(str(requirement))}, and only the spec may name a URL",
         hint=f'if you trust it, add to [pip] dependencies: "{requirement.name} @ {redact(url)}"',
-    ).concerning(canonical_name(requirement.name))
+    ).with_packages(canonical_name(requirement.name))
 
 
 def _refuse_other_package(metadata: Metadata, name: str, file: FoundFile) -> None:
@@ -225,7 +225,6 @@ def _refuse_other_package(metadata: Metadata, name: str, file: FoundFile) -> Non
 
 
 def _equal(one: str, other: str) -> bool:
-
     try:
         return Version(one) == Version(other)
     except ValueError:

@@ -59,7 +59,7 @@ def _follow(
             edges[name], texts = _edges(lines, extras, request.platform, request.full_python, request.overrides)
         except IndexFailure as failure:
             failure.message = failure.message.replace("a package", f"{name} {packages[name].version}", 1)
-            raise failure.concerning(name) from None
+            raise failure.with_packages(name) from None
         return heads(texts)
 
     asked_for = [

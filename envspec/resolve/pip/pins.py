@@ -12,7 +12,7 @@ from envspec.base.texts import without_unseen
 from envspec.facts.corrections import Corrections, bounds_of_extras, implies
 from envspec.facts.cuda_stack import cuda_major_in
 from envspec.facts.wheels import FAMILY
-from envspec.lock.model import GitSource, Pin
+from envspec.lock.model import GitSource, Pin, SolverView
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
@@ -43,23 +43,24 @@ def pins_of(
     sources = dict(request.sources)
     direct = {requirement_name(text) for text in request.requirements}
     corrected = request.corrections.between(published) | frozenset(_alike(found, edges, request.corrections))
-    made = (
+    return tuple(
         _pin(
             p,
             described[p.name],
-            _missing_requirements(published[p.name][0], request),
             tuple(sorted({*edges[p.name], *_beside(edges[p.name], described[p.name][0], request)})),
             binding_range(described[p.name][0].requires_python, request.python),
             p.name in direct,
             _index_name(p, file_to_install(p, request), sources, request, index, proxy),
-            newer(p, request, releases) if p.name in corrected else None,
+            SolverView(
+                extras=frozenset(extras_of(described[p.name][0])),
+                added=_missing_requirements(published[p.name][0], request),
+                works_with=bounds_of_extras(described[p.name][0].requires_dist),
+                newer=newer(p, request, releases) if p.name in corrected else None,
+                sole=not corrected.isdisjoint(map(requirement_name, edges[p.name])) and is_sole(p, request, releases),
+                tried=p.tried,
+            ),
         )
         for p in found
-    )
-    bounding = (not corrected.isdisjoint(map(requirement_name, edges[p.name])) for p in found)
-    return tuple(
-        replace(pin, sole=bounds and is_sole(p, request, releases))
-        for p, pin, bounds in zip(found, made, bounding, strict=True)
     )
 
 
@@ -107,7 +108,7 @@ def file_to_install(package: Found, request: Request) -> FoundFile | None:
             f"none of the files of {package.name} {package.version} that uv takes runs on {request.uv_platform}: "
             f"{names}",
             hint=f"bound {package.name} in the spec to another release",
-        ).concerning(package.name)
+        ).with_packages(package.name)
     return files[file]
 
 
@@ -136,12 +137,11 @@ def _index_name(
 def _pin(
     package: Found,
     description: Description,
-    added: tuple[str, ...],
     edges: tuple[str, ...],
     requires_python: str | None,
     direct: bool,
     index: str,
-    newer: tuple[str, ...] | None,
+    solver: SolverView,
 ) -> Pin:
     metadata, artifact = description
     return Pin(
@@ -156,11 +156,7 @@ def _pin(
         licence=without_unseen(metadata.licence) or None if metadata.licence else None,
         git=GitSource(without_credentials(package.git[0]), *package.git[1:]) if package.git else None,
         url=without_credentials(package.archive.url) if package.archive else None,
-        extras=frozenset(extras_of(metadata)),
-        added=added,
-        works_with=bounds_of_extras(metadata.requires_dist),
-        newer=newer,
-        tried=package.tried,
+        solver=solver,
     )
 
 

@@ -168,7 +168,7 @@ class Reading:
                     f"{redact(asked)} is at {pinned.revision}, and the spec names another commit",
                     hint="where the spec means a branch or a tag, name it in full behind the `@`: refs/heads/<branch> "
                     "or refs/tags/<tag>",
-                ).concerning(package.name)
+                ).with_packages(package.name)
             raise _repository_refusal(package.name, asked)
         if package.name not in self.allowed:
             raise _source_refusal(package.name, url)
@@ -196,14 +196,14 @@ def _source_refusal(name: str, url: str) -> SpecError:
     return SpecError(
         f"{redact(url)} is built from source, which runs its code, and only another package requires it",
         hint=f'if you trust it, add to [pip]: allow-source = ["{name}"]',
-    ).concerning(name)
+    ).with_packages(name)
 
 
 def _repository_refusal(name: str, asked: str) -> SpecError:
     return SpecError(
         f"{redact(asked)} is required by another package alone, and only the spec may name a repository",
         hint=f'if you trust it, add to [pip] dependencies: "{name} @ {redact(asked)}"',
-    ).concerning(name)
+    ).with_packages(name)
 
 
 def _address_of(url: str) -> Address:
@@ -223,7 +223,7 @@ def git_only_url_error(name: str, url: str) -> SpecError:
     return SpecError(
         f"{redact(url)} is required by its URL, and by a package from git alone",
         hint=f'if you trust it, add to [pip] dependencies: "{name} @ {redact(url)}"',
-    ).concerning(name)
+    ).with_packages(name)
 
 
 def _is_wheel(file: FoundFile) -> bool:

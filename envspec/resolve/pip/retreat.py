@@ -251,7 +251,7 @@ class Retreated(Infeasible):
         super().__init__(message, hint=hint)
         self.ways, self.code = tuple(ways), next(iter(by_code), "retreat")
         self.accepted = tuple(f"{code}:{name}" for name, code in codes.items())
-        self.concerning(*codes)
+        self.with_packages(*codes)
 
 
 def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, releases: Releases) -> NoReturn:

@@ -90,7 +90,7 @@ def choose(
         f"envspec knows no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on "
         f"{request.platform}",
         hint="`envspec builds torch` lists the known builds",
-    ).concerning("torch")
+    ).with_packages("torch")
     error.ways = tuple(Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in known[::-1][:3])
     error.code = "no-build"
     raise error

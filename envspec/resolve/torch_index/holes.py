@@ -188,7 +188,7 @@ def unreachable_index(failure: IndexFailure, request: Request, index: TorchIndex
         f"PyTorch index doesn't answer: {why}",
         hint=f"name another release{newest_text(request)}, or set a mirror: [mirrors] pytorch in envspec's config "
         "(docs/resolution.md)",
-    ).concerning("torch")
+    ).with_packages("torch")
 
 
 def hole_text(request: Request, index: TorchIndex) -> str:
@@ -350,11 +350,9 @@ def _of(project: str, releases: Sequence[str]) -> list[str]:
 
 
 def _matching(specifier: str, versions: Sequence[str]) -> list[str]:
-
     return sorted(SpecifierSet(specifier).filter(versions, prereleases=True), key=Version)
 
 
 def _either(versions: Sequence[str]) -> str:
-
     *others, last = sorted(versions, key=Version)
     return f"{', '.join(others)} or {last}" if others else last

@@ -76,7 +76,7 @@ class UnmetImport(ToolError):
     def __init__(self, message: str, name: str, module: str) -> None:
         entry = f'{{ name = "{name}", version = "…", dependencies = ["{module}", …] }}'
         super().__init__(message, hint=f"say in [pip] what it is and requires: metadata = [{entry}]")
-        self.concerning(canonical_name(name))
+        self.with_packages(canonical_name(name))
 
 
 def failure(status: int, stderr: str, *, label: str, offline: bool, index: str | None = None) -> EnvspecError:
@@ -110,7 +110,7 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     if "Git operation failed" in told:
         error = IndexFailure(message, hint="check the repository's address, the revision and your access")
         error.code = UNREACHABLE
-        return error.concerning(*(canonical_name(name) for name in _BUILT.findall(told)[:1]))
+        return error.with_packages(*(canonical_name(name) for name in _BUILT.findall(told)[:1]))
     torch = _NO_TORCH.search(told)
     if "build backend" in told or told.startswith("Failed to build") or torch:
         module = torch or _NO_MODULE.search(told)

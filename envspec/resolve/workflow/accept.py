@@ -216,7 +216,7 @@ def _lock_target(solved: Solved) -> LockedTarget:
             raise SpecError(
                 f"{target.name}: {flaw.message}",
                 hint=f"if you trust it, add to [pip] dependencies: {line}",
-            ).concerning(str(flaw.package))
+            ).with_packages(str(flaw.package))
     for flaw in flaws:
         if flaw.code in _OF_OTHERS:
             raise _of_others(flaw, locked)
@@ -248,7 +248,7 @@ def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
     solver, table = ("rattler", "conda") if decisive and decisive.kind == "conda" else ("uv", "pip")
     version = about.version if about else ""
     told = hint.format(name=flaw.package or "", version=version, solver=solver, table=table)
-    return error(f"{target.name}: {flaw.message}{by}", hint=told).concerning(*filter(None, [flaw.package or asker]))
+    return error(f"{target.name}: {flaw.message}{by}", hint=told).with_packages(*filter(None, [flaw.package or asker]))
 
 
 def _find_url_line(locked: LockedTarget, package: str | None) -> str | None:

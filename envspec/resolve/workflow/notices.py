@@ -44,7 +44,7 @@ def broken_corrections(
     of_extras = (
         of_extra(pin.name, pin.version, bound)
         for pin in pins
-        for bound in pin.works_with
+        for bound in pin.solver.works_with
         if head_of(bound).name in versions and not admits(bound, versions[head_of(bound).name])
     )
     return (*corrections.violations(versions), *(one for one in of_extras if one.name not in off))
@@ -86,7 +86,7 @@ class Said:
     def was_tried(self, pin: Pin, versions: str) -> bool:
         """Say whether uv's search came to a release of a package that is one of `versions`, and all bounds admit."""
         within = (versions, *self.bounds.get(pin.name, ()))
-        return any(is_within(version, within) for version in pin.tried)
+        return any(is_within(version, within) for version in pin.solver.tried)
 
     def admissible(self, name: str) -> Iterator[str]:
         """List the newer releases of a package that all bounds admit."""
@@ -101,7 +101,7 @@ def collect_bounds(
     overridden = {head_of(line).name for line in overrides}
 
     def bounds(several: Iterable[Pin]) -> dict[str, list[str]]:
-        published = (line for pin in several for line in pin.dependencies if line not in pin.added)
+        published = (line for pin in several for line in pin.dependencies if line not in pin.solver.added)
         required = (line for line in (*requirements, *published) if head_of(line).name not in overridden)
         found: dict[str, list[str]] = {}
         for line in (*required, *constraints, *overrides):
@@ -109,8 +109,8 @@ def collect_bounds(
         return found
 
     requirements, constraints = tuple(requirements), tuple(constraints)
-    newer = {pin.name: pin.newer for pin in pins if pin.newer is not None}
-    return Said(bounds(pins), newer, overridden, bounds(pin for pin in pins if pin.sole))
+    newer = {pin.name: pin.solver.newer for pin in pins if pin.solver.newer is not None}
+    return Said(bounds(pins), newer, overridden, bounds(pin for pin in pins if pin.solver.sole))
 
 
 def effects(
@@ -123,12 +123,12 @@ def effects(
 def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], said: Said) -> Iterator[Effect]:
     for one in corrections.about(pin.name):
         if one.kind == "requirement" and one.concerns(pin.name, pin.version):
-            if one.requirement in pin.added and said.rules_out(one.requirement):
+            if one.requirement in pin.solver.added and said.rules_out(one.requirement):
                 yield Effect(one, f"{one.requirement} added")
         elif one.bounded not in versions:
             continue
         elif one.kind == "extra":
-            bound = next((bound for bound in pin.works_with if head_of(bound).name == one.bounded), None)
+            bound = next((bound for bound in pin.solver.works_with if head_of(bound).name == one.bounded), None)
             yield Effect(one, f"{bound} added" if bound and one.seen == pin.version else _lock_phrase(pin))
         elif one.concerns(pin.name, pin.version):
             if said.rules_out(one.requirement):
@@ -171,7 +171,7 @@ def refusals(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice) -> 
 def _refusal(finding: Finding) -> Infeasible:
     error = Infeasible(finding.text, hint=hint_to_accept(finding), place=finding.place)
     error.code, error.targets, error.ways = finding.code, finding.targets, finding.ways
-    return error.concerning(*filter(None, [finding.package]))
+    return error.with_packages(*filter(None, [finding.package]))
 
 
 def tell_flaws(flaws: Iterable[Finding], notice: Notice) -> None:

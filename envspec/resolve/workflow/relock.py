@@ -152,7 +152,7 @@ def _refuse_unlike(wanted: BuildWanted, wheels: Sequence[BuildPin]) -> None:
     for one in wheels:
         if why := unlike_target(one, pins, wanted.request.cuda):
             said = f"the build of {wanted.pin.name} {wanted.pin.version} requires {one.name} {one.version}, but {why}"
-            raise SpecError(said, hint=against_lock(wanted.pin.name)).concerning(wanted.pin.name)
+            raise SpecError(said, hint=against_lock(wanted.pin.name)).with_packages(wanted.pin.name)
 
 
 def _build_request(solved: Solved, pin: Pin) -> BuildWanted:

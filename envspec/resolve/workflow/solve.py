@@ -167,7 +167,7 @@ class Solved:
     def shaped(self) -> tuple[LockedCorrection, ...]:
         """Give the corrections read from its wheels that did something to its pip half."""
         did = {effect.correction for effect in self.effects}
-        edges = {(pin.name, line) for pin in self.pip for line in pin.added}
+        edges = {(pin.name, line) for pin in self.pip for line in pin.solver.added}
         rows = self.rows_of_pins(self.read)
         return tuple(one for one in rows if self._row(one) in did or (one.package, one.constraint) in edges)
 

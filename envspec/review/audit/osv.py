@@ -191,7 +191,6 @@ def _list(within: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 
 def _advisory(record: Mapping[str, Any], release: PublishedRelease) -> Advisory | None:
-
     version = Version(release.version)
     ours = [one for one in _about_pypi(record) if canonical_name(str(one["package"]["name"])) == release.name]
     if not any(_is_affected(one, version) for one in ours):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from envspec.base.settings import host_of
 from envspec.facts.calendar import breaks_below_one, counts_years
 from envspec.facts.cuda_stack import TORCH
 from envspec.facts.most_used import lookalike, names
@@ -264,7 +265,7 @@ def _source(old: Pin, new: Pin) -> Iterator[Fact]:
     elif new.git:
         yield Fact("medium", "from-git", f"now comes from {new.git.url} at {new.git.commit[:12]}")
     if new.url and old.url and new.url != old.url:
-        elsewhere = _host(old.url) != _host(new.url)
+        elsewhere = host_of(old.url) != host_of(new.url)
         yield Fact("high" if elsewhere else "medium", "url-changed", f"a different URL: {old.url} -> {new.url}")
     elif new.url and not old.url:
         yield Fact("medium", "from-url", f"now comes from {new.url}")
@@ -275,10 +276,6 @@ def _source(old: Pin, new: Pin) -> Iterator[Fact]:
             yield Fact("high", "from-index", f"{where}: {_PUBLIC}")
         else:
             yield Fact("medium", "from-index", where)
-
-
-def _host(url: str) -> str:
-    return url.partition("://")[2].partition("/")[0].lower()
 
 
 def _version(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from envspec.base.finding import Finding
-from envspec.lock.signing.model import MOST_BYTES, allowed_keys
+from envspec.lock.signing.model import MOST_SIGNATURE_BYTES, allowed_keys
 from envspec.lock.signing.ssh_keygen import signer_of
 
 
@@ -27,7 +27,9 @@ def test_a_key_has_a_name(key: str, name: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen isn't installed")
-@pytest.mark.parametrize("signature", [None, b"damaged", b"x" * (MOST_BYTES + 1)], ids=["none", "damaged", "too long"])
+@pytest.mark.parametrize(
+    "signature", [None, b"damaged", b"x" * (MOST_SIGNATURE_BYTES + 1)], ids=["none", "damaged", "too long"]
+)
 def test_each_refusal_is_an_error(signature: bytes | None) -> None:
     found = signer_of(b"content", signature, "envspec-lock", None)
     assert isinstance(found, Finding) and found.severity == "error"

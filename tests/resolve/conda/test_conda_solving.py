@@ -261,7 +261,6 @@ def test_a_channel_that_wants_a_login() -> None:
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietFiles, directory=str(folder)))
     with serving(server) as url:
         yield url

@@ -99,7 +99,7 @@ SPEC = parse_spec(
 
 
 def refusal(code: str, about: str, targets: tuple[str, ...] = ("x", "y"), *ways: Way) -> Infeasible:
-    error = Infeasible(f"{about} is refused").concerning(about)
+    error = Infeasible(f"{about} is refused").with_packages(about)
     error.code, error.targets, error.ways = code, targets, ways
     return error
 

@@ -45,13 +45,13 @@ def of_targets(refused: EnvspecError, *targets: str) -> EnvspecError:
         (of_targets(Unsatisfiable("b: app needs lib"), "b"), 11),
         (SourcesNeeded({NEEDED: ["a"]}), 6),
         # the facts lack what the spec asks for, and the index doesn't answer
-        (IndexFailure("a: https://index.example/torch/ can't be read").concerning("torch"), 14),
-        (of_targets(IndexFailure("a: https://index.example/torch/ can't be read").concerning("torch"), "a"), 8),
+        (IndexFailure("a: https://index.example/torch/ can't be read").with_packages("torch"), 14),
+        (of_targets(IndexFailure("a: https://index.example/torch/ can't be read").with_packages("torch"), "a"), 8),
         # it failed outside, and nothing in the spec would mend it
         (IndexFailure("a: https://index.example/lib/ can't be read"), None),
-        (of_targets(IndexFailure("a: https://index.example/lib.whl can't be read").concerning("lib"), "a"), None),
-        (ToolError("building the metadata of Hydra.Core failed").concerning("hydra-core"), 6),
-        (SpecError("a: lib has a md5, and a lock holds sha256 alone").concerning("lib"), 0),
+        (of_targets(IndexFailure("a: https://index.example/lib.whl can't be read").with_packages("lib"), "a"), None),
+        (ToolError("building the metadata of Hydra.Core failed").with_packages("hydra-core"), 6),
+        (SpecError("a: lib has a md5, and a lock holds sha256 alone").with_packages("lib"), 0),
     ],
 )
 def test_a_refusal_has_its_place(refused: EnvspecError, line: int | None) -> None:
@@ -69,7 +69,7 @@ def test_a_refusal_has_its_place(refused: EnvspecError, line: int | None) -> Non
 
 def test_what_is_labelled_keeps_the_packages_that_it_is_about() -> None:
     with pytest.raises(SpecError) as error, attribute_to(("a", "b")), about("lib"):
-        raise prefix(SpecError("app has a md5").concerning("app"), "a, b")
+        raise prefix(SpecError("app has a md5").with_packages("app"), "a, b")
     assert (error.value.message, error.value.about, error.value.targets) == (
         "a, b: app has a md5",
         ("app",),

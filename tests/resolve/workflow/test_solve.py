@@ -8,7 +8,7 @@ from support.told import CondaTold, Told, pin
 
 from envspec.base.errors import InternalError
 from envspec.lock.inputs import spec_case
-from envspec.lock.model import Artifact, Pin
+from envspec.lock.model import Artifact, Pin, SolverView
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.prepare import Prepared, prepare
@@ -55,8 +55,8 @@ def test_what_stands_side_by_side_is_bounded_together() -> None:
 
 def test_an_extra_named_like_what_it_bounds_says_what_works() -> None:
     old, new = pin("torch", "2.5.1"), pin("torch", "2.6.0")
-    five = replace(pin("transformers", "5.20.2"), works_with=("torch>=2.6",))
-    four = replace(pin("transformers", "4.49.0"), works_with=("torch>=2.0",))
+    five = replace(pin("transformers", "5.20.2"), solver=SolverView(works_with=("torch>=2.6",)))
+    four = replace(pin("transformers", "4.49.0"), solver=SolverView(works_with=("torch>=2.0",)))
     told = ByTurn({"a": (old, five), "b": (new, five)}, {"a": (old, four), "b": (new, five)})
     a, b = solve(prepared("'torch', 'transformers'"), Resolvers(told), Kept())
     assert "transformers-extra-torch" in told.asked[1]["a"].corrections.active
@@ -82,7 +82,7 @@ def test_a_correction_that_does_not_help_is_not_tried_for_ever() -> None:
 
 def test_what_metadata_leaves_out_is_told_of_the_targets_that_have_it() -> None:
     torch = pin("torch", "2.11.0+cpu", index="pytorch/cpu")
-    audio = replace(pin("torchaudio", "2.11.0+cpu", index="pytorch/cpu"), added=("torch>=2.11.0",))
+    audio = replace(pin("torchaudio", "2.11.0+cpu", index="pytorch/cpu"), solver=SolverView(added=("torch>=2.11.0",)))
     a, b = solve(prepared("'torchaudio'"), Resolvers(Told(a=(audio, torch), b=(OLD,))), Kept())
     assert [effect.text for effect in a.effects] == ["torch>=2.11.0 added"]
     assert b.effects == ()

@@ -59,7 +59,6 @@ def read(text: str, environments: tuple[Environment, ...]) -> tuple[Lock, bool]:
 
 
 def _pin(at: int, line: str) -> tuple[Pin, str | None]:
-
     hashes = tuple(_HASH.findall(line))
     bare = without_options(line)
     try:
