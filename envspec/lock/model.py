@@ -93,7 +93,7 @@ class GitSource:
 
 @dataclass(frozen=True)
 class SolverView:
-    """What a solution knows of a pin and a lock doesn't hold.
+    """The solver's view of a pin, which a lock doesn't hold.
 
     extras      the extras that its METADATA offers; None where that wasn't read
     added       those of the pin's `dependencies` that its METADATA leaves out
@@ -132,7 +132,7 @@ class Pin:
                   (`envspec.packages.python_range.binding_range`); None in locks of schema 2
     overwrites    pip only: the packages installed before its wheel, some of whose files it overwrites with others; of
                   locks of schema 2 it isn't known
-    solver        pip only: what a solution knows of it and a lock doesn't hold
+    solver        pip only: what its solution knows of it; a lock doesn't hold that
     """
 
     kind: str
