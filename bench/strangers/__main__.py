@@ -1,15 +1,16 @@
 """`python -m bench.strangers FOLDER`: takes strangers' repositories by `init --from .` and `lock`, with the options
-that the errors name, and writes docs/strangers.md.
+that the errors name, installs those that a CPU can import, imports modules of their own, and writes docs/strangers.md.
 
 FOLDER has the clones, as OWNER/NAME; what isn't there is cloned from GitHub. Each is taken from its folder itself, as
 its user would: specs/ and locks/ are written into it. Of their code, what `--allow-needed` builds is run, and the
-modules of the old ones, which are installed and imported.
+modules that are imported. One environment at a time lies in FOLDER/environments; uv's cache keeps its wheels.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shlex
 import shutil
@@ -50,7 +51,13 @@ class Stranger:
         printed."""
         command = [str(Path(sys.executable).with_name("envspec")), *words]
         process = subprocess.Popen(
-            command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=self.root,
+            env={**os.environ, "ENVSPEC_ENVIRONMENTS_DIR": str(self.log.parent.parent / "environments")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         try:
             out, err = process.communicate(timeout=self.seconds)
@@ -117,12 +124,21 @@ def taken(stranger: Stranger, options: list[str]) -> dict[str, Any]:
     return row
 
 
-def imported(stranger: Stranger, modules: list[str]) -> str:
-    """Say whether a CPU target's environment, with the repository's folder, imports modules of the repository."""
-    program = f"import sys; sys.path[:0] = ['.', 'src']; import {', '.join(modules)}"
-    code, _, err = stranger.run("run", "specs/it.toml", "--target", "cpu", "--", "python", "-c", program)
-    said = re.findall(r"^(?:error: |\w+Error: )(.*)$", err, re.MULTILINE) or [""]
-    return "imported" if code == 0 else f"not imported: {said[-1]}"
+def imported(stranger: Stranger, options: list[str], one: dict[str, Any]) -> dict[str, Any]:
+    """Take a repository for a machine without a GPU, install its lock and import modules of its own, with its folders
+    before the installed packages: what came of it, and with which torch."""
+    row = taken(stranger, one.get("options", options))
+    if row["what"] != "locked":
+        return row
+    folders = [*one.get("folders", ()), ".", "src"]
+    program = f"import sys; sys.path[:0] = {folders}; import {', '.join(one['modules'])}"
+    program += "; print(getattr(sys.modules.get('torch'), '__version__', ''))"
+    code, out, err = stranger.run("run", "specs/it.toml", "--", "python", "-c", program)
+    shutil.rmtree(stranger.log.parent.parent / "environments", ignore_errors=True)
+    said = re.findall(r"^(?:error: |\w+Error: )(.*)$", err, re.MULTILINE) or err.splitlines()[-1:] or [""]
+    if code == 0:
+        return row | {"imports": "imported", "torch": out.split()[-1] if out.split() else ""}
+    return row | {"imports": "not imported: " + re.sub(r"://[^/\s]+", "://…", said[-1])}
 
 
 def imports(stranger: Stranger) -> dict[str, int]:
@@ -155,29 +171,42 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", metavar="OWNER/NAME")
     parser.add_argument("--seconds", type=float, default=300, help="for each command [default: 300]")
-    parser.add_argument("--new", action="store_true", help="those alone that done.json doesn't have")
+    parser.add_argument("--new", action="store_true", help="what alone done.json doesn't have")
+    parser.add_argument("--part", choices=("locks", "imports"), help="one of the two alone")
     given = parser.parse_args()
     listed = tomli.loads((HERE / "repositories.toml").read_text("utf-8"))
     done = json.loads(DONE.read_text("utf-8")) if DONE.exists() else {}
-    logs = given.folder / "logs"
+    logs = given.folder.resolve() / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     commits = {**listed["repositories"], **{name: one["commit"] for name, one in listed["old"].items()}}
     for name, commit in commits.items():
-        if (given.names and name not in given.names) or (given.new and name in done):
+        if given.names and name not in given.names:
+            continue
+        row = done.get(name, {})
+        old, here = listed["old"].get(name), listed["imports"].get(name)
+        locks = given.part != "imports" and not old and not (given.new and row)
+        imports_too = (
+            given.part != "locks" and (old or here) and not (given.new and (row if old else "on a CPU" in row))
+        )
+        if not locks and not imports_too:
             continue
         root = given.folder.resolve() / name
         there = clone(root, name, commit)
         if there is None:
             done[name] = {"what": "not had"}
         else:
-            log = logs.resolve() / f"{name.replace('/', '+')}.txt"
-            log.unlink(missing_ok=True)
-            stranger = Stranger(root, given.seconds, log)
-            old = listed["old"].get(name)
-            row = taken(stranger, ["--as-of", "HEAD", "--cuda", "cpu"] if old else listed["machine"])
-            if row["what"] == "locked":
-                row["imports"] = imported(stranger, old["modules"]) if old else imports(stranger)
-            done[name] = row | {"commit": there, "asked": datetime.now(timezone.utc).date().isoformat()}
+            asked = {"commit": there, "asked": datetime.now(timezone.utc).date().isoformat()}
+            stranger = Stranger(root, given.seconds, logs / f"{name.replace('/', '+')}.txt")
+            stranger.log.unlink(missing_ok=True)
+            if locks:
+                kept = {key: row[key] for key in ("on a CPU",) if key in row}
+                row = taken(stranger, listed["machine"]) | asked | kept
+                if row["what"] == "locked":
+                    row["imports"] = imports(stranger)
+            if imports_too:
+                came = imported(stranger, listed["old machine"], old or here) | asked
+                row = came if old else {**row, "on a CPU": came}
+            done[name] = row
         print(name, json.dumps(done[name]), flush=True)
         DONE.write_text(json.dumps(done, indent=1, sort_keys=True) + "\n", "utf-8")
     PAGE.write_text(page_text(done, listed), "utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,19 @@ anew, with clones from GitHub or those that FOLDER has. The machine: `{machine}`
 others, those for which `envspec check --imports` names the file or extra of the repository that declares them, and
 those that no file declares, which it names too.
 
+*Imports on a CPU* is asked of those that need no compiler: the repository is taken anew with the options named there,
+locked, installed by `envspec run`, and imports modules of its own that need most of what its sources import. PyTorch's
+index, which alone has wheels of torch for CPUs, couldn't be reached: `--cuda` is that of PyPI's own wheels, which
+import without a GPU, and `cpu` where this machine has such a wheel. bench/strangers/repositories.toml lists the
+modules.
+
 """
 OLD = """
 ## Old repositories
 
 20 of 2021 to 2024, each taken by `envspec init it --from . --as-of HEAD --cuda cpu` and `envspec lock`, installed by
-`envspec run`, and asked to import modules of its own. The last 6 need PyTorch's index for their CPU wheels. PyPI has
-no jaxlib from before June 2023 any more, so three can't be what they were.
+`envspec run`, and asked to import modules of its own. The last 6 have torch: those are for the CUDA of PyPI's wheels
+of their day. PyPI has no jaxlib from before June 2023 any more, so three can't be what they were.
 """
 _IMPORTS = ("locked", "offered", "named")
 
@@ -47,10 +53,16 @@ def page_text(done: Mapping[str, Mapping[str, Any]], listed: Mapping[str, Any]) 
         **{
             f"imports, {key}": str(sum(row["imports"][key] for row in locked)) for key in ("locked", "offered", "named")
         },
+        **{
+            f"on a CPU, {key}": str(count)
+            for key, count in Counter(_here(row["on a CPU"]) for row in locked if "on a CPU" in row).most_common()
+        },
     }
     lines = ["| repositories | |", "|---|---:|", *(f"| {key} | {count} |" for key, count in counts.items()), ""]
-    lines += ["| repository | outcome | options | packages | CUDA | imports locked, offered, named |"]
-    lines += ["|---|---|---|---:|---|---|"]
+    lines += [
+        "| repository | outcome | options | packages | CUDA | imports locked, offered, named | imports on a CPU |"
+    ]
+    lines += ["|---|---|---|---:|---|---|---|"]
     for name, row in rows.items():
         stands_in = "" if row.get("commit") in (None, listed["repositories"][name]) else f", at {row['commit'][:8]}"
         cells = [
@@ -60,12 +72,13 @@ def page_text(done: Mapping[str, Mapping[str, Any]], listed: Mapping[str, Any]) 
             str(row.get("packages", "")),
             ", ".join(row.get("cuda", ())),
             ", ".join(str(row["imports"][key]) for key in _IMPORTS) if "imports" in row else "",
+            _on_cpu(row["on a CPU"], listed["imports"][name]["options"]) if "on a CPU" in row else "",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     lines += [OLD, "| repository | day | outcome | options | packages |", "|---|---|---|---|---:|"]
     for name, one in listed["old"].items():
         row = done.get(name, {"what": "not asked yet"})
-        outcome = _plain(row.get("imports", "")) or row["what"] + _why(name, row, outside)
+        outcome = _plain(row.get("imports", "")) + _torch(row) or row["what"] + _why(name, row, outside)
         cells = [name, one["day"], outcome, _options(row), str(row.get("packages", ""))]
         lines.append(f"| {' | '.join(cells)} |")
     return HEAD.format(machine=" ".join(listed["machine"])) + "\n".join(lines) + "\n"
@@ -80,6 +93,20 @@ def _why(name: str, row: Mapping[str, Any], outside: Mapping[str, str]) -> str:
         return ""
     words = _plain(str(row["error"])[:400])
     return f" ({outside[name]}): {words}" if name in outside else f": {words}"
+
+
+def _here(row: Mapping[str, Any]) -> str:
+    """Say in two words whether an installed repository imports its own modules, or that it wasn't installed."""
+    return str(row.get("imports", row["what"])).partition(":")[0]
+
+
+def _torch(row: Mapping[str, Any]) -> str:
+    return f", torch {row['torch']}" if row.get("torch") else ""
+
+
+def _on_cpu(row: Mapping[str, Any], options: Sequence[str]) -> str:
+    said = _plain(str(row.get("imports", f"{row['what']}: {row.get('error', '')}"))[:300])
+    return f"{said}{_torch(row)} (`{' '.join(options)}`)"
 
 
 def _options(row: Mapping[str, Any]) -> str:

@@ -114,7 +114,7 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
     heading = Heading(path, name, pythons[0], began or None, f"./{SCHEMA}")
     # what of the file no spec can hold is told apart from what is wrong with the command line
     draft = make_parseable(lambda one: render(one, heading, one.targets or (CPU,)), draft, parse)
-    chosen = choose(draft, machines, pythons, lambda made: parse(render(draft, heading, made)))
+    chosen = choose(draft, machines, pythons, lambda one, made: parse(render(one, heading, made)))
     draft = replace(draft, notes=(*draft.notes, *chosen.notes))
     says = {key: f"{one.file} says so" for one in reversed(sources) for key in ("python", "cuda") if _says(one, key)}
     text = render(draft, replace(heading, python=chosen.python, why={**says, **chosen.why}), chosen.targets)

@@ -74,7 +74,7 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
 
 
 _COMMAND = re.compile(
-    r"(?:[$>!%] *|- +|`)?((?:(?:python[0-9.]* +-m +|uv +)?pip[0-9.]*|conda|mamba|micromamba) +\S.*?)`?$"
+    r"(?:[$>!%] *|[-*+] +|`)*((?:(?:python[0-9.]* +-m +|uv +)?pip[0-9.]*|conda|mamba|micromamba) +\S.*?)`?$"
 )
 
 

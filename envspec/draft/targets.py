@@ -9,6 +9,7 @@ from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import gpus as gpu_facts, released, torch_builds
+from envspec.packages.names import requirement_name
 from envspec.packages.version_numbers import numbers
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Spec
@@ -61,12 +62,12 @@ class _Attempt:
 
 
 def choose(
-    draft: Draft, machines: Machines, pythons: Sequence[str], judged: Callable[[tuple[NewTarget, ...]], Spec]
+    draft: Draft, machines: Machines, pythons: Sequence[str], judged: Callable[[Draft, tuple[NewTarget, ...]], Spec]
 ) -> ChosenMachines:
     """Choose the targets, and the first of the Pythons that the rules find feasible with them.
 
     Where GPUs are named and no CUDA is, the rules choose among those that torch has builds for. `judged` reads the spec
-    with these targets. Raises Infeasible where nothing works, with what the rules say against the nearest.
+    of a draft with these targets. Raises Infeasible where nothing works, with what the rules say against the nearest.
     """
     platforms = machines.platforms or draft.platforms or ("linux-64",)
     named = machines.cuda or next((one for one in draft.cuda if one != "cpu"), None)
@@ -76,16 +77,18 @@ def choose(
         options = [_on(platforms, None, machines)]
     else:
         options = [_on(platforms, cuda, machines) for cuda in ([named] if named else _candidates(platforms[0]))]
-    specs = [(targets, judged(targets)) for targets in options]
+    of_triton = _torch_of_triton(draft)
+    judging = replace(draft, pip=(*draft.pip, of_triton[0])) if of_triton else draft
+    specs = [(targets, judged(judging, targets)) for targets in options]
     refused: list[_Attempt] = []
     for python in pythons:
         # an only one may be exact, as the spec has it
         attempts = [_attempt(spec if len(pythons) == 1 else _with(spec, python), python, one) for one, spec in specs]
         if working := [one for one in attempts if not one.errors]:
             best = max(working, key=lambda one: _rank(_newest(one, draft), one.targets[0].cuda, platforms[0]))
-            return ChosenMachines(
-                best.targets, python, _why(best, refused, machines, None if named else _newest(best, draft))
-            )
+            why = _why(best, refused, machines, None if named else _newest(best, draft))
+            why = {key: f"{of_triton[1]}: {one}" for key, one in why.items()} if of_triton else why
+            return ChosenMachines(best.targets, python, why)
         refused += attempts
     nearest = min(refused, key=lambda one: (len(one.targets) - len(one.working), len(one.errors), not one.of_python))
     against = [one.text for one in nearest.errors]
@@ -94,6 +97,18 @@ def choose(
         notes = tuple(Note(f"the environment {name} is left out: {'; '.join(against)}") for name in left)
         return ChosenMachines(nearest.working, nearest.python, notes=notes)
     raise together(Infeasible(one.text, hint=one.remedy) for one in nearest.errors)
+
+
+def _torch_of_triton(draft: Draft) -> tuple[str, str] | None:
+    """Give the requirement for the torch that a pinned triton is made for, and a sentence that says so; None where the
+    files ask for torch themselves, or pin no triton. CUDA and Python follow it as they follow a pinned torch."""
+    asked = {requirement_name(one): one for one in (*draft.pip, *draft.own, *draft.conda)}
+    pin = asked.get("triton", "").partition(";")[0].partition("==")[2].strip()
+    made_for = [one.version for one in torch_builds.releases() if one.triton == pin]
+    if not made_for or asked.keys() & {"torch", "torchvision", "torchaudio", "pytorch", "pytorch-gpu"}:
+        return None
+    span = made_for[0] if len(made_for) == 1 else f"{made_for[0]} to {made_for[-1]}"
+    return f"torch>={made_for[0]},<={made_for[-1]}", f"triton {pin} is made for torch {span}"
 
 
 def _attempt(spec: Spec, python: str, targets: tuple[NewTarget, ...]) -> _Attempt:

@@ -242,7 +242,8 @@ def test_a_repository_is_gathered_whole(envspec: Envspec) -> None:
             "docs/requirements.txt": "sphinx\n",
             ".python-version": "3.10.4\n",
             "README.md": "Install:\n\n    $ pip install flash-attn --no-build-isolation  # fast\n"
-            "    $ conda create -n env --file conda.txt\n",
+            "    $ conda create -n env --file conda.txt\n"
+            "  - `pip install ninja`\n",
             ".venv/requirements.txt": "hidden\n",
         }
     )
@@ -253,7 +254,7 @@ def test_a_repository_is_gathered_whole(envspec: Envspec) -> None:
     ]  # fmt: skip
     assert files["README.md"] and files["requirements-dev.txt"] and files["docs/requirements.txt"]
     assert asked() == ["einops>=0.6", "tqdm", "torch==2.1.2"] and load_spec("specs/demo.toml").python == "3.10"
-    for offered in ("(flash-attn) (--from README.md)", "(pytest) (--from requirements-dev.txt)", "(sphinx)"):
+    for offered in ("(flash-attn, ninja) (--from README.md)", "(pytest) (--from requirements-dev.txt)", "(sphinx)"):
         assert offered in ran.err and offered in Path("specs/demo.toml").read_text()
     assert envspec("init", "all", "--from", ".", "--from", "README.md").code == 0
     assert "flash-attn" in asked("specs/all.toml") and not load_spec("specs/all.toml").conda.dependencies
@@ -372,6 +373,17 @@ def test_no_infeasible_target_is_written(envspec: Envspec) -> None:
     assert 'python = "3.11"  # torch 2.1.2+cu121 has no wheel for Python 3.12' in Path(spec.path).read_text()
     assert "# torch 2.1.2 has its build on PyPI for it and driver 550.54.15 runs" in Path(spec.path).read_text()
     assert envspec("doctor", spec.path, "--gpu", "H100", "--driver", "550.54.15").code == 0
+
+
+def test_a_pinned_triton_chooses_as_the_torch_that_it_is_made_for(envspec: Envspec) -> None:
+    """As hustvl/Vim pins triton, and leaves torch to timm: 3.12 has no wheel of it, nor a newer CUDA a torch for it."""
+    write({"requirements.txt": "timm==0.4.12\ntriton==2.1.0\n"})
+    assert envspec("init", "demo", "--from", ".", "--gpu", "RTX 4090", "--driver", "550.163.01").code == 0
+    spec = load_spec("specs/demo.toml")
+    assert (spec.python, spec.targets[0].cuda) == ("3.11", "12.1") and asked() == ["timm==0.4.12", "triton==2.1.0"]
+    assert "# triton 2.1.0 is made for torch 2.1.0 to 2.1.2: torch 2.1" in Path("specs/demo.toml").read_text()
+    write({"requirements.txt": "triton>=2.1\n"})
+    assert envspec("init", "free", "--from", ".").code == 0 and load_spec("specs/free.toml").python == "3.12"
 
 
 def test_imports_without_a_requirement_are_told_and_not_added(envspec: Envspec) -> None:
