@@ -215,7 +215,8 @@ def test_no_module_or_library_comes_from_it_either(tmp_path: Path, value: str) -
 
 
 def test_python_has_this_processes_modules_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "json.py").write_text("raise SystemExit(7)")
+    for name in ("json", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(7)")
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours" / "own_module.py").write_text("name = 'own'")
     monkeypatch.syspath_prepend(tmp_path / "ours")
@@ -232,6 +233,53 @@ def test_git_takes_no_bare_repository_and_fetches_nothing(tmp_path: Path, asked:
     words = [word.format(tmp_path.as_uri()) for word in asked]
     assert programs.run(["git", *words], os.environ, tmp_path).returncode == 0
     assert programs.run(programs.git(words), programs.git_environment(os.environ), tmp_path).returncode == 128
+
+
+@pytest.mark.parametrize(
+    ("setting", "asked", "given"),
+    [
+        ("core.hooksPath={}", ["update-ref", "refs/heads/x", "HEAD"], b""),
+        ("core.fsmonitor={}/reference-transaction", ["status"], b""),
+        ("diff.external={}/reference-transaction", ["diff"], b""),
+        ("credential.helper={}/reference-transaction", ["credential", "fill"], b"url=https://x.example\n"),
+        ("core.askPass={}/reference-transaction", ["credential", "fill"], b"url=https://x.example\n"),
+    ],
+)
+def test_git_runs_no_program_that_a_configuration_names(
+    tmp_path: Path, setting: str, asked: list[str], given: bytes
+) -> None:
+    """Each of the settings against it alone: each attack works without."""
+    mark, work, hooks = tmp_path / "mark", tmp_path / "work", tmp_path / "hooks"
+    work.mkdir()
+    hooks.mkdir()
+    (hooks / "reference-transaction").write_text(f"#!/bin/sh\n: > {mark}\n")
+    (hooks / "reference-transaction").chmod(0o755)
+    env = {**os.environ, "HOME": str(tmp_path), "GIT_TERMINAL_PROMPT": "0"}
+    own = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run([*own, *words], cwd=work, env=env, check=True)
+    (work / "file").write_text("one")
+    subprocess.run(["git", "add", "file"], cwd=work, env=env, check=True)
+    (work / "file").write_text("other")
+    name, _, value = setting.format(hooks).partition("=")
+    subprocess.run(["git", "config", name, value], cwd=work, env=env, check=True)
+    programs.run(["git", *asked], env, work, given=given)
+    assert mark.exists(), "the attack works"
+    mark.unlink()
+    programs.run(programs.git(asked), programs.git_environment(env), work, given=given)
+    assert not mark.exists()
+
+
+def test_gits_environment_is_a_closed_list() -> None:
+    """The repository of a hook that envspec runs in isn't the one that it is asked about."""
+    of_a_hook = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_EXTERNAL_DIFF")
+    given = {"HOME": "/home/x", **dict.fromkeys(of_a_hook, "/evil")}
+    quiet = {"HOME": "/home/x", "GIT_TERMINAL_PROMPT": "0"}
+    assert programs.git_environment(given, fetches=True) == quiet
+    # without the first two a partial clone fetches what it lacks, by a program of its configuration; git 2.44 knows
+    # the first one
+    none = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+    assert programs.git_environment(given) == {**quiet, **none, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 
 
 def test_a_run_that_takes_too_long_ends_with_what_it_started(tmp_path: Path) -> None:

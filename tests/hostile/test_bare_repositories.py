@@ -47,6 +47,10 @@ def test_its_programs_dont_run(repository: Hostile, tmp_path: Path, place: str, 
     mark = tmp_path / "mark"
     plant(repository.folder / place, mark, head)
     commit(repository.folder)
+    # not from the folder that is asked about: git would refuse it there
+    assert run_git(["rev-parse", "--show-toplevel"], repository.folder / place).stdout.decode().strip() == str(
+        repository.folder
+    )
     machine = repository.machine
     for command in (
         ["diff", "specs/demo.toml", "--from", "HEAD~1", "--format", "markdown"],
