@@ -6,11 +6,13 @@ import io
 import json
 import tarfile
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import zstandard
 from support.base_image import add_blob, documents, layer, system, write_base, write_layout
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
@@ -65,6 +67,26 @@ def test_a_layer_that_swells(machine: Machine, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(layer_stream, "LIMITS", replace(LIMITS, unpacked_bytes=16 << 20))
     write_base(machine.folder / "base", system(PYTHON), entry("etc/big", 20 << 20))
     refused(machine, "the most for its size")
+
+
+def test_a_layer_of_zstd_that_swells(machine: Machine) -> None:
+    """A few KB of 4 GiB, by the real limit: they are unpacked a piece at a time, and no farther than that."""
+    folder = write_base(machine.folder / "base", system(PYTHON), {})
+    manifest, _ = documents(folder)
+    info = tarfile.TarInfo("etc/big")
+    info.size = 4 << 30
+    frames = zstandard.compress(info.tobuf()) + zstandard.compress(bytes(64 << 20)) * 64
+    manifest["layers"][1] = add_blob(folder, frames, "layer.v1.tar+zstd")
+    write_layout(folder, manifest["config"], manifest["layers"])
+    assert len(frames) < 1 << 20
+    begun = time.process_time()
+    tracemalloc.start()
+    try:
+        refused(machine, "it unpacks to more than 512 MiB, the most for its size")
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+    assert time.process_time() - begun < 20, "all of it takes minutes"
 
 
 def changed(folder: Path, digest: str) -> None:
