@@ -1,4 +1,4 @@
-"""TOML, JSON and YAML that others wrote: whatever is wrong with one is a single kind of exception.
+"""TOML, JSON, YAML and Python that others wrote: whatever is wrong with one is a single kind of exception.
 
 The libraries raise more than they say: RecursionError for deep nesting, a bare ValueError for numbers of thousands of
 digits and for dates that don't exist. Here alone they are called, so that no reader has to know it.
@@ -6,7 +6,12 @@ digits and for dates that don't exist. Here alone they are called, so that no re
 
 from __future__ import annotations
 
+import ast
+import io
 import math
+import re
+import tokenize
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -152,6 +157,43 @@ def _yaml_loader() -> type:
             self.depth -= 1
 
     return Bounded
+
+
+def read_python(source: str | bytes) -> ast.Module:
+    """The syntax tree of a Python text, which isn't run; bytes are in the encoding that they name. Raises Unreadable,
+    also for an f-string with so many fields that Python's parser would take minutes."""
+    try:
+        if isinstance(source, bytes):
+            source = source.decode(tokenize.detect_encoding(io.BytesIO(source).readline)[0])
+        if _has_wild_string(source):
+            raise Unreadable("an f-string has too many fields")
+        with warnings.catch_warnings():
+            # of odd escapes in it, which is its author's business
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (RecursionError, MemoryError):
+        raise Unreadable(_DEEP) from None
+    except (SyntaxError, ValueError, LookupError) as error:
+        raise Unreadable(str(error)) from None
+
+
+_TEMPLATE = re.compile(r"[fF][rR]?['\"]")
+_LITERAL = re.compile(
+    r"#[^\n]*|([A-Za-z]{0,2})(?:'{3}(?:[^\\]|\\.)*?(?:'{3}|\Z)|\"{3}(?:[^\\]|\\.)*?(?:\"{3}|\Z)"
+    r"|'(?:[^'\\\n]|\\.)*'?|\"(?:[^\"\\\n]|\\.)*\"?)",
+    re.DOTALL,
+)
+"""A comment or a string of Python; what opens one elsewhere opens none within it."""
+_WILD = 10_000_000
+
+
+def _has_wild_string(source: str) -> bool:
+    """Say whether an f-string has more than so many fields by characters: for each field, Python's parser goes through
+    the string up to there once more, so that 2 MB take half an hour."""
+    if source.count("{") * len(source) <= _WILD or not _TEMPLATE.search(source):
+        return False
+    literals = (one[0] for one in _LITERAL.finditer(source) if "f" in (one[1] or "").lower())
+    return any((text.count("{") - 2 * text.count("{{")) * len(text) > _WILD for text in literals)
 
 
 def finite_number(value: object) -> float | None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import ast
 import re
 import threading
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from zipfile import ZipInfo
 
+from envspec.base.documents import Unreadable, read_python
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 
 PACKED, UNPACKED = 16 << 20, 64 << 20
@@ -163,21 +163,16 @@ class _Modules:
         if len(source) > _LARGEST:
             return []
         try:
-            tree = _parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            with _PARSING:
+                tree = read_python(source)
+        except Unreadable:
             return []
         package = name.removesuffix(".__init__") if name.endswith(".__init__") else name.rpartition(".")[0]
         return [found for statement in _straight(tree.body) for found in _names(statement, package)]
 
 
 _PARSING = threading.Lock()
-
-
-def _parse(source: bytes) -> ast.Module:
-    # Python warns of odd escapes in what it parses, which is nobody's business here; the filters are the process's
-    with _PARSING, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(source)
+"""Python's filters of warnings, which parsing sets, are the process's."""
 
 
 def _straight(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -6,11 +6,11 @@ import ast
 import os
 import re
 import sys
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envspec.base.documents import Unreadable, read_python
 from envspec.draft.join import Declaration
 from envspec.draft.repository import is_pruned
 from envspec.facts import most_used
@@ -82,10 +82,8 @@ def _modules(path: Path) -> Iterator[tuple[str, bool]]:
     """Yield the modules that a source imports, and whether each stands in a try-block or a function. What only type
     checkers read is left out; a source that can't be parsed imports nothing."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = read_python(path.read_bytes())
+    except (OSError, Unreadable):
         return
     waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:

@@ -7,6 +7,7 @@ import configparser
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from envspec.base.documents import Unreadable, read_python
 from envspec.base.errors import Place
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
@@ -20,8 +21,8 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
     Raises Malformed.
     """
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        tree = read_python(text)
+    except Unreadable as error:
         raise Malformed(f"this isn't Python: {error}") from None
     known = _literals(tree)
     calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and is_call(one.func, ("setup",))]

@@ -50,6 +50,21 @@ def test_a_link_that_leads_out_of_the_repository(link: str, machine: Machine, tm
     assert ran.status == 3 and f"{link} is a link that leads out of the repository" in ran.error, ran.err
 
 
+def test_a_link_out_of_the_repository_is_not_read_for_the_metadata_line(
+    machine: Machine, tmp_path: Path, index: Index
+) -> None:
+    """Where a build needs torch, the hint has what a source's own files say: it would have shown any file's."""
+    index.add(wheel("torch", "2.9.1"))
+    (tmp_path / "private").write_text("f(version='1.0', install_requires=['hunter2'])")
+    (tmp_path / "lured").mkdir()
+    (tmp_path / "lured" / "setup.py").symlink_to(tmp_path / "private")
+    repository(tmp_path / "lured", {"pyproject.toml": "[build-system]\nrequires = ['torch']\n"})
+    asked = f"app @ git+{(tmp_path / 'lured').as_uri()}@main"
+    ran = machine.envspec("lock", machine.spec(cpu("torch", asked, extra=ALLOWED)))
+    assert ran.status == 3 and "the build of app requires torch" in ran.error, ran.err
+    assert "hunter2" not in ran.err and 'dependencies = ["torch", …]' in ran.hint
+
+
 @pytest.mark.slow
 def test_another_repository(machine: Machine, tmp_path: Path, index: Index) -> None:
     other, folder = tmp_path / "other", tmp_path / "lured"

@@ -2,9 +2,11 @@
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import product
+from pathlib import Path
 
 import pytest
 import tomli
@@ -12,6 +14,7 @@ import yaml
 from support.growth import TooSlow, grows_linearly
 from support.matrix import by_day
 
+from envspec.base.documents import Unreadable, read_python
 from envspec.base.redact import has_credentials, redact, without_credentials
 from envspec.base.texts import printable
 from envspec.lock.model import GitSource, Pin
@@ -260,6 +263,46 @@ def test_every_line(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_file(name: str) -> None:
     assert not slow_ones(FILES[name], product(FILE_STARTS, FILE_UNITS, ("", "\nx")))
+
+
+WILD = "f'" + "{a}" * 500_000 + "'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WILD,
+        "x = 'f' \"{'\" ; " + WILD,
+        f"# f'''\n{WILD}",
+        f"fr'''{WILD[2:-1]}\\'''",
+        f"F{WILD[1:-1]}",
+        "f'" + "{a}\\\n" * 300_000 + "'",
+        "f'" + "{a:{b}}" * 200_000 + "'",
+        (WILD[:15_000] + "'\n") * 100,
+        b"# coding: utf-7\nf'" + b"+AHs-a+AH0-" * 200_000 + b"'",
+    ],
+    ids=lambda text: repr(text[:20]),
+)
+def test_an_f_string_with_fields_without_end(text: str | bytes) -> None:
+    """Python's parser goes through it once more for each field: the setup.py of any release, or a module of a wheel,
+    kept `lock` busy for half an hour for 2 MB."""
+    begun = time.process_time()
+    with pytest.raises(Unreadable, match="too many fields"):
+        read_python(text)
+    assert time.process_time() - begun < 10
+
+
+def test_large_sources_of_honest_strings_are_read() -> None:
+    table = f"rows = [{'{1: 2}, ' * 100_000}]\nf'{{rows}}'\n"
+    css = f"f'''{'a {{ b: c; }} ' * 5_000}{{rows}}'''\n"
+    small = "f'{a} {b}' # f'\n" * 20_000
+    assert len(read_python(table + css + small).body) == 20_003
+
+
+def test_python_is_parsed_from_one_place() -> None:
+    package = Path(__file__).parents[2] / "envspec"
+    found = {path.name for path in package.rglob("*.py") if "ast.parse(" in path.read_text(encoding="utf-8")}
+    assert found == {"documents.py"}
 
 
 @pytest.mark.slow

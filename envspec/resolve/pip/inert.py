@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from envspec.base.documents import Unreadable, read_python
 from envspec.packages.names import requirement_name
 
 LEGACY = "setuptools.build_meta:__legacy__"
@@ -184,8 +185,8 @@ def _of_literals(text: str) -> Setup | None:
     try:
         if tokenize.detect_encoding(io.BytesIO(text.encode()).readline)[0] not in _ENCODINGS:
             return None
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = read_python(text).body
+    except (SyntaxError, Unreadable):
         return None
     known: dict[str, object] = {}
     said: dict[str, object] | None = None

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envspec.base import programs
-from envspec.base.documents import read_json, read_toml
+from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InternalError, OutsideError, ToolError
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
@@ -41,6 +41,7 @@ from envspec.resolve.pip.static_source import (
     checkout_hint,
     metadata_hint,
     missing_module,
+    read_project,
 )
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.uv.errors import build_failure, machine_error
@@ -143,11 +144,7 @@ class UnpackedSource:
 
     def build_requires(self) -> tuple[str, ...]:
         """Read what its build requires, as it declares it."""
-        try:
-            table = read_toml((self.folder / "pyproject.toml").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            table = {}
-        return build_requires(table)
+        return build_requires(read_project(self.folder))
 
 
 @dataclass(frozen=True)
@@ -219,8 +216,8 @@ class SourceReader:
         return UnpackedSource(source / subdirectory, file.file)
 
     def git_source(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> UnpackedSource:
-        """Check a git commit out below an empty folder; nothing of it runs. Raises ToolError, also where the folder or
-        its pyproject.toml is a link that leads out."""
+        """Check a git commit out below an empty folder; nothing of it runs. Raises ToolError, also where the folder,
+        pyproject.toml or setup.py is a link that leads out."""
         checkout = folder / "checkout"
         checkout.mkdir(parents=True)
         with self.files.fetcher.progress.fetching(redact(url), None) as came:
@@ -232,8 +229,8 @@ class SourceReader:
                 self._git(step, checkout, f"git {step[0]} of {redact(url)}")
             came(sum(one.stat().st_size for one in (checkout / ".git/objects/pack").glob("*")))
         source = UnpackedSource(checkout / (subdirectory or ""), redact(url))
-        for path in (source.folder, source.folder / "pyproject.toml"):
-            # it is read where nothing of the source runs, too
+        for path in (source.folder, source.folder / "pyproject.toml", source.folder / "setup.py"):
+            # they are read where nothing of the source runs, too, and shown
             if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(checkout)):
                 raise ToolError(
                     f"{source.what}: {path.relative_to(checkout)} is a link that leads out of the repository",

@@ -31,7 +31,7 @@ from typing import IO, Any, Literal
 from packaging.version import Version
 
 from envspec.base.cache import keep_value, read_value
-from envspec.base.documents import Unreadable, read_toml
+from envspec.base.documents import Unreadable, read_python, read_toml
 from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
 from envspec.lock.toml_text import value
@@ -489,10 +489,7 @@ def checkout_hint(name: str, source: Path) -> str | None:
     """Write the hint with the line for a git project, from what its pyproject.toml and setup.py say without being run.
     None where they say no requirements."""
     version, lines = _read_setup(source)
-    try:
-        project = read_toml((source / "pyproject.toml").read_text("utf-8"))
-    except (OSError, ValueError, Unreadable):
-        project = {}
+    project = read_project(source)
     table = project.get("project")
     if isinstance(table, dict):
         version = str(table.get("version", version))
@@ -500,6 +497,21 @@ def checkout_hint(name: str, source: Path) -> str | None:
     if not lines or not all(map(is_requirement, lines)):
         return None
     return f"add to [pip]{'' if version else ', with its version'}: {metadata_line(name, version or '…', lines)}"
+
+
+def read_project(source: Path) -> dict[str, Any]:
+    """Read the pyproject.toml of an unpacked source or a checkout; an empty table where there is none that is one."""
+    return _toml(_read_start(source / "pyproject.toml", _TEXT).decode("utf-8", "replace"))
+
+
+def _read_start(path: Path, most: int) -> bytes:
+    """Read a small file; no bytes of one that isn't there, or is larger."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError:
+        return b""
+    return content if len(content) <= most else b""
 
 
 def metadata_line(name: str, version: str, dependencies: Sequence[str]) -> str:
@@ -510,12 +522,9 @@ def metadata_line(name: str, version: str, dependencies: Sequence[str]) -> str:
 
 def _read_setup(source: Path) -> tuple[str, tuple[str, ...]]:
     """Read the literal `version` and `install_requires` of a setup.py, which isn't run; empty where they are none."""
-    path = source / "setup.py"
     try:
-        if path.stat().st_size > _LARGEST:
-            return "", ()
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = read_python(_read_start(source / "setup.py", _LARGEST))
+    except Unreadable:
         return "", ()
     names = {
         target.id: node.value
