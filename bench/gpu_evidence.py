@@ -34,8 +34,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CHECK = ROOT / "check"
 WORKLOADS = ("multimodal", "basic", "llm", "deit", "dynamic")
-WHOLE = ("device", "operators", "training", "determinism", "compile", "dataloader", "collectives", "stack", "figures")
-"""All groups but static: it compares with a lock, and there is none."""
+WHOLE = (
+    *("device", "operators", "training", "determinism", "compile", "dataloader", "collectives", "stack"),
+    *("jax", "cupy", "together", "figures"),
+)
+"""All groups but static, which compares with a lock, and there is none."""
 OF_WORKLOAD = ("training", "determinism", "figures")
 """The groups that ask something else of each workload; the first workload has all."""
 GRACE = 20.0

@@ -26,7 +26,6 @@ import pytest
 from envspec.base.errors import EnvspecError
 
 if TYPE_CHECKING:
-    from envspec.lock.model import LockedTarget
     from envspec.prove.smoke.report.result import Run
 
 Ran = tuple[int, str, str]
@@ -84,13 +83,13 @@ def skip_reason(case: SmokeTarget, words: Sequence[str] = ()) -> str | None:
     from envspec.app import inputs
     from envspec.app.this_machine import this_machine
     from envspec.base.programs import find_program
-    from envspec.prove.doctor.fits import misfit
+    from envspec.prove.doctor.fits import misfit, without_framework
 
     words = [*case.words, *words]
     spec, lock = inputs.read_lock(case.path, None, stale="ignore")
     (target,) = inputs.locked_targets(lock, [case.target])
-    if not _has_torch(target):
-        return "the target has no torch, which the smoke check needs"
+    if reason := without_framework(target):
+        return reason
     runner, device = _value(words, "--runner", "local"), _value(words, "--device", "auto")
     needed = PROGRAMS.get(runner, ())
     if needed and not any(find_program(name, os.environ) for name in needed):
@@ -154,10 +153,6 @@ def _run(case: SmokeTarget, code: int, out: str, err: str) -> Run:
         raise Unproved(f"envspec smoke gave no answer for {case} (exit code {code}):\n{said}") from None
     except EnvspecError as problem:
         raise Unproved(f"envspec smoke gave no usable answer for {case}: {problem}") from None
-
-
-def _has_torch(target: LockedTarget) -> bool:
-    return any(pin.name in ("torch", "pytorch") for pin in target.pins)
 
 
 def _value(words: Sequence[str], option: str, default: str) -> str:

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from envspec_check.lock import FRAMEWORKS
+
 GROUPS = (
     *("static", "device", "operators", "training", "determinism"),
-    *("compile", "dataloader", "collectives", "stack", "figures"),
+    *("compile", "dataloader", "collectives", "stack"),
+    *("jax", "cupy", "together"),
+    "figures",
 )
 
 WORKLOAD_NAMES = ("basic", "multimodal", "llm", "deit", "dynamic")
@@ -198,6 +202,11 @@ class Check(NamedTuple):
     @property
     def group(self) -> str:
         return self.name.partition(".")[0]
+
+    @property
+    def framework(self) -> Optional[str]:
+        """The framework that it's of. None: it needs none of them."""
+        return self.group if self.group in FRAMEWORKS else "torch" if self.torch else None
 
 
 CHECKS: Dict[str, Check] = {}

@@ -80,6 +80,24 @@ def locked_torch(lock: dict[str, Any]) -> Pin | None:
     return None
 
 
+FRAMEWORKS = {
+    "torch": r"torch|pytorch(-(gpu|cpu))?",
+    "jax": r"jax",
+    "tensorflow": r"tensorflow(-(cpu|gpu|intel))?",
+    "onnxruntime": r"onnxruntime(-gpu)?",
+    "cupy": r"cupy(-cuda\d+x)?",
+    "rapids": r"(cudf|cuml)(-cu\d+)?",
+}
+"""The frameworks that have checks, and the packages that bring each."""
+
+
+def frameworks(lock: dict[str, Any]) -> dict[str, str]:
+    """The frameworks of a target's slice of the lock, each with its version."""
+    versions = {canonical(name): pin.version for pin in pins(lock) for name in (pin.name, *pin.provides)}
+    found = {key: [one for one in versions if re.fullmatch(FRAMEWORKS[key], one)] for key in FRAMEWORKS}
+    return {key: versions[names[0]] for key, names in found.items() if names}
+
+
 def canonical(name: str) -> str:
     """A distribution's name as the lock has it."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -10,6 +10,7 @@ from typing import Any, Dict, Optional, Sequence, Set, Tuple
 from envspec_check.beside import GROUP, Beside
 from envspec_check.environment import check_digest
 from envspec_check.interface import GROUPS, Check, Context, Outcome, failed, skipped
+from envspec_check.lock import frameworks
 from envspec_check.machine import NO_GPU, NO_GPU_REMEDY, card_of, machine_facts, probe
 from envspec_check.report import Progress, figure, slow_words, summary
 from envspec_check.runner import Runner
@@ -28,7 +29,8 @@ class Session:
     ) -> None:
         self.ctx, self.runner, self.beside = ctx, runner, beside
         order = {group: index for index, group in enumerate(GROUPS)}
-        chosen = [one for one in table.values() if one.group in (groups or GROUPS)]
+        self.frameworks = frameworks(ctx.lock)
+        chosen = [one for one in map(self.for_this_lock, table.values()) if one and one.group in (groups or GROUPS)]
         self.table = sorted(chosen, key=lambda one: order[one.group])
         self.machine = machine_facts()
         self.torch: Optional[Dict[str, Any]] = None
@@ -45,6 +47,14 @@ class Session:
         self.digest, self.began = check_digest(), time.monotonic()
         self.started = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
+    def for_this_lock(self, one: Check) -> Optional[Check]:
+        """A check as it is asked of this lock; None where that has no such framework."""
+        if one.group == "together":
+            return one if len(self.frameworks) > 1 else None
+        if one.name == "stack.imports" and "torch" not in self.frameworks:
+            return one._replace(torch=False)  # with torch its processes begin with that imported, which is sooner
+        return one if one.framework in (None, *self.frameworks) else None
+
     def run(self, progress: Progress) -> None:
         for one in self.table:
             self.collect(progress, wait=one.group == "figures")  # figures are taken alone
@@ -52,7 +62,7 @@ class Session:
                 continue
             progress.begins(one.name)
             began = time.monotonic()
-            if (one.torch or one.needs) and not self.tried:
+            if (one.torch or one.needs or one.group != "static") and not self.tried:
                 self.lacking = self.look()
                 self.begin_beside()
             words: Optional[str] = None
@@ -96,13 +106,14 @@ class Session:
 
     def look(self) -> tuple[Outcome, str | None] | None:
         """Import torch, and see which GPUs it sees, and so on which device the checks run; before the first check that
-        needs any of it. What is wrong when it can't be imported: the first check that imports it fails with that."""
-        self.tried = True
-        lacking = self.runner.import_torch()
+        needs any of it. Without torch the driver says which GPUs there are. What is wrong when torch can't be imported:
+        the first check that imports it fails with that."""
+        self.tried, torch = True, "torch" in self.frameworks
+        lacking = self.runner.import_torch() if torch else None
         if lacking:
             self.no_torch = "torch can't be imported"
             return lacking
-        outcome, words, _ = self.runner.run(Check("probe", probe, None, True), self.device, 0)
+        outcome, words, _ = self.runner.run(Check("probe", probe, None, torch), self.device, 0)
         if outcome.status != "pass":
             self.no_look = f"; the look for GPUs failed: {outcome.reason}"
             self.why_cpu += self.no_look
@@ -180,9 +191,12 @@ class Session:
             "seconds": round(time.monotonic() - self.began, 3),
             "machine": self.machine,
             "torch": self.torch,
+            "frameworks": self.frameworks,
             "checks": self.checks,
             "figures": self.figures,
             "curves": self.curves,
             "complete": complete,
-            "summary": summary(self.checks, complete, blind, slow_words(self.checks, self.figures)),
+            "summary": summary(
+                self.checks, complete, blind, slow_words(self.checks, self.figures), bare=not self.frameworks
+            ),
         }

@@ -1,6 +1,7 @@
 """The smoke check's session over stand-ins: a runner that answers as torch would, and starts no process."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ class StandInRunner:
         return passed(details={"torch": {}, "gpus": [A100] * self.gpus}), None, 0
 
 
-def context(device: str, target: str) -> Context:
-    lock = {"env": {"name": "demo"}, "targets": {target: TARGETS[target]}}
+def context(device: str, target: str, packages: Sequence[str] = ("torch",)) -> Context:
+    locked = [{"name": name, "version": "1.0"} for name in packages]
+    lock = {"env": {"name": "demo"}, "targets": {target: TARGETS[target]}, "pip": locked}
     config = {"target": target, "lock": lock, "lock_digest": "sha256:0"}
     return Context(config, device, "llm", 5, True, 0, 60.0, Path(), "check")
 
@@ -47,9 +49,10 @@ def session(
     target: str = "cu128",
     driver: str | None = None,
     cards: dict[str, Any] | None = None,
+    packages: Sequence[str] = ("torch",),
 ) -> tuple[dict[str, tuple[str, str | None]], dict[str, Any]]:
     """The outcome of each check with its reason, and the report."""
-    made = Session(context(device, target), CHECKS, groups, runner)  # type: ignore[arg-type]
+    made = Session(context(device, target, packages), CHECKS, groups, runner)  # type: ignore[arg-type]
     made.machine["driver"] = driver
     made.ctx.config["cards"] = cards or {}
     made.run(Progress([], io.StringIO()))

@@ -22,3 +22,4 @@ from envspec_check.checks import dataloader as dataloader
 from envspec_check.checks import collectives as collectives
 from envspec_check.checks.stack import imports as imports
 from envspec_check.checks.stack import packages as packages
+from envspec_check.checks import frameworks as frameworks

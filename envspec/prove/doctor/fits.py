@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from envspec.base.extras import how_to_get
 from envspec.facts.compute_capability import capability_of
 from envspec.lock.model import LockedTarget
+from envspec.packages.requirement import canonical_name
 from envspec.packages.version_numbers import numbers_in
 from envspec.spec.model import Spec
 
@@ -36,6 +38,26 @@ class LocalMachine:
     without_gpu: bool = False
     largest: int | None = None
     contained: bool = False
+
+
+FRAMEWORKS = {
+    "torch": r"torch|pytorch(-(gpu|cpu))?",
+    "jax": r"jax",
+    "tensorflow": r"tensorflow(-(cpu|gpu|intel))?",
+    "onnxruntime": r"onnxruntime(-gpu)?",
+    "cupy": r"cupy(-cuda\d+x)?",
+    "rapids": r"(cudf|cuml)(-cu\d+)?",
+}
+"""The frameworks of which the smoke check has checks, and the packages that bring each: those of `envspec_check.lock`,
+to which a test holds them equal."""
+
+
+def without_framework(target: LockedTarget) -> str | None:
+    """Say why the smoke check proves nothing of a target; None where it locks a framework that has checks."""
+    names = {name for pin in target.pins for name in (pin.name, *pin.provides)}
+    if any(re.fullmatch("|".join(FRAMEWORKS.values()), canonical_name(name)) for name in names):
+        return None
+    return f"the target locks none of {', '.join(FRAMEWORKS)}: nothing of it is checked"
 
 
 def misfit(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | None:

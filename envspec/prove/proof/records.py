@@ -191,7 +191,8 @@ def _rungs(report: SmokeReport) -> Iterator[str]:
     if _has_passed(report, "stack.imports"):
         # who imported the packages had the loader's answer of each
         yield from ("linked", "imports")
-    if not any(check.group == "training" and check.status == "pass" for check in report.checks):
+    # torch's own group, or the check of that name of another framework
+    if not any("training" in check.name.split(".") and check.status == "pass" for check in report.checks):
         return
     if report.device == "cuda" and not report.without_gpu and _fits(report):
         yield from ("trained-cpu", "trained")
@@ -202,8 +203,10 @@ def _rungs(report: SmokeReport) -> Iterator[str]:
 
 
 def _fits(report: SmokeReport) -> bool:
-    """Whether device.capability was asked, and every GPU is one that is known by its capability."""
-    return _has_passed(report, "device.capability") and all(parse(gpu.capability) for gpu in report.machine.gpus)
+    """Whether a framework says that the GPUs are the target's, and every GPU is one that is known by its capability."""
+    asked = ("device.capability", *(f"{name}.devices" for name in report.frameworks))
+    known = all(parse(gpu.capability) for gpu in report.machine.gpus)
+    return known and any(_has_passed(report, name) for name in asked)
 
 
 def _has_passed(report: SmokeReport, name: str) -> bool:

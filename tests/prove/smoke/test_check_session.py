@@ -14,12 +14,14 @@ from envspec_check.checks.collectives import collectives_ddp
 from envspec_check.checks.compile import lacking_to_compile
 from envspec_check.checks.gpu.device import device_visible
 from envspec_check.interface import CHECKS, TIMEOUT, Context, Fault, Skip
+from envspec_check.lock import FRAMEWORKS
 from envspec_check.ranks import on_the_cpu
 from envspec_check.report import Progress
 from envspec_check.session import Session
 from envspec_check.trainer import native_precision
 from support.check_session import StandInRunner, context, session
 
+from envspec.prove.doctor import fits
 from envspec.prove.smoke.run import case
 
 DEVICE = (*("device.driver", "device.visible", "device.count", "device.capability", "device.memory", "device.health"),)
@@ -29,7 +31,7 @@ def test_cuda_that_was_asked_for_and_isnt_there_fails_what_needs_it() -> None:
     runner = StandInRunner(0)
     found, report = session(runner, "cuda", ("device", "dataloader", "collectives"))
     for name in ("device.capability", "device.memory", "dataloader.pinned", "collectives.nccl"):
-        assert found[name] == ("fail", "cuda was asked for and torch sees no GPU")
+        assert found[name] == ("fail", "cuda was asked for and this process has no GPU")
         assert name not in [one for one, _, _ in runner.ran]
     assert report["summary"]["verdict"] == "fail"
     assert "--device cpu" in next(one["remedy"] for one in report["checks"] if one["name"] == "device.memory")
@@ -47,14 +49,14 @@ def test_what_an_image_was_made_without_is_skipped_by_name(name: str, check: str
 
 def test_a_look_for_gpus_that_failed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     found, _ = session(StandInRunner(2, probe_fails=True), "cuda", ("device",))
-    reason = "cuda was asked for and torch sees no GPU; the look for GPUs failed: it crashed (SIGSEGV)"
+    reason = "cuda was asked for and this process has no GPU; the look for GPUs failed: it crashed (SIGSEGV)"
     assert found["device.memory"] == ("fail", reason)
 
 
 def test_no_gpu_is_visible_though_cuda_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envspec_check.checks.gpu.device.nvml", lambda: None)
     monkeypatch.setattr(Context, "torch", None)
-    with pytest.raises(Fault, match="cuda was asked for and torch sees no GPU"):
+    with pytest.raises(Fault, match="cuda was asked for and this process has no GPU"):
         device_visible(context("cuda", "cu128"))
     with pytest.raises(Skip, match="this process has no GPU"):
         device_visible(context("cpu", "cu128"))
@@ -96,7 +98,7 @@ def test_who_asks_for_the_cpu_gets_no_gpu() -> None:
     found, _ = session(runner, "cpu", (), driver="550.54.15")
     assert {(device, gpus) for _, device, gpus in runner.ran} == {("cpu", 0)}
     skipped = {name for name, (status, _) in found.items() if status == "skip"}
-    assert skipped == {one.name for one in CHECKS.values() if one.needs}
+    assert skipped == {one.name for one in CHECKS.values() if one.needs and one.framework in (None, "torch")}
     assert all("it was asked for the CPU" in (found[name][1] or "") for name in skipped)
 
 
@@ -184,3 +186,38 @@ def test_a_gpu_too_old_for_triton_is_named() -> None:
 
 def test_a_dry_run_says_the_checks_own_time_limit() -> None:
     assert case.TIMEOUT == TIMEOUT
+
+
+def test_a_lock_without_torch_is_asked_for_what_it_has() -> None:
+    runner = StandInRunner(1)
+    found, report = session(runner, "auto", (), packages=("jax", "numpy"))
+    assert {name.partition(".")[0] for name in found} == {"static", "device", "stack", "jax"}
+    assert "static.torch" not in found and "device.capability" not in found
+    assert [one for one, _, _ in runner.ran].count("probe") == 1
+    assert (report["device"], report["frameworks"]) == ("cuda", {"jax": "1.0"})
+    assert report["summary"]["verdict"] == "pass"
+
+
+def test_a_lock_of_two_frameworks_is_asked_how_they_get_on() -> None:
+    found, _ = session(StandInRunner(1), "cuda", ("training", "jax", "cupy", "together"), packages=("torch", "jax"))
+    assert {name.partition(".")[0] for name in found} == {"training", "jax", "together"}
+
+
+def test_both_sides_know_the_same_frameworks() -> None:
+    assert fits.FRAMEWORKS == FRAMEWORKS
+
+
+@pytest.mark.parametrize("packages", [(), ("numpy", "optree")])
+def test_a_lock_without_a_framework_says_so_and_is_no_success(packages: tuple[str, ...]) -> None:
+    found, report = session(StandInRunner(0), "cpu", (), target="cpu", packages=packages)
+    assert all(name.startswith(("static.", "device.", "stack.imports")) for name in found)
+    summary = report["summary"]
+    assert summary["verdict"] == "skip"
+    told = "the target locks none of torch, jax, tensorflow, onnxruntime, cupy, rapids: "
+    assert summary["headline"].startswith(told) and summary["passed"]
+
+
+def test_jax_on_a_machine_without_its_gpu_says_that_no_gpu_check_ran() -> None:
+    found, report = session(StandInRunner(0), "auto", ("jax",), packages=("jax",))
+    assert found["jax.devices"] == ("skip", "needs a GPU: no GPU can be used here")
+    assert report["summary"]["headline"].startswith("no GPU check ran: ")

@@ -26,7 +26,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 GROUPS = (
     "static", "device", "operators", "training", "determinism", "compile", "dataloader", "collectives",
-    "stack", "figures",
+    "stack", "jax", "cupy", "together", "figures",
 )  # fmt: skip
 """The groups of checks in the order they run."""
 
@@ -146,7 +146,8 @@ class SmokeReport:
 
     `complete` is False for a run that was cut short, which proves nothing. `cuda` is the target's CUDA, None for CPUs.
     `evidence` says what ran: an environment made from the "lock", or else what proves nothing of it. `check_digest` is
-    of the check's own files, None where an older check didn't say it.
+    of the check's own files, None where an older check didn't say it. `frameworks` are those that the target locks,
+    each with its version; none where an older check didn't say them.
     """
 
     spec: Title
@@ -169,6 +170,7 @@ class SmokeReport:
     cuda: str | None = None
     evidence: str = "lock"
     check_digest: str | None = None
+    frameworks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> int:

@@ -101,7 +101,11 @@ def facts(report: SmokeReport) -> Iterator[tuple[str, str]]:
         yield "GPU", f"{clean(gpu.name)}, compute capability {clean(gpu.capability)}, {byte_size(gpu.memory_bytes)}"
     if machine.driver:
         yield "Driver", clean(machine.driver)
-    yield "torch", _torch(report)
+    if torch or "torch" in report.frameworks or not report.frameworks:
+        yield "torch", _torch(report)
+    for name, version in report.frameworks.items():
+        if name != "torch":
+            yield clean(name), clean(version)
     if torch and torch.architectures:
         yield "Compiled for", clean(" ".join(torch.architectures))
     yield "Python", clean(machine.python)

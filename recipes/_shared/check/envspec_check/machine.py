@@ -10,8 +10,10 @@ import platform
 import re
 from typing import Any
 
+from envspec_check.cuda_driver import driver_gpus
 from envspec_check.cuda_libraries import mapped_libraries
 from envspec_check.interface import Context, Outcome, passed
+from envspec_check.lock import frameworks
 from envspec_check.nvml import driver_version
 
 
@@ -66,7 +68,10 @@ def machine_facts() -> dict[str, Any]:
 
 
 def probe(ctx: Context) -> Outcome:
-    """The facts of torch and of the GPUs that it sees. No check: it runs before the first that imports torch."""
+    """The facts of torch and of the GPUs that it sees; of a target without torch, the GPUs that the driver gives. No
+    check: it runs before the first that imports a framework."""
+    if "torch" not in frameworks(ctx.lock):
+        return passed(details={"torch": None, "gpus": driver_gpus()})
     torch = ctx.torch
     about: dict[str, Any] = {
         "version": str(torch.__version__),
@@ -102,7 +107,7 @@ def arch_flags(torch: Any) -> list[str]:
     return ((asked() if asked else None) or "").split()
 
 
-NO_GPU = "cuda was asked for and torch sees no GPU"
+NO_GPU = "cuda was asked for and this process has no GPU"
 
 NO_GPU_REMEDY = "pass the GPUs in (--gpus all, --nv, the scheduler's), or check the CPU alone: --device cpu"
 

@@ -8,6 +8,7 @@ import re
 from typing import Any, Iterable, Sequence
 from xml.sax.saxutils import quoteattr
 
+from envspec_check.lock import FRAMEWORKS
 from envspec_check.process import finite
 
 
@@ -69,10 +70,15 @@ def slow_words(checks: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any
 
 
 def summary(
-    checks: Sequence[dict[str, Any]], complete: bool = True, blind: bool = False, slow: Sequence[str] = ()
+    checks: Sequence[dict[str, Any]],
+    complete: bool = True,
+    blind: bool = False,
+    slow: Sequence[str] = (),
+    bare: bool = False,
 ) -> dict[str, Any]:
     """The counts of a report, its verdict, and one line that says it. A run that was cut short proves nothing. `blind`:
-    the target is for GPUs, and the checks ran on the CPU. `slow`: what is slow."""
+    the target is for GPUs, and the checks ran on the CPU. `slow`: what is slow. `bare`: the target locks no framework
+    that has checks, so that nothing is proved of what it is for."""
     count = {status: sum(one["status"] == status for one in checks) for status in ("pass", "fail", "skip")}
     total = sum(one["needs_gpu"] for one in checks)
     without = sum(one["needs_gpu"] and one["status"] == "skip" for one in checks)
@@ -82,6 +88,8 @@ def summary(
     elif blind or 0 < total == without:
         need = "need" if without > 1 else "needs"
         headline = "no GPU check ran: " + headline + (" (%d of them %s a GPU)" % (without, need) if without else "")
+    if bare:
+        headline = "the target locks none of %s: %s" % (", ".join(FRAMEWORKS), headline)
     headline += "; slow: %d" % len(slow) if slow else ""
     return {
         "passed": count["pass"],
@@ -89,7 +97,7 @@ def summary(
         "skipped": count["skip"],
         "gpu_skipped": without,
         "gpu_total": total,
-        "verdict": "fail" if count["fail"] else "pass" if count["pass"] and complete else "skip",
+        "verdict": "fail" if count["fail"] else "pass" if count["pass"] and complete and not bare else "skip",
         "headline": headline if complete else "interrupted: " + headline,
         "slow": list(slow),
     }
