@@ -17,7 +17,7 @@ from envspec_check.lock import FRAMEWORKS
 GROUPS = (
     *("static", "device", "operators", "training", "determinism"),
     *("compile", "dataloader", "collectives", "stack"),
-    *("jax", "cupy", "together"),
+    *("jax", "tensorflow", "onnxruntime", "cupy", "together"),
     "figures",
 )
 
@@ -205,8 +205,8 @@ class Check(NamedTuple):
 
     @property
     def framework(self) -> Optional[str]:
-        """The framework that it's of. None: it needs none of them."""
-        return self.group if self.group in FRAMEWORKS else "torch" if self.torch else None
+        """The framework that it's of, or `together`. None: it needs none of them."""
+        return self.group if self.group in (*FRAMEWORKS, "together") else "torch" if self.torch else None
 
 
 CHECKS: Dict[str, Check] = {}

@@ -98,6 +98,12 @@ def frameworks(lock: dict[str, Any]) -> dict[str, str]:
     return {key: versions[names[0]] for key, names in found.items() if names}
 
 
+def is_direct(lock: dict[str, Any], framework: str) -> bool:
+    """Whether the spec itself asks for a framework, and no other package brought it."""
+    rows = [*lock.get("pip", []), *lock.get("conda", [])]
+    return any(row.get("direct") and re.fullmatch(FRAMEWORKS[framework], canonical(row["name"])) for row in rows)
+
+
 def canonical(name: str) -> str:
     """A distribution's name as the lock has it."""
     return re.sub(r"[-_.]+", "-", name).lower()

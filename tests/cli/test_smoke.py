@@ -26,7 +26,7 @@ from envspec.lock.slice import slice_of
 
 pytestmark = pytest.mark.e2e
 
-APP = wheel("app", "1.0")
+APP = wheel("jax", "1.0")
 START = (
     "import sys; from envspec.cli import main; from envspec.app.smoke import cases as smoke_cases;"
     "from support.fake_check import PROGRAM;"
@@ -100,7 +100,7 @@ def test_the_environment_is_made_once(smoke: Smoke, machine: Machine) -> None:
 @pytest.mark.slow
 def test_another_lock_is_another_environment(smoke: Smoke, machine: Machine, index: Index) -> None:
     smoke(SPEC)
-    other = wheel("app", "2.0")
+    other = wheel("jax", "2.0")
     serve_lock(machine, index, other)
     smoke(SPEC)
     assert len(list((machine.cache / "smoke" / "environments").iterdir())) == 2

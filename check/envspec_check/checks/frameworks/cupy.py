@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Tuple
 
 from envspec_check.capability import capability_of
 from envspec_check.checks.frameworks import oracle
-from envspec_check.checks.frameworks.kit import WRONG
+from envspec_check.checks.frameworks.kit import WRONG, judge
 from envspec_check.checks.frameworks.oracle import OPERATORS, TOLERANCES, farthest, numpy
 from envspec_check.interface import MIB, Context, Outcome, check, failed, passed
 
@@ -80,17 +80,7 @@ def cupy_operators(ctx: Context, cupy: Any, precision: str) -> Outcome:
         short = [cupy.asarray(one, precision) for one in inputs]
         exact = [cupy.asnumpy(one).astype("float64") for one in short]
         errors[name] = farthest(cupy.asnumpy(function(*short)), case.exact(*exact))
-    return judged(errors, LIMITS[precision], f"in {precision}")
-
-
-def judged(errors: Dict[str, float], limit: float, how: str) -> Outcome:
-    details = {"errors": errors, "tolerance": limit}
-    worst = max(errors, key=lambda name: errors[name] if math.isfinite(errors[name]) else math.inf)
-    if errors[worst] <= limit:
-        return passed(details=details)
-    return failed(
-        f"{worst} {how} is off by {errors[worst]:.2g} of NumPy's; {limit:.2g} is allowed", WRONG, details=details
-    )
+    return judge(errors, LIMITS[precision], f"in {precision}")
 
 
 for _precision in LIMITS:
@@ -119,7 +109,7 @@ def cupy_libraries(ctx: Context, cupy: Any) -> Outcome:
     moments = float(drawn.mean()), float(drawn.std())
     if abs(moments[0]) > 0.02 or abs(moments[1] - 1) > 0.02:
         return failed("normal numbers have the mean %.3g and the deviation %.3g" % moments, WRONG)
-    return judged(errors, 1e-9, "in float64")
+    return judge(errors, 1e-9, "in float64")
 
 
 TEMPLATE = """

@@ -1,4 +1,4 @@
-"""What frameworks are compared with: operators and a small network in NumPy's float64, which no framework computes."""
+"""The oracle: operators and a small network in NumPy's float64, which no framework computes."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def wide(params: Params) -> Params:
     return {name: value.astype(numpy().float64) for name, value in params.items()}
 
 
-def trained(seed: int, steps: int) -> Tuple[List[float], Params]:
+def train_by_hand(seed: int, steps: int) -> Tuple[List[float], Params]:
     """The losses of a training by SGD with momentum, and the weights at its end."""
     params = wide(first_params(seed))
     speed = {name: value * 0.0 for name, value in params.items()}

@@ -62,7 +62,7 @@ class Session:
                 continue
             progress.begins(one.name)
             began = time.monotonic()
-            if (one.torch or one.needs or one.group != "static") and not self.tried:
+            if (one.framework or one.needs) and not self.tried:
                 self.lacking = self.look()
                 self.begin_beside()
             words: Optional[str] = None

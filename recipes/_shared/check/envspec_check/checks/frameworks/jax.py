@@ -14,10 +14,11 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from envspec_check.capability import capability_of
 from envspec_check.checks.frameworks import oracle
-from envspec_check.checks.frameworks.kit import APART, WRONG, Kit, put_checks
+from envspec_check.checks.frameworks.kit import APART, WRONG, Kit, judge, put_checks
 from envspec_check.checks.frameworks.oracle import Params, farthest, numpy
 from envspec_check.cuda_driver import Driver
 from envspec_check.interface import MIB, Context, Fault, Outcome, Skip, check, failed, internal, passed
+from envspec_check.lock import is_direct
 
 HOSTS = 4
 """The devices that a CPU is told to be, so that something can be shared."""
@@ -192,8 +193,7 @@ def jax_build(ctx: Context) -> Outcome:
         told = f"{name} has a plugin for {', '.join(sorted(found))}, and none for the target's CUDA {cuda}"
         return failed(told, remedy, details=details)
     told = f"{name} has no CUDA plugin, and the target is for CUDA {cuda}: it computes on the CPU"
-    rows = ctx.lock.get("pip", []) + ctx.lock.get("conda", [])
-    if any(row["name"] == "jax" and row.get("direct") for row in rows):
+    if is_direct(ctx.lock, "jax"):
         return failed(told, remedy, details=details)
     return passed(reason=told, details=details)  # another package brought it, which asks for no GPU
 
@@ -281,13 +281,10 @@ def jax_jit(ctx: Context) -> Outcome:
         errors["plain"] = farthest(kit.back(function(given[0][:4], given[1])), right[:4])
     ahead = jax.jit(function).lower(*given).compile()
     errors["ahead of time"] = farthest(kit.back(ahead(*given)), right)
-    worst = max(errors, key=lambda name: errors[name])
-    if not errors[worst] <= APART["fp32"]:
-        return failed(f"jit ({worst}) is off by {errors[worst]:.2g} of float64's", WRONG, details={"errors": errors})
-    return passed(details={"errors": errors})
+    return judge(errors, APART["fp32"], "by jit")
 
 
-def shared(jax: Any) -> Tuple[Any, Callable[..., Any], Any]:
+def mesh_of(jax: Any) -> Tuple[Any, Callable[..., Any], Any]:
     """All devices as a mesh of one axis, how rows lie on it, and what runs a function on each of them."""
     sharding = importlib.import_module("jax.sharding")
     mesh = sharding.Mesh(numpy().array(jax.devices()), ("data",))
@@ -314,7 +311,7 @@ def jax_sharding(ctx: Context) -> Outcome:
     details: Dict[str, Any] = {"devices": count, "platform": jax.default_backend()}
     if count < 2:
         raise Skip("there is one GPU: nothing can be shared among devices", details=details)
-    _, lying, on_each = shared(jax)
+    _, lying, on_each = mesh_of(jax)
     numbers = jnp.arange(count * 6, dtype=jnp.int32).reshape(count * 2, 3)
     held = jax.device_put(numbers, lying("data"))
     right = np.asarray(numbers).reshape(count, 2, 3)
@@ -357,7 +354,7 @@ def split_layers(jax: Any, params: Params, lying: Callable[..., Any]) -> Params:
 
 
 @internal("jax.taken")
-def jax_taken(ctx: Context) -> int:
+def take_some(ctx: Context) -> int:
     """Prints how much of the GPU's memory is taken by a little work, under the environment's own variables."""
     driver = Driver()
     before, total = driver.memory()
@@ -368,7 +365,7 @@ def jax_taken(ctx: Context) -> int:
     return 0
 
 
-def taken(ctx: Context, **env: str) -> Tuple[int, int]:
+def footprint(ctx: Context, **env: str) -> Tuple[int, int]:
     ended = ctx.run_again("jax.taken", env=env, timeout=ctx.timeout * 0.4)
     found = re.search(r"^taken (-?\d+) (\d+)$", ended.output, re.MULTILINE)
     if not found:
@@ -383,8 +380,8 @@ def jax_memory(ctx: Context) -> Outcome:
     for others."""
     if not plugins():
         raise Skip("jax has no CUDA plugin")
-    own, total = taken(ctx)
-    little, _ = taken(ctx, XLA_PYTHON_CLIENT_PREALLOCATE="false")
+    own, total = footprint(ctx)
+    little, _ = footprint(ctx, XLA_PYTHON_CLIENT_PREALLOCATE="false")
     details: Dict[str, Any] = {"total_bytes": total, "taken_bytes": own, "without_preallocation_bytes": little}
     figures = [("jax.memory.taken", float(own), "B"), ("jax.memory.without_preallocation", float(little), "B")]
     if little > SMALL:

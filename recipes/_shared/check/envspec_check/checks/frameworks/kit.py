@@ -1,4 +1,4 @@
-"""What is asked of every framework that differentiates, through what each of them brings for it."""
+"""The checks of every framework that differentiates, by the few functions that each of them brings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HALF, WHOLE = 6, 12
 
 
 class Kit:
-    """What a framework brings. A subclass settles the framework's variables before it imports it.
+    """A framework's own functions. A subclass settles the framework's variables before it imports it.
 
     operators  its own functions, by the names of `oracle.OPERATORS`
     """
@@ -100,18 +100,24 @@ def operators(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
     return passed(details=details)
 
 
+def judge(errors: Dict[str, float], limit: float, how: str, **details: Any) -> Outcome:
+    """Judge how far results are from NumPy's, by name."""
+    details = {**details, "errors": errors, "tolerance": limit}
+    worst = max(errors, key=lambda name: errors[name] if math.isfinite(errors[name]) else math.inf)
+    if errors[worst] <= limit:
+        return passed(details=details)
+    told = f"{worst} {how} is off by {errors[worst]:.2g} of float64's; {limit:.2g} is allowed"
+    return failed(told, WRONG, details=details)
+
+
 def gradient(ctx: Context, kit: Callable[..., Kit]) -> Outcome:
     """The gradients of a network, each against float64 on the CPU."""
     params, (rows, labels) = oracle.first_params(ctx.seed), oracle.batch_of(ctx.seed, 0)
     right_loss, right = oracle.loss_and_gradients(oracle.wide(params), rows.astype("float64"), labels)
     loss, found = kit(ctx).gradients(params, rows, labels)
     errors = {name: oracle.farthest(found[name], right[name]) for name in right}
-    errors["loss"] = abs(loss - right_loss) / right_loss
-    worst = max(errors, key=lambda name: errors[name] if math.isfinite(errors[name]) else math.inf)
-    if not errors[worst] <= APART["fp32"]:
-        told = f"the gradient of {worst}" if worst != "loss" else "the loss"
-        return failed(f"{told} is off by {errors[worst]:.2g} of float64's", WRONG, details={"errors": errors})
-    return passed(details={"errors": errors})
+    errors["the loss"] = abs(loss - right_loss) / right_loss
+    return judge(errors, APART["fp32"], "or its gradient")
 
 
 def train(own: Any, seed: int, until: int, start: int = 0) -> Tuple[List[float], List[float]]:
@@ -129,7 +135,7 @@ def training(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
     made = kit(ctx)
     own = made.training(ctx.seed, precision)
     losses, seconds = train(own, ctx.seed, NEAR)
-    right, exact = oracle.trained(ctx.seed, NEAR)
+    right, exact = oracle.train_by_hand(ctx.seed, NEAR)
     apart = {
         "loss": max(abs(one - other) / other for one, other in zip(losses, right)),
         "weights": oracle.way_apart(own.params(), exact, oracle.wide(oracle.first_params(ctx.seed))),
