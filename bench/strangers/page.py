@@ -72,7 +72,9 @@ def page_text(done: Mapping[str, Mapping[str, Any]], listed: Mapping[str, Any]) 
             str(row.get("packages", "")),
             ", ".join(row.get("cuda", ())),
             ", ".join(str(row["imports"][key]) for key in _IMPORTS) if "imports" in row else "",
-            _on_cpu(row["on a CPU"], listed["imports"][name]["options"]) if "on a CPU" in row else "",
+            _on_cpu(row["on a CPU"], listed["imports"][name]["options"])
+            if "on a CPU" in row and name in listed["imports"]
+            else "",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     lines += [OLD, "| repository | day | outcome | options | packages |", "|---|---|---|---|---:|"]

@@ -57,7 +57,15 @@ def nearest(word: str, known: Iterable[str], alike: float = 0.6) -> str | None:
 
 
 def byte_size(number: int) -> str:
-    """Format bytes for people, to about three digits: "512 B", "1.5 KiB", "79.6 GiB", "1,024 TiB"."""
+    """Format a file's or a download's bytes for people, in powers of ten: "512 B", "12 kB", "1.3 MB", "2.94 GB"."""
+    for limit, unit, digits in ((10**9, "GB", 2), (10**6, "MB", 1), (10**3, "kB", 0)):
+        if number >= limit:
+            return f"{number / limit:,.{digits}f} {unit}"
+    return f"{number} B"
+
+
+def memory_size(number: int) -> str:
+    """Format bytes of memory for people, to about three digits: "512 B", "1.5 KiB", "79.6 GiB", "1,024 TiB"."""
     value, unit = float(number), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if round(value, 1) < 1024:

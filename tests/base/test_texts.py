@@ -3,7 +3,7 @@
 import pytest
 
 from envspec.base.errors import InputError
-from envspec.base.texts import byte_size, nearest
+from envspec.base.texts import byte_size, memory_size, nearest
 from envspec.spec.targets import refuse_unknown_targets
 
 
@@ -24,7 +24,16 @@ from envspec.spec.targets import refuse_unknown_targets
         (5 << 50, "5,120 TiB"),
     ],
 )
-def test_bytes_for_people(number: int, text: str) -> None:
+def test_memory_for_people(number: int, text: str) -> None:
+    assert memory_size(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 B"), (999, "999 B"), (12_300, "12 kB"), (1_310_000, "1.3 MB"), (2_941 * 10**6, "2.94 GB")],
+)
+def test_bytes_of_files_for_people(number: int, text: str) -> None:
+    """In powers of ten, as a terminal's bars have them, and as diff and the report do."""
     assert byte_size(number) == text
 
 

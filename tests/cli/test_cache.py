@@ -79,7 +79,7 @@ def test_prune_by_age(filled: Machine) -> None:
 def test_prune_by_size_takes_the_oldest_use(filled: Machine) -> None:
     files = [put(filled, f"artifacts/{number:064}", 1_000_000, days=number) for number in (3, 1, 2)]
     ran = filled.envspec("cache", "prune", "--max-size", "1.5 MB")
-    assert ran.status == 0 and ran.out.startswith("removed 1.9 MiB, "), ran.out
+    assert ran.status == 0 and ran.out.startswith("removed 2.0 MB, "), ran.out
     assert [path.exists() for path in files] == [False, True, False]
 
 
@@ -146,7 +146,7 @@ def test_a_bound_is_kept_after_a_lock(filled: Machine) -> None:
     new = put(filled, "artifacts/" + "1" * 64, 500_000)
     bound(filled, "1 MB")
     ran = filled.envspec("lock", "specs/demo.toml", status=0)
-    assert "note: 1.9 MiB removed from the cache, which [cache] max-size bounds" in ran.err
+    assert "note: 2.0 MB removed from the cache, which [cache] max-size bounds" in ran.err
     assert not old.exists() and new.exists()
     # what was used within the hour stays: another run may be at it
     bound(filled, "1 kB")

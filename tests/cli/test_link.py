@@ -73,7 +73,7 @@ def test_what_another_wheel_brings_is_there(machine: Machine, index: Index, acme
 def test_a_wheel_is_read_once_and_its_size_told_before(machine: Machine, index: Index, acme: Dist, foo: Dist) -> None:
     locked(machine, index, acme, foo, PURE)
     first = machine.envspec("link", SPEC)
-    assert first.err.startswith("reading 3 wheels (") and "KiB), once: what they say is kept" in first.err
+    assert first.err.startswith("reading 3 wheels (") and "kB), once: what they say is kept" in first.err
     asked = len(index.asked)
     for path in (machine.cache / "artifacts").rglob("*.whl"):
         path.unlink()

@@ -60,8 +60,8 @@ def test_downloads_of_a_resolution_say_their_bytes(capsys: pytest.CaptureFixture
         came(1 << 20)
         time.sleep(0.02)
         with progress.telling():
-            assert "still at work after 0 s: fetching apex.tar.gz: 1 MiB of 4 MiB (0 s)" in told(capsys)
-    assert re.search(r"^fetched apex.tar.gz: 1 MiB in \d+\.\d s$", capsys.readouterr().err, re.M)
+            assert "still at work after 0 s: fetching apex.tar.gz: 1.0 MB of 4.2 MB (0 s)" in told(capsys)
+    assert re.search(r"^fetched apex.tar.gz: 1.0 MB in \d+\.\d s$", capsys.readouterr().err, re.M)
     begin_output()
 
 
@@ -71,11 +71,11 @@ def test_a_download_says_its_bytes_and_a_build_its_time(capsys: pytest.CaptureFi
         fetching.begin([Pin("pip", "torch", "2.9.1", "pypi", Artifact("torch.whl", "0" * 64, 900 << 20))])
         fetching.came(2 << 20)
         capsys.readouterr()
-        assert "still at work after 0 s: pip: fetching 1 file: 2 MiB of 900 MiB" in told(capsys)
+        assert "still at work after 0 s: pip: fetching 1 file: 2.1 MB of 943.7 MB" in told(capsys)
         progress.phase("writing demo.tar", 4 << 20)
         progress.came(1 << 20)
         told(capsys)
-        assert "still at work after 0 s: writing demo.tar: 1 MiB of 4 MiB" in told(capsys)
+        assert "still at work after 0 s: writing demo.tar: 1.0 MB of 4.2 MB" in told(capsys)
         progress.phase("building apex 0.1")
         progress._started -= 2
         told(capsys)

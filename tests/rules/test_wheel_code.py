@@ -125,7 +125,7 @@ def test_a_torch_that_no_table_knows(gpu: str, cuda: str, code: str | None) -> N
     found = judged({"torch": "2.99.0"}, {"torch": TORCH}, (gpu,), cuda)
     assert [one.code for one in found if one.severity == "error"] == ([code] if code else [])
     (newer,) = told("torch-newer-than-tables", found)
-    assert "its wheel says CUDA 13.4 and sm_75, sm_80, sm_90, sm_100 (8 MiB of it were read)" in newer.message
+    assert "its wheel says CUDA 13.4 and sm_75, sm_80, sm_90, sm_100 (8.4 MB of it were read)" in newer.message
 
 
 @pytest.mark.parametrize("read", [{}, {"torch": WheelBuild(BuildNotes(), DeviceCode())}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from envspec.base.finding import Finding
-from envspec.base.texts import byte_size
+from envspec.base.texts import byte_size, memory_size
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
 from envspec.prove.doctor import nvidia
@@ -63,10 +63,12 @@ def shared_memory(machine: Machine) -> Result:
         )
         return Result("/dev/shm", "ok", "not there", (finding,))
     if machine.shm >= SHARED_MEMORY:
-        return Result("/dev/shm", "ok", byte_size(machine.shm))
-    message = f"/dev/shm has {byte_size(machine.shm)}: DataLoader workers and NCCL die of a bus error when it is full"
+        return Result("/dev/shm", "ok", memory_size(machine.shm))
+    message = f"/dev/shm has {memory_size(machine.shm)}: DataLoader workers and NCCL die of a bus error when it is full"
     remedy = "start the container with --shm-size 8g or --ipc=host; elsewhere: mount -o remount,size=8g /dev/shm"
-    return Result("/dev/shm", "ok", byte_size(machine.shm), (Finding("warning", "shm-small", message, remedy=remedy),))
+    return Result(
+        "/dev/shm", "ok", memory_size(machine.shm), (Finding("warning", "shm-small", message, remedy=remedy),)
+    )
 
 
 def user_namespaces(machine: Machine) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.base.finding import Finding
-from envspec.base.texts import byte_size
+from envspec.base.texts import memory_size
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import sm_of
 from envspec.packages.version_numbers import numbers
@@ -146,7 +146,7 @@ def _describe_gpus(found: tuple[Device, ...]) -> Iterator[str]:
         number = found.count(device)
         facts = [
             sm_of(device.capability) if device.capability else "",
-            byte_size(device.memory) if device.memory else "",
+            memory_size(device.memory) if device.memory else "",
             "MIG" if device.mig else "",
         ]
         told = ", ".join(fact for fact in facts if fact)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from envspec.base.texts import plural
+from envspec.base.texts import byte_size, plural
 from envspec.facts.cuda_stack import TORCH
 from envspec.review.diff.renames import fold_renames
 from envspec.review.diff.rows import RISKS, Fact, Move, Review, Risk, Row, TargetSize, highest
@@ -48,14 +48,6 @@ def sections(review: Review) -> Iterator[Section]:
     if kept := tuple(row for row in rows if row.stays):
         title = f"{plural(len(kept), 'package')} as installed before"
         yield Section(title, "as installed before", kept, "low", opened=False)
-
-
-def bytes_text(size: int) -> str:
-    """Return "12 kB", "1.3 MB", "2.94 GB"."""
-    for limit, unit, digits in ((10**9, "GB", 2), (10**6, "MB", 1), (10**3, "kB", 0)):
-        if size >= limit:
-            return f"{size / limit:.{digits}f} {unit}"
-    return f"{size} B"
 
 
 def join_names(names: Iterable[str], shown: int = SHOWN) -> str:
@@ -169,7 +161,7 @@ def _size(move: Move) -> str:
     now = move.new.size if move.new else 0
     if was is None or now is None or was == now:
         return ""
-    return f"{'+' if now > was else '-'}{bytes_text(abs(now - was))}"
+    return f"{'+' if now > was else '-'}{byte_size(abs(now - was))}"
 
 
 def edges(move: Move) -> Iterator[str]:
@@ -209,5 +201,5 @@ def downloads(review: Review) -> Iterator[tuple[str, list[str]]]:
 def _download(one: TargetSize) -> str | None:
     if one.old is None or one.new is None or one.old == one.new:
         return None
-    was, now = bytes_text(one.old), bytes_text(one.new)
+    was, now = byte_size(one.old), byte_size(one.new)
     return f"{was} -> {now}" if was != now else None

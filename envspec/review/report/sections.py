@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from html import escape
 
-from envspec.base.texts import clean_text, plural
+from envspec.base.texts import byte_size, clean_text, plural
 from envspec.review.diff import html as changes, words
 from envspec.review.report.model import CapabilityProducts, Cell, Page, Trouble
 
@@ -130,7 +130,7 @@ def figures(page: Page) -> Iterator[str]:
     """Yield the key figures. Each links to its section."""
     direct = sum(bool(package.direct) for package in page.packages)
     unsized = [one for package in page.packages for one in package.variants if one.size is None]
-    largest = f'<span class="whole">{words.bytes_text(max(target.download for target in page.targets))}</span>'
+    largest = f'<span class="whole">{byte_size(max(target.download for target in page.targets))}</span>'
     # a file of unknown size makes it no bound from above
     span = f"at least {largest}" if unsized else f"up to {largest}" if len(page.targets) > 1 else largest
     more = f", and {plural(len(unsized), 'file')} of unknown size" if unsized else ""
@@ -223,7 +223,7 @@ def targets(page: Page) -> Iterator[str]:
         unsized = f"<small>and {plural(len(target.unsized), 'file')} of unknown size</small>" if target.unsized else ""
         row = "".join(_td(head, cell) for head, cell in zip(heads[1:], cells, strict=False))
         yield f'<tr><th scope="row">{text(target.name)}</th>{row}'
-        yield _td("Packages", str(target.packages), "n") + _td("Download", words.bytes_text(target.download), "n")
+        yield _td("Packages", str(target.packages), "n") + _td("Download", byte_size(target.download), "n")
         yield f'<td><span class="share">{_bar(target.download, most)}{unsized}</span></td></tr>'
     yield _END
 

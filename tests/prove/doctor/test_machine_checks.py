@@ -281,9 +281,9 @@ def test_space(space: Space, codes: list[str]) -> None:
     [
         (Quota("/home", 0, None, 0, None), []),
         (Quota("/home", 10 << 20, 50 << 20, 0, None), []),
-        (Quota("/home", 49 << 20, 50 << 20, 0, None), ["the quota on /home leaves 1 GiB of 50 GiB"]),
+        (Quota("/home", 49 << 20, 50 << 20, 0, None), ["the quota on /home leaves 1.07 GB of 53.69 GB"]),
         (Quota("/home", 0, None, 90_000, 100_000), ["the quota on /home leaves 10,000 of 100,000 files"]),
-        (Quota("/home", 60 << 20, 50 << 20, 0, None), ["the quota on /home leaves 0 B of 50 GiB"]),
+        (Quota("/home", 60 << 20, 50 << 20, 0, None), ["the quota on /home leaves 0 B of 53.69 GB"]),
     ],
 )
 def test_quota(quota: Quota, messages: list[str]) -> None:

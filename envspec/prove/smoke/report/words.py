@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from textwrap import wrap
 
-from envspec.base.texts import byte_size, clean_text, plural as plural
+from envspec.base.texts import clean_text, memory_size, plural as plural
 from envspec.prove.smoke.report.result import CheckResult, Figure, Results, Run, SmokeReport
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -98,7 +98,7 @@ def facts(report: SmokeReport) -> Iterator[tuple[str, str]]:
     yield "Workload", clean(how)
     yield "Device", clean(report.device)
     for gpu in machine.gpus:
-        yield "GPU", f"{clean(gpu.name)}, compute capability {clean(gpu.capability)}, {byte_size(gpu.memory_bytes)}"
+        yield "GPU", f"{clean(gpu.name)}, compute capability {clean(gpu.capability)}, {memory_size(gpu.memory_bytes)}"
     if machine.driver:
         yield "Driver", clean(machine.driver)
     if torch or "torch" in report.frameworks or not report.frameworks:
@@ -112,8 +112,8 @@ def facts(report: SmokeReport) -> Iterator[tuple[str, str]]:
     yield "System", clean(machine.system + (f", glibc {machine.glibc}" if machine.glibc else ""))
     memory = [
         plural(machine.cpus, "CPU") if machine.cpus is not None else "",
-        f"{byte_size(machine.memory_bytes)} memory" if machine.memory_bytes is not None else "",
-        f"{byte_size(machine.shm_bytes)} /dev/shm" if machine.shm_bytes is not None else "",
+        f"{memory_size(machine.memory_bytes)} memory" if machine.memory_bytes is not None else "",
+        f"{memory_size(machine.shm_bytes)} /dev/shm" if machine.shm_bytes is not None else "",
     ]
     if any(memory):
         yield "Machine", ", ".join(part for part in memory if part)
