@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,17 @@ def test_an_edited_file_differs(exported: Path, envspec: Envspec) -> None:
     assert "\n  .devcontainer/demo-cpu/devcontainer.json differs from what" in told.out
     changed = ("cpu/Dockerfile", "../_shared/entrypoint.sh", "../../.devcontainer/demo-cpu/devcontainer.json")
     assert codes(envspec) == dict.fromkeys(changed, "recipe-differs")
+
+
+def test_a_file_that_the_user_put_in_a_recipes_place_is_moved_by_the_hint(exported: Path, envspec: Envspec) -> None:
+    (exported / "cpu" / "Dockerfile").write_text("FROM scratch\n")
+    (hint,) = re.findall("^hint: (.*)$", envspec("check").err, re.MULTILINE)
+    again = "envspec export specs/demo.toml --format all -o recipes/demo"
+    assert hint == f"mv recipes/demo/cpu/Dockerfile recipes/demo/cpu/Dockerfile.own && {again}"
+    assert envspec(*again.split()[1:]).code == 2
+    subprocess.run(hint.partition(" && ")[0].split(), check=True)
+    assert envspec(*again.split()[1:]).code == 0 and envspec("check").code == 0
+    assert (exported / "cpu" / "Dockerfile.own").read_text() == "FROM scratch\n"
 
 
 def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(

@@ -103,17 +103,20 @@ def write_files(
 
 def _refuse_others(output: Path, new: Mapping[str, bytes], there: Mapping[str, bytes | None], prefix: str) -> None:
     """Raise InputError for files that these texts would replace, and that no export has written."""
-    shared = tuple(f"{normpath(prefix + one)}/" for one in SHARED)
-    others = [
-        path.removeprefix(prefix)
-        for path, text in new.items()
-        if (old := there[path]) and _mark(old) != _mark(text) and not path.startswith(shared)
-    ]
+    named = ((path, there[path], text) for path, text in new.items())
+    others = [path.removeprefix(prefix) for path, old, text in named if old and _is_others(path, old, text, prefix)]
     if others:
         raise InputError(
             f"{output} has files that envspec didn't write, and an export would replace them: {', '.join(others)}",
             hint="export into another folder with -o, or move those files away",
         )
+
+
+def _is_others(path: str, old: bytes, new: bytes, prefix: str = "") -> bool:
+    """Say whether a file below a folder of recipes, which `prefix` leads to, is none that an export wrote. `new` is the
+    text that belongs there."""
+    shared = tuple(f"{normpath(prefix + one)}/" for one in SHARED)
+    return _mark(old) != _mark(new) and not path.startswith(shared)
 
 
 def _mark(content: bytes) -> bytes:
@@ -151,7 +154,10 @@ def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Find
     paths = list(_paths(recipes, plan))
     there = exported_recipes(plan, paths)
     found = recipe_reasons(plan, there, paths, lambda path: _text(recipes / path))
-    return found, _command(spec.path, there, recipes) if found else ""
+    texts = ((path, _text(recipes / path), text) for path, text in there.files.items())
+    others = [recipes / path for path, old, text in texts if old and _is_others(path, old.encode(), text.encode())]
+    moves = [shlex.join(["mv", str(path), f"{path}.own"]) for path in others]
+    return found, " && ".join([*moves, _command(spec.path, there, recipes)]) if found else ""
 
 
 def earlier_files(plan: SpecPlan, recipes: Path, targets: Container[str], written: Mapping[str, str]) -> Superseded:

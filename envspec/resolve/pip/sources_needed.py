@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from envspec.base.errors import AnswerNo, EnvspecError, Way
@@ -58,12 +58,11 @@ class SourcesNeeded(AnswerNo):
             said.setdefault((one.name, one.version), one)
         self.inert = all(one.inert for one in self.needed)
         told = "; ".join(map(_line, said.values()))
-        line = "allow-source = [" + ", ".join(f'"{name}"' for name in self.names) + "]"
         count = f"{len(said)} packages" if len(said) > 1 else "a package"
         source = "from source" if any(one.unfit or one.late for one in self.needed) else "published only as source"
         super().__init__(
             f"{', '.join(targets)}: the newest solution needs {count} {source}: {told}" + _open_end(self.needed),
-            hint=self._how() + line,
+            hint=_allowing(self.names, inert=self.inert),
         )
         self.about = tuple(dict.fromkeys(one.path[0] for one in self.needed))
         self.targets, self.ways = tuple(targets), tuple(_newer_glibc(self.needed))
@@ -73,20 +72,30 @@ class SourcesNeeded(AnswerNo):
         self.pins = pins
         return self
 
-    def _how(self) -> str:
-        if self.inert:
-            return "run `envspec lock --allow-static`, or add to [pip]: "
-        return (
-            "building from source runs a package's code; if you trust the code, run `envspec lock --allow-needed`, "
-            "or add to [pip]: "
-        )
-
 
 def names_needed(error: EnvspecError) -> tuple[str, ...]:
     """Name the packages whose sources an error asks to allow, those of a solution or of a URL; none for any other."""
     if isinstance(error, SourcesNeeded):
         return error.names
     return tuple(error.about) if error.code == SourcesNeeded.code else ()
+
+
+def take_in_one_line(errors: Iterable[EnvspecError]) -> None:
+    """Let the last of the errors that ask for sources name those of all, where there are several."""
+    needed = [one for one in errors if names_needed(one)]
+    if len(needed) > 1:
+        for one in needed:
+            one.hint = None
+        names = tuple(dict.fromkeys(name for one in needed for name in names_needed(one)))
+        needed[-1].hint = _allowing(names, inert=False)
+
+
+def _allowing(names: Sequence[str], *, inert: bool) -> str:
+    """Name the option and the line that allow sources. `inert`: their builds run no code of their own."""
+    trust = "building from source runs a package's code; if you trust the code, run `envspec lock --allow-needed`"
+    option = "run `envspec lock --allow-static`" if inert else trust
+    listed = ", ".join(f'"{name}"' for name in names)
+    return f"{option}, or add to [pip]: allow-source = [{listed}]"
 
 
 def _open_end(needed: Sequence[NeededSource]) -> str:

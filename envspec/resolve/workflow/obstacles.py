@@ -25,7 +25,7 @@ from envspec.base.finding import Finding
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.retreat import Retreated
-from envspec.resolve.pip.sources_needed import SourcesNeeded
+from envspec.resolve.pip.sources_needed import SourcesNeeded, take_in_one_line
 from envspec.resolve.uv.errors import UNREACHABLE
 from envspec.spec.model import Located, Spec, Target
 
@@ -79,9 +79,11 @@ def all_in_the_way(spec: Spec, names: Sequence[str], first: Attempt, attempt: At
     if search.found and _follows(search.found[-1], first, about):
         # its ways name the sources that they need
         search.found.pop()
+    told = sorted(search.found, key=lambda one: _rank(one, spec, names))
+    take_in_one_line(told)
     for at, one in enumerate(search.found):
         one.tell_ways(partial(search.try_way, at))
-    return together(sorted(search.found, key=lambda one: _rank(one, spec, names)))
+    return together(told)
 
 
 def with_tried_ways(notice: Callable[[Finding], None], spec: Spec, attempt: Attempting) -> Callable[[Finding], None]:

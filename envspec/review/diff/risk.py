@@ -176,18 +176,17 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
     if new.kind != "pip" or not (around.news or around.first):
         return
 
-    if known := lookalike(new.name):
+    known = None if around.origin else lookalike(new.name)
+    if known:
         said = f"{new.name} is nearly the name of {known}"
-        if around.origin:
-            yield Fact("medium", "near-name", f"{said}, and {around.origin} leads to it: see whose it is")
-        else:
-            yield Fact("high", "near-name", f"{said}: find out which of the two is meant")
+        yield Fact("high", "near-name", f"{said}: find out which of the two is meant")
     elif around.news and new.name not in names():
         said = "new here, and not among the most used packages"
         if around.family:
             yield Fact("low", "new-package", f"{said}; {around.family} requires it")
         else:
-            yield Fact("medium", "new-package", f"{said}: see whose it is")
+            leads = f"; {around.origin} leads to it" if around.origin else ""
+            yield Fact("medium", "new-package", f"{said}{leads}: see whose it is")
 
 
 def _risks_of_removal(old: Pin) -> Iterator[Fact]:

@@ -457,14 +457,16 @@ def test_a_new_package_of_a_much_used_family_is_low() -> None:
         assert [row.risk for row in between(old, new).rows if row.new] == [risk]
 
 
-def test_nearly_a_name_that_a_much_used_package_leads_to_is_medium() -> None:
+def test_nearly_a_name_that_a_much_used_package_leads_to_is_known() -> None:
     """httpx2 and httpcore2 are real: nobody typed them."""
     httpx2 = both(added(wheel("httpx2", "2.14.0", "httpcore2")), added(wheel("httpcore2", "2.14.0")))
     asked = both(added(wheel("requests", "1.0", direct=True)), every_target(requirements=("requests", "app")))
-    for leading, risk in (("requests", "medium"), ("app", "high")):
+    for leading, risk in (("requests", ("medium", "new-package")), ("app", ("high", "near-name"))):
         old = asked(base())
         new = both(httpx2, fields(leading, version="3.0", dependencies=("httpx2",)))(old)
-        assert [row.risk for row in between(old, new).rows if row.new] == [risk, risk]
+        facts = [fact for row in between(old, new).rows if row.new for move in row.moves for fact in move.facts]
+        assert [(fact.risk, fact.code) for fact in facts] == [risk, risk]
+        assert all(("; requests leads to it: see whose" in one.message) == (leading == "requests") for one in facts)
 
 
 def test_the_gravest_comes_first() -> None:
