@@ -63,6 +63,12 @@ def identifier(name: str) -> str:
     return _IDENTIFIERS.get(name.lower(), name)
 
 
+def in_spdx(licence: str) -> str:
+    """Write a licence as SPDX does, in SPDX's case; words that no identifier is known for stay as they are."""
+    found = _spdx(licence)
+    return licence if found == " ".join(licence.split()).lower() else found
+
+
 def is_same(one: str, other: str) -> bool:
     """Return whether two texts name the same licence, however they are spelt: by name or by SPDX identifier, in any
     case, the parts of an expression in any order. Words that leave a choice ("BSD License") are the same as each of

@@ -97,10 +97,9 @@ def _facts(title: str, facts: tuple[Fact, ...], more: Iterable[str] = (), *, hea
 
 def _row(row: Row) -> str:
     kind = " (conda)" if row.kind == "conda" else ""
-    sizes = [words.size(move) for move in row.moves]
     cells = [
         "".join(_change(move) for move in row.moves),
-        "".join(f"<p>{size}</p>" for size in sizes) if any(sizes) else "",
+        "".join(f"<p>{size}{_where(where)}</p>" for size, where in words.sizes(row)),
         _text(words.origin(row)),
         "".join(dict.fromkeys(_meaning(row))),
     ]
@@ -111,9 +110,11 @@ def _row(row: Row) -> str:
 
 
 def _change(move: Move) -> str:
-    targets = words.where(move.targets)
-    where = f' <span class="targets">{_text(targets)}</span>' if targets else ""
-    return f"<p>{_text(words.versions(move))} {words.jump(move)}{where}</p>"
+    return f"<p>{_text(words.versions(move))} {words.jump(move)}{_where(words.where(move.targets))}</p>"
+
+
+def _where(targets: str) -> str:
+    return f' <span class="targets">{_text(targets)}</span>' if targets else ""
 
 
 def _meaning(row: Row) -> Iterator[str]:

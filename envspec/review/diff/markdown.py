@@ -146,7 +146,7 @@ def _row(row: Row) -> str:
     mark = f"{_MARKS[row.risk]} " if row.new else ""
     name = f"{mark}**{inert(row.name)}**" + (" (conda)" if row.kind == "conda" else "")
     changes = "<br>".join(_change(move) for move in row.moves)
-    sizes = "<br>".join(words.size(move) for move in row.moves)
+    sizes = "<br>".join(" ".join(filter(None, (size, inert(where)))) for size, where in words.sizes(row))
     means = "<br>".join(dict.fromkeys(inert(text) for move in row.moves for text in _means(move)))
     return f"| {name} | {changes} | {sizes} | {inert(words.origin(row))} | {means} |\n"
 

@@ -156,6 +156,13 @@ def size(move: Move) -> str:
     return f"up to {text}" if text and any(_size(part) != text for part in move.parts) else text
 
 
+def sizes(row: Row) -> tuple[tuple[str, str], ...]:
+    """Give each size of a row with the targets that it is of, where the row has several moves: a table's cells wrap, so
+    a line of one is beside any line of another."""
+    several = len(row.moves) > 1
+    return tuple((found, where(move.targets) if several else "") for move in row.moves if (found := size(move)))
+
+
 def _size(move: Move) -> str:
     was = move.old.size if move.old else 0
     now = move.new.size if move.new else 0

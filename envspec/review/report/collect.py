@@ -10,7 +10,7 @@ from envspec.facts import conda_builds, gpus, libraries, torch_builds, wheels
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import LockedPython, LockedTarget, Pin
-from envspec.packages.licences import is_acceptable
+from envspec.packages.licences import in_spdx, is_acceptable
 from envspec.prove.proof.records import Standing
 from envspec.prove.rungs import RUNGS, phrase
 from envspec.review.diff.gpu_meaning import cuda_of
@@ -212,7 +212,7 @@ def _pythons(builds: Iterable[LockedPython], targets: Sequence[LockedTarget]) ->
 def _packages(
     targets: Sequence[LockedTarget],
     numbers: Mapping[Node, int],
-    names: Sequence[str | None],
+    names: Iterable[str | None],
     rules: Rules,
     releases: Iterable[KnownRelease],
 ) -> Iterable[PackageRow]:
@@ -229,7 +229,7 @@ def _packages(
         variants = []
         for places in groups.values():
             pin = found[places[0]]
-            artifact, licence = pin.artifact, licences[_licence(pin, rules)]
+            artifact, licence = pin.artifact, licences[_name(_licence(pin, rules))]
             file, size = artifact.file if artifact else None, _size(pin)
             source, origin = _source(pin), pin.git.url if pin.git else pin.url
             told = known.get((pin.kind, pin.name, pin.version, pin.index))
@@ -281,18 +281,32 @@ def _licence(pin: Pin, rules: Rules) -> str | None:
     return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…") or None
 
 
-def _licence_names(targets: Iterable[LockedTarget], rules: Rules) -> tuple[str | None, ...]:
-    found = {_licence(pin, rules) for target in targets for pin in target.pins}
-    return (*sorted((name for name in found if name), key=lambda name: (name.lower(), name)), None)
+def _name(licence: str | None) -> str | None:
+    return in_spdx(licence) if licence else None
 
 
-def _licences(packages: Sequence[PackageRow], names: Sequence[str | None], rules: Rules) -> Iterable[Licence]:
+def _licence_names(targets: Iterable[LockedTarget], rules: Rules) -> Mapping[str | None, frozenset[str | None]]:
+    """Map each licence, by its SPDX name where it has one, to the words that packages have for it. None comes last."""
+    found: dict[str | None, set[str | None]] = {None: {None}}
+    for text in {_licence(pin, rules) for target in targets for pin in target.pins}:
+        found.setdefault(_name(text), set()).add(text)
+    return {name: frozenset(found[name]) for name in sorted(found, key=lambda name: (not name, (name or "").lower()))}
+
+
+def _licences(
+    packages: Sequence[PackageRow], names: Mapping[str | None, Iterable[str | None]], rules: Rules
+) -> Iterable[Licence]:
     holders: dict[int, list[int]] = {}
     for number, package in enumerate(packages):
         for licence in dict.fromkeys(variant.licence for variant in package.variants):
             holders.setdefault(licence, []).append(number)
-    for licence, name in enumerate(names):
-        yield Licence(name, verdict(name, rules), tuple(holders.get(licence, ())))
+    for licence, (name, texts) in enumerate(names.items()):
+        worst = max((verdict(text, rules) for text in texts), key=_VERDICTS.index)
+        yield Licence(name, worst, tuple(holders.get(licence, ())))
+
+
+_VERDICTS = ("none", "accepted", "unlisted", "denied")
+"""The verdicts on a licence, the worst last: a list of the spec may have one of its wordings alone."""
 
 
 def verdict(licence: str | None, rules: Rules) -> str:

@@ -6,7 +6,21 @@ from html.parser import HTMLParser
 
 import click
 import pytest
-from diff_samples import added, artifact, base, both, every_target, fields, pins, reviewed, sha, target, version, wheel
+from diff_samples import (
+    added,
+    artifact,
+    base,
+    both,
+    every_target,
+    fields,
+    in_target,
+    pins,
+    reviewed,
+    sha,
+    target,
+    version,
+    wheel,
+)
 
 from envspec.lock.model import GitSource, Lock
 from envspec.review.diff.html import html
@@ -197,3 +211,13 @@ def test_no_version_is_shown_as_changed_that_is_the_same() -> None:
     for shown in (text(found), markdown(found).replace("&#45;&#62;", "->").replace("-&#62;", "->")):
         assert not re.search(r"(\S+) -> \1(?![\w.+])", shown)
         assert "1 stayed as installed" in shown
+
+
+def test_a_size_names_its_targets_where_a_row_has_several() -> None:
+    """Cells wrap: a line of one stood beside any line of the other, and a target's size on another's line."""
+    grown = in_target("hopper", artifact("lib", size=3_000_000))
+    found = reviewed(both(version("2.5.2", "lib", "hopper"), version("2.5.3", "lib", "cpu"), grown))
+    (row,) = (row for row in found.rows if row.name == "lib")
+    assert len(row.moves) > 1
+    assert '+2.0 MB <span class="targets">[hopper]</span></p>' in html(found)
+    assert "| +2.0 MB &#91;hopper&#93; |" in markdown(found)

@@ -109,6 +109,16 @@ def test_the_spec_says_the_licence_of_either_kind(kind: str, name: str) -> None:
     assert {made.licences[variant.licence].name for variant in row.variants} == {"Told-1.0"}
 
 
+def test_the_wordings_of_a_licence_are_one_and_the_worst_verdict_counts() -> None:
+    words = ("MIT", "MIT License", "mit license", "Acme's own")
+    lock = sample.lock(extra=tuple(sample.pin(f"m{at}", "1", licence=one) for at, one in enumerate(words)))
+    of = replace(sample.spec(), audit=Rules((), ("MIT License",)))
+    made = page_of(of, lock.targets, lock="l", digest=DIGEST, audit=None, review="nothing")
+    assert {one.name for one in made.licences} & {*words} == {"MIT", "Acme's own"}
+    (mit,) = (one for one in made.licences if one.name == "MIT")
+    assert mit.verdict == "denied" and {"m0", "m1", "m2"} <= {made.packages[number].name for number in mit.packages}
+
+
 def test_a_licence_that_is_a_whole_text_is_cut() -> None:
     lock = sample.lock(extra=(sample.pin("wordy", "1", licence="Permission is\nhereby " * 50),))
     name = max((one.name or "" for one in page(lock).licences), key=len)
