@@ -21,15 +21,28 @@ from envspec.image.manifest import ImageManifest, Read, read_image
 # up.
 
 
-_KEPT_BYTES = 32 << 20
-"""Of all files that are read: dpkg's list of all packages of a full desktop has 10 MB."""
-_KEPT = re.compile(
-    r"etc/(passwd|group|shadow|os-release)|usr/lib/os-release|etc/skel/[^/]+|var/lib/dpkg/status(\.d/[^/]+)?"
-    r"|(usr/)?lib/apk/db/installed"
+@dataclass(frozen=True)
+class Wanted:
+    """The paths of a base that count: the content of `kept` is read, of each file `head` bytes, of all no more than
+    `most`; `seen` are looked for."""
+
+    kept: re.Pattern[str]
+    seen: re.Pattern[str]
+    head: int
+    most: int
+
+
+_WANTED = Wanted(
+    kept=re.compile(
+        r"etc/(passwd|group|shadow|os-release)|usr/lib/os-release|etc/skel/[^/]+|var/lib/dpkg/status(\.d/[^/]+)?"
+        r"|(usr/)?lib/apk/db/installed"
+    ),
+    seen=re.compile(r"usr/(local/)?bin/python3\.\d+|usr/(local/)?include/python3\.\d+/Python\.h|opt|home"),
+    # dpkg's list of all packages of a full desktop has 10 MB
+    head=32 << 20,
+    most=32 << 20,
 )
-"""The files that are read."""
-_LOOKED_FOR = re.compile(r"usr/(local/)?bin/python3\.\d+|usr/(local/)?include/python3\.\d+/Python\.h|opt|home")
-"""The paths that are looked for, beside."""
+"""What an image that stands on the base asks."""
 _MERGED = ("bin", "lib", "sbin")
 """What a base may have as links into usr."""
 
@@ -39,11 +52,13 @@ class BaseFiles:
     """files  the content of the files that are read, by path below the root
     modes     the owner's number, the group's and the mode of each
     paths     which of the paths that are looked for are there
+    links     where those lead that are links
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
     modes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     paths: frozenset[str] = frozenset()
+    links: dict[str, str] = field(default_factory=dict)
 
     def text(self, path: str) -> str:
         """Give a file's text; an empty one where there is none."""
@@ -66,13 +81,15 @@ class _Seen:
     files: dict[str, bytes] = field(default_factory=dict)
     modes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
-    room: int = _KEPT_BYTES
+    links: dict[str, str] = field(default_factory=dict)
+    room: int = 0
 
     def forget(self, gone: set[str]) -> None:
         """Forget these paths and all that is below them; an empty path is the root."""
         self.paths = {path for path in self.paths if not is_gone(path, gone)}
         self.files = {path: content for path, content in self.files.items() if not is_gone(path, gone)}
         self.modes = {path: self.modes[path] for path in self.files}
+        self.links = {path: self.links[path] for path in self.links if path in self.paths}
 
     def bytes(self) -> int:
         """Give the bytes that are kept, names and contents."""
@@ -80,41 +97,44 @@ class _Seen:
 
 
 def read_layers(
-    layers: Iterable[tuple[Descriptor, str]], blob: Callable[[Descriptor], BinaryIO], where: str
+    layers: Iterable[tuple[Descriptor, str]],
+    blob: Callable[[Descriptor], BinaryIO],
+    where: str,
+    wanted: Wanted = _WANTED,
 ) -> BaseFiles:
-    """Read the layers of a base from the bottom, each with the digest of its content. `blob` opens one.
+    """Read what is wanted of a base's layers, from the bottom, each with the digest of its content. `blob` opens one.
 
     Raises InputError for a layer that isn't what its digests say, or holds more than one may hold; OSError.
     """
     seen = _Seen()
     for layer, diff_id in layers:
         with blob(layer) as file:
-            _read_layer(layer, diff_id, file, seen, where)
-    return BaseFiles(seen.files, seen.modes, frozenset(seen.paths))
+            added = _Seen(room=wanted.most - seen.bytes())
+            gone = read_layer(layer, diff_id, file, partial(_look, wanted, added), where)
+            seen.forget({*gone, *added.files})
+            seen.files |= added.files
+            seen.modes |= added.modes
+            seen.paths |= added.paths
+            seen.links = {path: to for path, to in seen.links.items() if path not in added.paths} | added.links
+    return BaseFiles(seen.files, seen.modes, frozenset(seen.paths), seen.links)
 
 
-def _read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, seen: _Seen, where: str) -> None:
-    added = _Seen(room=_KEPT_BYTES - seen.bytes())
-    gone = read_layer(layer, diff_id, file, partial(_look, added), where)
-    seen.forget({*gone, *added.files})
-    seen.files |= added.files
-    seen.modes |= added.modes
-    seen.paths |= added.paths
-
-
-def _look(added: _Seen, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+def _look(wanted: Wanted, added: _Seen, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
     if path.partition("/")[0] in _MERGED and not (member.issym() or member.isdir()):
         path = f"usr/{path}"
-    kept = _KEPT.fullmatch(path) and member.isfile()
-    if kept or _LOOKED_FOR.fullmatch(path):
-        added.room -= len(path) + (member.size if kept else 0)
+    kept, seen = wanted.kept.fullmatch(path) and member.isfile(), wanted.seen.fullmatch(path)
+    if kept or seen:
+        added.room -= len(path) + (min(member.size, wanted.head) if kept else 0) + len(member.linkname)
         if added.room < 0:
-            raise Refused(f"{path} has {member.size} bytes, and {_KEPT_BYTES} of all files are the most that are read")
-    if _LOOKED_FOR.fullmatch(path):
+            raise Refused(f"{path} has {member.size} bytes, and {wanted.most} of all files are the most that are read")
+    if seen:
         added.paths.add(path)
+        added.links.pop(path, None)
+        if member.issym():
+            added.links[path] = member.linkname
     if kept:
         content = archive.extractfile(member)
-        added.files[path] = content.read() if content else b""
+        added.files[path] = content.read(wanted.head) if content else b""
         added.modes[path] = (member.uid, member.gid, member.mode & 0o7777)
 
 

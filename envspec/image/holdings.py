@@ -1,0 +1,220 @@
+"""A base's holdings for Python and GPUs, by its files: none of its code is run.
+
+Read are installers' records (PEP 376, PEP 627; conda-meta's file names), Python's own header, the C library, the names
+of versioned libraries and pip's constraint files. What a name says counts for no more than that: the version of a
+library is that of its file's name, as `ldconfig` would link it.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from email.parser import HeaderParser
+from pathlib import Path
+
+from envspec.image.base import BaseFiles, Wanted
+from envspec.lock.inventory import Inventory
+from envspec.packages.requirement import canonical_name
+from envspec.packages.version_numbers import numbers
+
+_SITE = r"(?:.*/)?(?:site|dist)-packages"
+_LIBRARIES = "libcudart|libcublas|libcudnn|libnccl|libmpi|libfabric|libnccl-net-ofi|libnvinfer|libstdc\\+\\+"
+_LIBRARY = re.compile(rf"(?:.*/)?({_LIBRARIES})\.so\.([0-9]+(?:\.[0-9]+)*)")
+_LIBC = re.compile(r"(?:.*/)?lib(?:64)?/(?:[^/]+-linux-gnu/)?(?:libc\.so\.6|libc-(2\.[0-9]+)\.so)")
+_PYTHON = re.compile(r"(?:.*/)?bin/python(3(?:\.[0-9]+)?)")
+_CONDA = re.compile(r"(?:.*/)?conda-meta/([^/]+)-([^-/]+)-([^-/]+)\.json")
+_RECORD = re.compile(rf"({_SITE})/[^/]+\.(?:dist-info/METADATA|egg-info/PKG-INFO|egg-info)")
+_PATCHLEVEL = re.compile(r"(?:.*/)?include/python(3\.[0-9]+)/patchlevel\.h")
+_CONSTRAINTS = re.compile(r"etc/pip/[^/]+\.txt")
+_SCRIPTS = re.compile(r"\.singularity\.d/env/[^/]+\.sh")
+_VENV = re.compile(r"(?:.*/)?pyvenv\.cfg")
+
+WANTED = Wanted(
+    kept=re.compile("|".join(one.pattern for one in (_RECORD, _PATCHLEVEL, _LIBC, _CONSTRAINTS, _SCRIPTS, _VENV))),
+    seen=re.compile("|".join(one.pattern for one in (_LIBRARY, _PYTHON, _CONDA, _LIBC))),
+    head=4 << 20,
+    most=128 << 20,
+)
+"""The paths that an inventory is made from."""
+
+_VERSIONS = re.compile(r"[A-Z0-9_]+_VERSION")
+_VALUES = re.compile(r"[0-9][0-9A-Za-z.+_-]{0,40}")
+_OTHERS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PIP_CONSTRAINT", "NVIDIA_REQUIRE_CUDA", "OPAL_PREFIX")
+_EXPORT = re.compile(r"""^(?:export )?([A-Z][A-Z0-9_]*)="?(?:\$\{[A-Z0-9_]+:-)?"?([^"}\n]*)"?\}?"?$""", re.MULTILINE)
+_SEARCH = "/usr/local/bin:/usr/bin:/bin"
+_HOPS = 8
+"""Links of a program that are followed."""
+
+
+def read_folder(root: Path, wanted: Wanted = WANTED) -> BaseFiles:
+    """Read the wanted files below a folder, a whole system's root or an environment's; no link is followed. Raises
+    OSError for a folder that can't be listed."""
+    files: dict[str, bytes] = {}
+    paths: set[str] = set()
+    links: dict[str, str] = {}
+
+    def fail(error: OSError) -> None:
+        if error.filename == str(root):
+            raise error
+
+    for folder, _, names in os.walk(root, onerror=fail):
+        for name in names:
+            full = os.path.join(folder, name)
+            path = os.path.relpath(full, root)
+            if wanted.seen.fullmatch(path):
+                paths.add(path)
+                if os.path.islink(full):
+                    links[path] = os.readlink(full)
+            if wanted.kept.fullmatch(path) and not os.path.islink(full) and os.path.isfile(full):
+                with open(full, "rb") as file:
+                    files[path] = file.read(wanted.head)
+    return BaseFiles(files, {}, frozenset(paths), links)
+
+
+def take_stock(
+    files: BaseFiles, source: str, variables: Mapping[str, str], digest: str | None = None, platform: str | None = None
+) -> Inventory:
+    """Make the inventory of a base from its files and its environment's variables."""
+    variables = {**variables, **_variables_of_scripts(files)}
+    executable, prefix = _find_python(files, variables)
+    minor = _minor_of(files, executable) if executable else None
+    folders = tuple(_folders(files, prefix, minor, variables)) if minor else ()
+    packages, shadowed = _packages(files, folders)
+    return Inventory(
+        source,
+        digest,
+        platform,
+        (_patch_of(files, minor) or minor) if minor else None,
+        executable,
+        folders,
+        _glibc(files),
+        _libraries(files.paths),
+        dict(_told_variables(variables)),
+        tuple(_constraints(files)),
+        packages,
+        shadowed,
+        {one[1]: f"{one[2]} {one[3]}" for one in map(_CONDA.fullmatch, sorted(files.paths)) if one},
+    )
+
+
+def _variables_of_scripts(files: BaseFiles) -> dict[str, str]:
+    """Read the variables that a SIF keeps of the image that it was made from."""
+    found: dict[str, str] = {}
+    for path in sorted(files.files):
+        if _SCRIPTS.fullmatch(path):
+            found |= dict(_EXPORT.findall(files.text(path)))
+    return found
+
+
+def _told_variables(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Choose from variables what an inventory tells: an image's may hold anything, secrets too."""
+    for name, text in variables.items():
+        if name in _OTHERS or (_VERSIONS.fullmatch(name) and _VALUES.fullmatch(text)):
+            yield name, text
+
+
+def _find_python(files: BaseFiles, variables: Mapping[str, str]) -> tuple[str | None, str]:
+    """Find the Python that PATH leads to, and its prefix: a path below the root, without a slash in front."""
+    folders = [one.strip("/") for one in variables.get("PATH", _SEARCH).split(":") if one.startswith("/")]
+    for folder in [*folders, "bin"]:
+        for path in (posixpath.join(folder, "python3"), posixpath.join("usr", folder, "python3")):
+            if path in files.paths:
+                prefix = posixpath.dirname(posixpath.dirname(path))
+                real = _follow(files, path)
+                if posixpath.join(prefix, "pyvenv.cfg") in files.files or real not in files.paths:
+                    return path, prefix
+                return real, posixpath.dirname(posixpath.dirname(real))
+    return None, ""
+
+
+def _follow(files: BaseFiles, path: str) -> str:
+    for _ in range(_HOPS):
+        if path not in files.links:
+            break
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(f"/{path}"), files.links[path])).lstrip("/")
+        if path not in files.paths and f"usr/{path}" in files.paths:
+            path = f"usr/{path}"
+    return path
+
+
+def _minor_of(files: BaseFiles, executable: str) -> str | None:
+    """Say which Python a program is, "3.12", by its name, its links or its environment's folder."""
+    said = _PYTHON.fullmatch(_follow(files, executable))
+    if said and "." in said[1]:
+        return said[1]
+    prefix = posixpath.dirname(posixpath.dirname(executable))
+    cfg = re.search(r"^version(?:_info)?\s*=\s*(3\.[0-9]+)", files.text(posixpath.join(prefix, "pyvenv.cfg")), re.M)
+    if cfg:
+        return cfg[1]
+    beside = re.compile(rf"{re.escape(posixpath.dirname(executable))}/python(3\.[0-9]+)")
+    found = [one[1] for one in map(beside.fullmatch, files.paths) if one]
+    return max(found, key=numbers, default=None)
+
+
+def _patch_of(files: BaseFiles, minor: str) -> str | None:
+    for path in sorted(files.files):
+        named = _PATCHLEVEL.fullmatch(path)
+        said = re.search(r'#define PY_VERSION\s+"([^"+]+)', files.text(path)) if named and named[1] == minor else None
+        if said:
+            return said[1]
+    return None
+
+
+def _folders(files: BaseFiles, prefix: str, minor: str, variables: Mapping[str, str]) -> Iterator[str]:
+    """List the folders of a Python's packages that hold any, in its own order; Debian's Python has folders of its own
+    (its python3 package, README.Debian)."""
+    there = {one[1] for one in map(_RECORD.fullmatch, files.files) if one}
+    first = [one.strip("/") for one in variables.get("PYTHONPATH", "").split(":") if one]
+    system = "include-system-site-packages = true" in files.text(posixpath.join(prefix, "pyvenv.cfg"))
+    debians = [f"usr/local/lib/python{minor}/dist-packages", "usr/lib/python3/dist-packages"]
+    own = posixpath.join(prefix, f"lib/python{minor}/site-packages")
+    after = debians if prefix in ("usr", "usr/local") or system else []
+    lib64 = posixpath.join(prefix, f"lib64/python{minor}/site-packages")
+    yield from (one for one in dict.fromkeys([*first, own, lib64, *after]) if one in there)
+
+
+def _packages(files: BaseFiles, folders: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    rank = {folder: number for number, folder in enumerate(folders)}
+    records = [(rank[one[1]], one[0]) for one in map(_RECORD.fullmatch, files.files) if one and one[1] in rank]
+    packages: dict[str, str] = {}
+    shadowed: dict[str, str] = {}
+    for _, path in sorted(records):
+        head = HeaderParser().parsestr(files.text(path).partition("\n\n")[0])
+        name, version = head.get("Name"), head.get("Version")
+        if name and version:
+            into = shadowed if canonical_name(name) in packages else packages
+            into.setdefault(canonical_name(name), version.strip())
+    return packages, shadowed
+
+
+def _glibc(files: BaseFiles) -> str | None:
+    for path in sorted(files.paths):
+        named = _LIBC.fullmatch(path)
+        if named and named[1]:
+            return named[1]
+        said = re.search(rb"release version ([0-9]+\.[0-9]+)", files.files.get(path, b"")) if named else None
+        if said:
+            return said[1].decode()
+    return None
+
+
+def _libraries(paths: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for named in filter(None, map(_LIBRARY.fullmatch, paths)):
+        if named[1] not in found or _fuller(named[2], found[named[1]]):
+            found[named[1]] = named[2]
+    return found
+
+
+def _fuller(one: str, other: str) -> bool:
+    """Say whether a version is newer than another one, or the same with more digits."""
+    return (numbers(one), one.count(".")) > (numbers(other), other.count("."))
+
+
+def _constraints(files: BaseFiles) -> Iterator[str]:
+    for path in sorted(files.files):
+        if _CONSTRAINTS.fullmatch(path):
+            lines = (line.partition("#")[0].strip() for line in files.text(path).splitlines())
+            yield from (line for line in lines if line)

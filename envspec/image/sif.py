@@ -1,0 +1,120 @@
+"""A SIF's root filesystem, read by unsquashfs: nothing is unpacked to a disk, mounted or run.
+
+Source: the SIF format's own header and descriptors (github.com/apptainer/sif, `pkg/sif/sif.go`, version 01); unsquashfs(1).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.base import programs
+from envspec.base.errors import InputError, Place, ToolError
+from envspec.image.base import BaseFiles, Wanted
+from envspec.net.limits import LIMITS
+
+_HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
+_DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
+_PARTITION, _SQUASHFS, _PRIMARY = 0x4004, 1, 2
+_MOST_DESCRIPTORS = 1000
+_PLATFORMS = {b"02": "linux-64", b"04": "linux-aarch64"}
+_LINE = re.compile(r"([-l])[rwxstST-]{9} \S+\s+(\d+) \S+ \S+ squashfs-root/(.+)")
+_QUIET = programs.Streams(stderr=subprocess.DEVNULL)
+_MOST_ENTRIES = 5
+"""How many times the entries of the largest wheel a SIF may have: a whole system is in one."""
+
+
+@dataclass(frozen=True)
+class Sif:
+    """A SIF: where its root filesystem begins, and its platform, a conda subdir."""
+
+    path: Path
+    offset: int
+    platform: str | None
+
+
+def open_sif(path: Path) -> Sif:
+    """Read a SIF's header. Raises InputError for a file that is none, or whose root is no squashfs; OSError."""
+    with path.open("rb") as file:
+        try:
+            _, magic, _, arch, _, _, _, _, total, offset, *_ = _HEADER.unpack(file.read(_HEADER.size))
+            if not magic.startswith(b"SIF_MAGIC") or not 0 <= total <= _MOST_DESCRIPTORS:
+                raise ValueError
+            file.seek(offset)
+            for _ in range(total):
+                kind, used, _, _, _, begin, *_, extra = _DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))
+                filesystem, part = struct.unpack_from("<ii", extra)
+                if used and kind == _PARTITION and part == _PRIMARY and filesystem == _SQUASHFS and begin >= 0:
+                    return Sif(path, begin, _PLATFORMS.get(arch[:2]))
+        except (struct.error, ValueError, OverflowError):
+            pass
+    raise InputError("this is no SIF with a squashfs in it", hint="name a SIF of Apptainer's", place=Place(str(path)))
+
+
+def read_sif(sif: Sif, wanted: Wanted, env: Mapping[str, str]) -> BaseFiles:
+    """Read what is wanted of a SIF's root. Raises InputError for one that holds more than one may, ToolError."""
+    program = programs.find_program("unsquashfs", env)
+    if program is None:
+        hint = "install squashfs-tools, or name the image that the SIF was made from"
+        raise ToolError("a SIF is read by unsquashfs, and PATH has none", hint=hint)
+    command = [program, "-o", str(sif.offset)]
+    paths: set[str] = set()
+    links: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    for kind, size, path in _list(sif, command, env):
+        path, _, target = path.partition(" -> ") if kind == "l" else (path, "", "")
+        if wanted.seen.fullmatch(path):
+            paths.add(path)
+            if kind == "l":
+                links[path] = target
+        if kind == "-" and wanted.kept.fullmatch(path):
+            sizes[path] = size
+    if (total := sum(sizes.values())) > wanted.most:
+        raise _too_much(sif, f"{total} bytes of records, and {wanted.most} are the most that are read")
+    content = _cat(sif, command, env, list(sizes), total)
+    files: dict[str, bytes] = {}
+    for path, size in sizes.items():
+        files[path], content = content[: min(size, wanted.head)], content[size:]
+    return BaseFiles(files, {}, frozenset(paths), links)
+
+
+def _list(sif: Sif, command: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
+    most = LIMITS.archive_entries * _MOST_ENTRIES
+    with programs.start([*command, "-lln", str(sif.path.absolute())], env, streams=_QUIET) as running:
+        assert running.stdout is not None
+        for count, line in enumerate(running.stdout):
+            if count > most:
+                running.kill()
+                raise _too_much(sif, f"more than {most} entries")
+            found = _LINE.fullmatch(line.decode("utf-8", "replace").rstrip("\n"))
+            if found:
+                yield found[1], int(found[2]), found[3]
+    _refuse_failed(sif, running)
+
+
+def _cat(sif: Sif, command: list[str], env: Mapping[str, str], paths: list[str], total: int) -> bytes:
+    """Read files one behind the other, `total` bytes in all."""
+    if not paths:
+        return b""
+    words = [*command, "-no-wildcards", "-cat", str(sif.path.absolute()), *paths]
+    with programs.start(words, env, streams=_QUIET) as running:
+        assert running.stdout is not None
+        content = running.stdout.read(total + 1)
+        if len(content) > total:
+            running.kill()
+            raise _too_much(sif, "another size of its files than it lists")
+    _refuse_failed(sif, running)
+    return content
+
+
+def _refuse_failed(sif: Sif, running: subprocess.Popen[bytes]) -> None:
+    if running.returncode:
+        raise ToolError(f"unsquashfs can't read {sif.path} (status {running.returncode})", hint="is the SIF whole?")
+
+
+def _too_much(sif: Sif, what: str) -> InputError:
+    return InputError(f"the SIF has {what}", hint="find out who made it", place=Place(str(sif.path)))
