@@ -75,6 +75,7 @@ GROUPS = {
     "Less often": {
         "builds": "List the builds of torch, and what each is compiled for",
         "inspect": "Read the GPU code compiled into a wheel or an environment",
+        "base": "Show what a vendor's image or a centre's prefix has already",
         "facts": "Show the facts' age, origin and reach",
         "cache": "Show envspec's cache, and make room",
         "schema": "Print the JSON Schema of specs, for editors",

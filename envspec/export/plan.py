@@ -56,6 +56,8 @@ PYTHON = "/opt/python"
 """uv's managed Python, for bases without the target's version."""
 CARRIED = "/opt/envspec"
 """The folder of the carried files in an image."""
+OCI_PLATFORMS = {"linux-64": "linux/amd64", "linux-aarch64": "linux/arm64"}
+"""The platforms of images, as container tools name them."""
 CARRIED_FOLDER = "envspec"
 """The folder of the carried files in a spec's folder that can be taken away."""
 SHARED_FOLDER = "_shared"
@@ -395,7 +397,7 @@ class Plan:
     @property
     def oci_platform(self) -> str:
         """The platform as container tools name it."""
-        return {"linux-64": "linux/amd64", "linux-aarch64": "linux/arm64"}[self.platform]
+        return OCI_PLATFORMS[self.platform]
 
     @property
     def title(self) -> str:

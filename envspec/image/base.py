@@ -22,7 +22,7 @@ from envspec.image.manifest import ImageManifest, Read, read_image
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReadPaths:
     """The paths of a base that count: the content of `kept` is read, of each file `head` bytes, of all no more than
     `most`; `seen` are looked for."""
 
@@ -32,7 +32,7 @@ class Wanted:
     most: int
 
 
-_WANTED = Wanted(
+FOR_IMAGES = ReadPaths(
     kept=re.compile(
         r"etc/(passwd|group|shadow|os-release)|usr/lib/os-release|etc/skel/[^/]+|var/lib/dpkg/status(\.d/[^/]+)?"
         r"|(usr/)?lib/apk/db/installed"
@@ -100,7 +100,7 @@ def read_layers(
     layers: Iterable[tuple[Descriptor, str]],
     blob: Callable[[Descriptor], BinaryIO],
     where: str,
-    wanted: Wanted = _WANTED,
+    wanted: ReadPaths,
 ) -> BaseFiles:
     """Read what is wanted of a base's layers, from the bottom, each with the digest of its content. `blob` opens one.
 
@@ -119,7 +119,7 @@ def read_layers(
     return BaseFiles(seen.files, seen.modes, frozenset(seen.paths), seen.links)
 
 
-def _look(wanted: Wanted, added: _Seen, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+def _look(wanted: ReadPaths, added: _Seen, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
     if path.partition("/")[0] in _MERGED and not (member.issym() or member.isdir()):
         path = f"usr/{path}"
     kept, seen = wanted.kept.fullmatch(path) and member.isfile(), wanted.seen.fullmatch(path)
@@ -194,7 +194,7 @@ class BaseSource:
         files = read_value(place, BaseFiles) if place else None
         if files is None:
             layers = zip(manifest.layers, manifest.diff_ids, strict=True)
-            files = read_layers(layers, self.open, self.where)
+            files = read_layers(layers, self.open, self.where, FOR_IMAGES)
             if place:
                 keep_value(place, files)
         return BaseImage(self, manifest, files)

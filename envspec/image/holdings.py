@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from email.parser import HeaderParser
 from pathlib import Path
 
-from envspec.image.base import BaseFiles, Wanted
+from envspec.image.base import BaseFiles, ReadPaths
 from envspec.lock.inventory import Inventory
 from envspec.packages.requirement import canonical_name
 from envspec.packages.version_numbers import numbers
@@ -31,7 +31,7 @@ _CONSTRAINTS = re.compile(r"etc/pip/[^/]+\.txt")
 _SCRIPTS = re.compile(r"\.singularity\.d/env/[^/]+\.sh")
 _VENV = re.compile(r"(?:.*/)?pyvenv\.cfg")
 
-WANTED = Wanted(
+WANTED = ReadPaths(
     kept=re.compile("|".join(one.pattern for one in (_RECORD, _PATCHLEVEL, _LIBC, _CONSTRAINTS, _SCRIPTS, _VENV))),
     seen=re.compile("|".join(one.pattern for one in (_LIBRARY, _PYTHON, _CONDA, _LIBC))),
     head=4 << 20,
@@ -44,11 +44,15 @@ _VALUES = re.compile(r"[0-9][0-9A-Za-z.+_-]{0,40}")
 _OTHERS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PIP_CONSTRAINT", "NVIDIA_REQUIRE_CUDA", "OPAL_PREFIX")
 _EXPORT = re.compile(r"""^(?:export )?([A-Z][A-Z0-9_]*)="?(?:\$\{[A-Z0-9_]+:-)?"?([^"}\n]*)"?\}?"?$""", re.MULTILINE)
 _SEARCH = "/usr/local/bin:/usr/bin:/bin"
+_PLACES = ("lib", "lib64", "usr/lib", "usr/local", "opt")
+"""Where the loader finds a system's libraries, and where vendors put theirs."""
+_NO_PART = ("proc", "sys", "dev", "run", "tmp")
+"""The folders of a running system that are no part of what is installed."""
 _HOPS = 8
 """Links of a program that are followed."""
 
 
-def read_folder(root: Path, wanted: Wanted = WANTED) -> BaseFiles:
+def read_folder(root: Path, wanted: ReadPaths = WANTED) -> BaseFiles:
     """Read the wanted files below a folder, a whole system's root or an environment's; no link is followed. Raises
     OSError for a folder that can't be listed."""
     files: dict[str, bytes] = {}
@@ -59,7 +63,9 @@ def read_folder(root: Path, wanted: Wanted = WANTED) -> BaseFiles:
         if error.filename == str(root):
             raise error
 
-    for folder, _, names in os.walk(root, onerror=fail):
+    for folder, below, names in os.walk(root, onerror=fail):
+        if folder == str(root):
+            below[:] = [one for one in below if one not in _NO_PART]
         for name in names:
             full = os.path.join(folder, name)
             path = os.path.relpath(full, root)
@@ -86,11 +92,11 @@ def take_stock(
         source,
         digest,
         platform,
-        (_patch_of(files, minor) or minor) if minor else None,
+        (_patch_of(files, prefix, minor) or minor) if minor else None,
         executable,
         folders,
         _glibc(files),
-        _libraries(files.paths),
+        _libraries(files.paths, (*_PLACES, posixpath.join(prefix, "lib"), *folders)),
         dict(_told_variables(variables)),
         tuple(_constraints(files)),
         packages,
@@ -153,13 +159,10 @@ def _minor_of(files: BaseFiles, executable: str) -> str | None:
     return max(found, key=numbers, default=None)
 
 
-def _patch_of(files: BaseFiles, minor: str) -> str | None:
-    for path in sorted(files.files):
-        named = _PATCHLEVEL.fullmatch(path)
-        said = re.search(r'#define PY_VERSION\s+"([^"+]+)', files.text(path)) if named and named[1] == minor else None
-        if said:
-            return said[1]
-    return None
+def _patch_of(files: BaseFiles, prefix: str, minor: str) -> str | None:
+    header = files.text(posixpath.join(prefix, f"include/python{minor}/patchlevel.h"))
+    said = re.search(r'#define PY_VERSION\s+"([^"+]+)', header)
+    return said[1] if said else None
 
 
 def _folders(files: BaseFiles, prefix: str, minor: str, variables: Mapping[str, str]) -> Iterator[str]:
@@ -184,14 +187,15 @@ def _packages(files: BaseFiles, folders: Iterable[str]) -> tuple[dict[str, str],
         head = HeaderParser().parsestr(files.text(path).partition("\n\n")[0])
         name, version = head.get("Name"), head.get("Version")
         if name and version:
-            into = shadowed if canonical_name(name) in packages else packages
-            into.setdefault(canonical_name(name), version.strip())
+            first = packages.setdefault(canonical_name(name), version.strip())
+            if first != version.strip():
+                shadowed.setdefault(canonical_name(name), version.strip())
     return packages, shadowed
 
 
 def _glibc(files: BaseFiles) -> str | None:
     for path in sorted(files.paths):
-        named = _LIBC.fullmatch(path)
+        named = _LIBC.fullmatch(path) if path.startswith(("lib", "usr/lib")) else None
         if named and named[1]:
             return named[1]
         said = re.search(rb"release version ([0-9]+\.[0-9]+)", files.files.get(path, b"")) if named else None
@@ -200,9 +204,12 @@ def _glibc(files: BaseFiles) -> str | None:
     return None
 
 
-def _libraries(paths: Iterable[str]) -> dict[str, str]:
+def _libraries(paths: Iterable[str], folders: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for named in filter(None, map(_LIBRARY.fullmatch, paths)):
+    roots = tuple(f"{one}/" for one in folders)
+    for named in filter(None, map(_LIBRARY.fullmatch, sorted(paths))):
+        if not named[0].startswith(roots):
+            continue
         if named[1] not in found or _fuller(named[2], found[named[1]]):
             found[named[1]] = named[2]
     return found

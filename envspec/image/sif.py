@@ -1,6 +1,6 @@
 """A SIF's root filesystem, read by unsquashfs: nothing is unpacked to a disk, mounted or run.
 
-Source: the SIF format's own header and descriptors (github.com/apptainer/sif, `pkg/sif/sif.go`, version 01); unsquashfs(1).
+Source: the header and descriptors of the format (github.com/apptainer/sif, pkg/sif/sif.go, version 01); unsquashfs(1).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from envspec.base import programs
 from envspec.base.errors import InputError, Place, ToolError
-from envspec.image.base import BaseFiles, Wanted
+from envspec.image.base import BaseFiles, ReadPaths
 from envspec.net.limits import LIMITS
 
 _HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
@@ -55,7 +55,7 @@ def open_sif(path: Path) -> Sif:
     raise InputError("this is no SIF with a squashfs in it", hint="name a SIF of Apptainer's", place=Place(str(path)))
 
 
-def read_sif(sif: Sif, wanted: Wanted, env: Mapping[str, str]) -> BaseFiles:
+def read_sif(sif: Sif, wanted: ReadPaths, env: Mapping[str, str]) -> BaseFiles:
     """Read what is wanted of a SIF's root. Raises InputError for one that holds more than one may, ToolError."""
     program = programs.find_program("unsquashfs", env)
     if program is None:
@@ -93,7 +93,7 @@ def _list(sif: Sif, command: list[str], env: Mapping[str, str]) -> Iterator[tupl
             found = _LINE.fullmatch(line.decode("utf-8", "replace").rstrip("\n"))
             if found:
                 yield found[1], int(found[2]), found[3]
-    _refuse_failed(sif, running)
+    _refuse_failure(sif, running)
 
 
 def _cat(sif: Sif, command: list[str], env: Mapping[str, str], paths: list[str], total: int) -> bytes:
@@ -107,11 +107,11 @@ def _cat(sif: Sif, command: list[str], env: Mapping[str, str], paths: list[str],
         if len(content) > total:
             running.kill()
             raise _too_much(sif, "another size of its files than it lists")
-    _refuse_failed(sif, running)
+    _refuse_failure(sif, running)
     return content
 
 
-def _refuse_failed(sif: Sif, running: subprocess.Popen[bytes]) -> None:
+def _refuse_failure(sif: Sif, running: subprocess.Popen[bytes]) -> None:
     if running.returncode:
         raise ToolError(f"unsquashfs can't read {sif.path} (status {running.returncode})", hint="is the SIF whole?")
 

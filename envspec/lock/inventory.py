@@ -25,7 +25,7 @@ class Inventory:
     variables    of the environment, those that say versions, drivers and where code comes from
     constraints  the lines of pip's constraint files, such as NVIDIA's /etc/pip/constraint.txt
     packages     name -> version, of what Python imports
-    shadowed     name -> version, of a later folder: imported by nobody
+    shadowed     name -> version, of another version in a later folder: no program imports it
     conda        name -> version and build
     """
 
@@ -43,26 +43,27 @@ class Inventory:
     shadowed: Mapping[str, str] = field(default_factory=dict)
     conda: Mapping[str, str] = field(default_factory=dict)
 
-
-def render(inventory: Inventory) -> str:
-    """Write an inventory as TOML. The same inventory gives the same text."""
-    head = [
-        "# What a base has already, written by `envspec base read`. Do not edit.",
-        f"inventory-version = {INVENTORY_VERSION}",
-    ]
-    tables: list[str] = []
-    for name, item in asdict(inventory).items():
-        if isinstance(item, dict):
-            tables += ["", f"[{name}]", *(f"{key(one)} = {value(item[one])}" for one in sorted(item))] if item else []
-        elif isinstance(item, tuple):
-            head += [f"{name} = [", *(f"  {value(one)}," for one in item), "]"] if item else []
-        elif item is not None:
-            head.append(f"{name} = {value(item)}")
-    return "\n".join([*head, *tables, ""])
+    @property
+    def text(self) -> str:
+        """Its file: the same inventory gives the same text."""
+        head = [
+            "# What a base has already, written by `envspec base read`. Do not edit.",
+            f"inventory-version = {INVENTORY_VERSION}",
+        ]
+        tables: list[str] = []
+        for name, item in asdict(self).items():
+            if isinstance(item, dict):
+                rows = (f"{key(one)} = {value(item[one])}" for one in sorted(item))
+                tables += ["", f"[{name}]", *rows] if item else []
+            elif isinstance(item, tuple):
+                head += [f"{name} = [", *(f"  {value(one)}," for one in item), "]"] if item else []
+            elif item is not None:
+                head.append(f"{name} = {value(item)}")
+        return "\n".join([*head, *tables, ""])
 
 
 def read_inventory(text: str, place: Place) -> Inventory:
-    """Read the text of an inventory. Raises InputError for what `render` didn't write."""
+    """Read the text of an inventory. Raises InputError for one that envspec didn't write."""
     try:
         document: dict[str, Any] = read_toml(text)
         version = document.pop("inventory-version", None)

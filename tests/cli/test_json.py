@@ -146,7 +146,7 @@ def test_without_json_and_after_a_double_dash_stdout_is_empty(project: Project, 
 
 OPTIONS = ("smoke-compare", "horizon", "variants")
 """Documents that an option asks for instead of the command's own."""
-GROUPS = {"cache": ("size",)}
+GROUPS = {"cache": ("size",), "base": ("read",)}
 """Commands that have commands, and one of these."""
 
 

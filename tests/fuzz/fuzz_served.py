@@ -17,7 +17,7 @@ from envspec.base.settings import split_credentials
 from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
 from envspec.binaries.import_time import modules_importing_at_start
 from envspec.binaries.wheel import open_wheel
-from envspec.image.base import read_layers
+from envspec.image.base import FOR_IMAGES, read_layers
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import MANIFEST, read_image
 from envspec.net.fetch import Reply, Stream
@@ -249,7 +249,7 @@ def base_layer(data: bytes, folder: Path) -> object:
     """A base's layer, a plain tar, with the digests that it has."""
     digest = f"sha256:{sha256(data).hexdigest()}"
     one = Descriptor("application/vnd.oci.image.layer.v1.tar", digest, len(data))
-    found = read_layers([(one, digest)], lambda blob: io.BytesIO(data), "a base")
+    found = read_layers([(one, digest)], lambda blob: io.BytesIO(data), "a base", FOR_IMAGES)
     return found.packages(), found.paths
 
 

@@ -184,7 +184,7 @@ def test_more_indexes_than_an_image_has(machine: Machine) -> None:
 
 def test_files_that_are_too_much_together(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is small enough, and all are held in memory until the last layer is read."""
-    monkeypatch.setattr(base, "_KEPT_BYTES", 1 << 20)
+    monkeypatch.setattr(base, "FOR_IMAGES", replace(base.FOR_IMAGES, most=1 << 20))
     write_base(machine.folder / "base", system(PYTHON), *({f"etc/skel/{each}": bytes(300 << 10)} for each in "abcd"))
     refused(machine, "1048576 of all files are the most that are read")
 
@@ -192,7 +192,7 @@ def test_files_that_are_too_much_together(machine: Machine, monkeypatch: pytest.
 def test_files_that_stand_in_the_place_of_others_need_no_more_room(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "_KEPT_BYTES", 1 << 20)
+    monkeypatch.setattr(base, "FOR_IMAGES", replace(base.FOR_IMAGES, most=1 << 20))
     write_base(machine.folder / "base", system(PYTHON), *({"etc/skel/a": bytes(400 << 10)} for _ in range(5)))
     assert machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar").status == 0
 

@@ -18,7 +18,7 @@ from envspec.base.settings import load_settings
 from envspec.export.plan import Plan
 from envspec.image.base import BaseSource
 from envspec.image.layer import Descriptor, OnBytes
-from envspec.image.layout import layout_source
+from envspec.image.layout import layout_source, open_archive
 from envspec.image.manifest import DIGEST
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import ARTIFACTS
@@ -171,3 +171,46 @@ def registry_source(name: str, on_bytes: OnBytes = lambda count: None, *, offlin
     content, kind = registry.manifest(digest)
     top = Descriptor(kind, digest, len(content))
     return BaseSource(name, top, read, open_blob, (repository.origin, repository.path))
+
+
+@contextmanager
+def open_image(
+    where: str, named: str, on_bytes: OnBytes = lambda count: None, folder: Path | None = None, *, offline: bool
+) -> Iterator[BaseSource]:
+    """Open an image by where it is: a folder, a tar or a name of a registry, whose blobs come into `folder`, else into
+    the cache. `named` is what gave the place. Raises InputError, IndexFailure."""
+    place = output_of(where.partition("@")[0]) if "@" in where else output_of(where)
+    if isinstance(place, ToRegistry):
+        yield _of_registry(where, on_bytes, folder, offline=offline)
+        return
+    path = place.path
+    if not path.exists():
+        raise InputError(
+            f"{path} doesn't exist", hint=f"give {named} an OCI layout's folder, FILE.tar, or registry/name:tag"
+        )
+    if isinstance(place, ToFolder):
+        with location(Path(path)).open() as layout:
+            yield layout_source(path, layout)
+    else:
+        with open_archive(path) as source:
+            yield source
+
+
+def _of_registry(name: str, on_bytes: OnBytes, folder: Path | None, *, offline: bool) -> BaseSource:
+    registry = registry_of(name.removeprefix(_SCHEME), offline=offline)
+    repository, into = registry.repository, folder or registry.cache / ARTIFACTS
+    address = repository.address
+    found = repository.manifest(address.digest or address.tag)
+    if found is None:
+        raise IndexFailure(f"{name} doesn't exist", hint="check the image's name and tag")
+
+    content, kind = found
+    top = Descriptor(kind, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
+
+    def read(blob: Descriptor) -> bytes:
+        if blob.digest == top.digest:
+            return content
+        manifest = repository.manifest(blob.digest) if "manifest" in blob.media_type else None
+        return manifest[0] if manifest else repository.blob(blob.digest, blob.size)
+
+    return BaseSource(name, top, read, lambda blob: repository.fetch(blob.digest, blob.size, into, on_bytes).open("rb"))

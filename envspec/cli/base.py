@@ -1,0 +1,101 @@
+"""`envspec base`."""
+
+from __future__ import annotations
+
+import platform as machine
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from envspec.app.base import compare_bases, read_base
+from envspec.app.outputs import write_text
+from envspec.base.texts import plural, printable
+from envspec.cli import options
+from envspec.cli.console import out, say
+from envspec.cli.table import align
+
+if TYPE_CHECKING:
+    from envspec.lock.inventory import Difference, Inventory
+
+EPILOG = """\b
+Examples:
+  envspec base read nvcr.io/nvidia/pytorch:25.09-py3 -o bases/ngc-25.09.toml
+  envspec base read pytorch.sif
+  envspec base diff bases/ngc-25.09.toml bases/ngc-25.12.toml
+"""
+
+
+@click.group(epilog=EPILOG)
+def command() -> None:
+    """Show what a base has already: a vendor's image, a centre's SIF, prefix or module
+
+    It has a Python, packages, often a torch that was built for its machines. envspec reads the files of the base and
+    runs none of its code.
+    """
+
+
+@command.command()
+@click.argument("base", metavar="IMAGE|SIF|FOLDER")
+@click.option(
+    "--platform", metavar="SUBDIR", help="The image's platform, linux-64 or linux-aarch64: else this machine's."
+)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write the inventory here.")
+@options.offline
+@options.as_json
+def read(base: str, platform: str | None, output: Path | None, offline: bool, as_json: bool) -> int:
+    """Read a base's Python, packages, C library, CUDA libraries and what its environment says of them
+
+    BASE is an image's name in a registry, an OCI layout's folder or tar, a SIF (FILE.sif), a system's root folder, or
+    the folder of an environment: a virtual environment's or conda's prefix. The inventory is TOML with a line a
+    package; -o writes it.
+    """
+    arm = machine.machine().lower() in ("aarch64", "arm64")
+    found = read_base(base, platform or ("linux-aarch64" if arm else "linux-64"), offline=offline)
+    if output:
+        write_text(output, found.text)
+    if as_json:
+        options.print_json("base", {"inventory": asdict(found)})
+    elif output:
+        say(f"wrote {output}: {_count(found)}")
+    else:
+        out(found.text.rstrip("\n"))
+    return 0
+
+
+def _count(found: Inventory) -> str:
+    """Say in a few words what an inventory has."""
+    torch = found.packages.get("torch")
+    return f"Python {found.python}, {plural(len(found.packages), 'package')}{f', torch {torch}' if torch else ''}"
+
+
+@command.command()
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@options.as_json
+def diff(old: Path, new: Path, as_json: bool) -> int:
+    """Compare the inventories in two files: what another tag of a vendor's image would change"""
+    found = compare_bases(old, new)
+    if as_json:
+        options.print_json("base", {"differences": [asdict(one) for one in found]})
+    else:
+        out("\n".join(_lines(found)) or "no difference")
+    return 0
+
+
+def _lines(found: tuple[Difference, ...]) -> Iterator[str]:
+    for part in dict.fromkeys(one.part for one in found):
+        own = [one for one in found if one.part == part]
+        if part not in ("python", "glibc", "digest", "platform", "executable"):
+            yield f"{part}:"
+        yield from align([(f"  {printable(one.name)}" if part != one.name else part, _change(one)) for one in own])
+
+
+def _change(one: Difference) -> str:
+    if one.part in ("constraints", "folders"):
+        return "new" if one.old is None else "gone"
+    if one.old is None:
+        return f"new: {printable(one.new or '')}"
+    return f"{printable(one.old)} -> {printable(one.new)}" if one.new is not None else f"gone: {printable(one.old)}"
