@@ -20,6 +20,7 @@ from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import BuildPin, Pin
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import is_requirement, parse_requirement
+from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.pip.answer import Describer, in_own_addresses
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.indexes import UvIndexes
@@ -131,7 +132,11 @@ class _Builds:
             requires = tuple(self._lines(wanted, name))
             if not requires:
                 return ()
-            return self._solve_within_bounds(replace(wanted.solved_for, requirements=requires), wanted, name)
+            found = self._solve_within_bounds(replace(wanted.solved_for, requirements=requires), wanted, name)
+            if _lacks_wheel(requires, found):
+                more = replace(wanted.solved_for, requirements=(*requires, "wheel"))
+                found = self._solve_within_bounds(more, wanted, name)
+            return found
 
     def _solve_within_bounds(self, request: Request, wanted: BuildWanted, name: str) -> BuiltWith:
         """Solve a request with the first of the bounds on NumPy with which there is a solution."""
@@ -244,6 +249,15 @@ class _Builds:
                     hint="choose a release that has a wheel, or name what the build needs: [pip] build-dependencies",
                 )
             yield BuildPin(package.name, str(package.version), file.file, file.sha256, file.size)
+
+
+def _lacks_wheel(requires: Sequence[str], found: BuiltWith) -> bool:
+    """Say whether the setuptools of a build asks for wheel, which isn't there: before 70.1, of 2024-06-19, its backend
+    does. The setuptools that was asked is a newer one where the lock has a day or a bound."""
+    versions = {pin.name: pin.version for pin in found}
+    if "wheel" in versions or "setuptools" not in map(requirement_name, requires):
+        return False
+    return "setuptools" in versions and numbers_in(versions["setuptools"]) < (70, 1)
 
 
 def against_lock(package: str) -> str:

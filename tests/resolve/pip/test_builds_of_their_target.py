@@ -94,6 +94,18 @@ def test_a_build_with_a_torch_that_the_target_lacks_is_refused(machine: Machine,
 NUMPIES = tuple(wheel("numpy", version) for version in ("1.23.5", "1.26.4", "2.0.2", "2.2.6", "2.4.6"))
 
 
+@pytest.mark.parametrize(("setuptools", "has"), [("68.0.0", {"setuptools", "wheel"}), ("70.1", {"setuptools"})])
+def test_a_setuptools_that_asks_for_wheel_has_it(
+    machine: Machine, index: Index, setuptools: str, has: set[str]
+) -> None:
+    """As lit 16.0.6 of the days before 70.1, which today's setuptools was asked for: it doesn't name wheel."""
+    project = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+    source = sdist("ext", "1.0", files={"pyproject.toml": project, "setup.py": ""})
+    index.add(wheel("setuptools", setuptools), wheel("wheel", "0.40.0"), source)
+    lock = machine.locked(spec=cpu("ext", extra="allow-source = ['ext']"))
+    assert built_with(lock, "cpu").keys() == has
+
+
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("asks", "has", "gets"),
