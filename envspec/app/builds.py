@@ -44,7 +44,7 @@ class WantedBuilds:
             known = (one.version for one in toolkits.cuda_releases() if numbers(one.version) > numbers(str(self.cuda)))
             if newer := next(known, None):
                 hint = f"the next newer CUDA that envspec knows is {newer}"
-                raise InputError(f"--cuda: there is no CUDA {self.cuda}", hint=hint)
+                raise InputError(f"--cuda: {toolkits.why_unknown(str(self.cuda))}", hint=hint)
         return known_gpus(self.gpus)
 
 

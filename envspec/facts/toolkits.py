@@ -158,3 +158,11 @@ def driver_floor(cuda: str, platform: str = "linux-64") -> str | None:
     """Find the oldest driver that runs this CUDA by minor-version compatibility; None if either is unknown."""
     found = toolkit(cuda)
     return found.compatible(platform) if found else None
+
+
+def why_unknown(cuda: str) -> str:
+    """Say why a CUDA is in no table: it is older than they are, or was never published."""
+    first = cuda_releases()[0].version
+    if numbers(cuda) < numbers(first):
+        return f"CUDA {cuda} is older than any that envspec knows (from {first})"
+    return f"there is no CUDA {cuda}"

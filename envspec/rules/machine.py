@@ -319,7 +319,7 @@ def _unknown_cuda(cuda: str) -> Finding:
         )
     near = min(known, key=lambda v: abs(_linear(v) - _linear(cuda)))
     ways = (Way(f"CUDA {near}", near=True, cuda=near),)
-    return Finding("error", "no-such-cuda", f"there is no CUDA {cuda}", key="cuda", ways=ways)
+    return Finding("error", "no-such-cuda", toolkits.why_unknown(cuda), key="cuda", ways=ways)
 
 
 def _linear(version: str) -> int:

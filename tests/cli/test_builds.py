@@ -108,7 +108,11 @@ def test_none_is_like_that(envspec: Envspec, arguments: list[str], error: str, h
             "--cuda: there is no CUDA 12.7",
             "the next newer CUDA that envspec knows is 12.8",
         ),
-        (["torch", "--cuda", "9.0"], "--cuda: there is no CUDA 9.0", "the next newer CUDA that envspec knows is 11.2"),
+        (
+            ["torch", "--cuda", "10.2"],
+            "--cuda: CUDA 10.2 is older than any that envspec knows (from 11.2)",
+            "the next newer CUDA that envspec knows is 11.2",
+        ),
         (["torch", "--torch", "new"], '--torch: "new" is not a version', "for example 2.9.1"),
         (
             ["torch", "--torch", "99"],
