@@ -58,7 +58,7 @@ class Way:
     python   the spec's Python in place of its own, of the releases in `python_range`, if it is given; likewise the
              targets' `cuda` and `glibc`
     line     a requirement in place of the spec's on its package; a bound where the spec has none
-    conda    a match spec in place of the spec's on its package
+    conda    a match spec in place of the spec's on its package; one more where the spec has none
     bounds   constraints besides: what the user writes, or what has to come of it
     accept   codes of findings that are taken knowingly, as a spec has them
     sources  packages and the indexes of the spec that they come from, as a spec has them

@@ -14,6 +14,12 @@ from envspec.rules.case import CandidateBuild, Case, pip_builds
 CUDNN_WITHOUT_VOLTA = "9.11"
 """The first cuDNN without machine code below 7.5 (fat binary scan, data/libraries.toml)."""
 
+OF_BUILDS = frozenset(
+    ("ptx-newer-than-driver", "ptx-only", "architecture-missing", "cudnn-architecture", "triton-architecture",
+     "triton-newer-than-tables", "python-too-new", "python-too-old", "glibc-too-old", "build-not-seen")
+)  # fmt: skip
+"""The codes of `problems`."""
+
 
 def problems(build: CandidateBuild, case: Case) -> list[Finding]:
     """Find every reason why this build doesn't fit this machine."""
@@ -114,14 +120,17 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Finding]:
     if not old or build.cuda is None:
         return
     if build.channel == "conda":
-        yield Finding(
-            "warning",
-            "cudnn-architecture",
-            f"cuDNN {CUDNN_WITHOUT_VOLTA} and newer have no code for {sm_of(old[0])}"
-            f" ({case.names(old[0])}), and conda-forge's pytorch doesn't exclude them",
-            key="gpus",
-            remedy=f'add "cudnn <{CUDNN_WITHOUT_VOLTA}" to [conda] dependencies',
-        )
+        there = build.cudnn or case.cudnn
+        if there is None or numbers(there) >= numbers(CUDNN_WITHOUT_VOLTA):
+            older = f"cudnn <{CUDNN_WITHOUT_VOLTA}"
+            yield Finding(
+                "warning",
+                "cudnn-architecture",
+                f"cuDNN {CUDNN_WITHOUT_VOLTA} and newer have no code for {sm_of(old[0])}"
+                f" ({case.names(old[0])}), and conda-forge's pytorch doesn't exclude them",
+                key="gpus",
+                ways=(Way(f'add "{older}" to [conda] dependencies', conda=older),),
+            )
         return
     major = build.cuda.partition(".")[0]
     found = libraries.library(f"nvidia-cudnn-cu{major}", build.cudnn, case.platform) if build.cudnn else None

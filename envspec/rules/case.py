@@ -18,7 +18,8 @@ from envspec.spec.model import of_one
 
 @dataclass(frozen=True)
 class Case:
-    """A target as the rules see it: GPU names looked up, everything else as in the spec."""
+    """A target as the rules see it: GPU names looked up, everything else as in the spec. `cudnn` is the newest that the
+    spec admits of conda's; None without a bound."""
 
     platform: str
     python: str
@@ -27,6 +28,7 @@ class Case:
     driver: str | None
     glibc: str
     cuda_compat: bool = False
+    cudnn: str | None = None
 
     @property
     def integrated(self) -> bool:

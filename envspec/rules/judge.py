@@ -20,6 +20,7 @@ from envspec.rules.wanted import (
     builds_of,
     companions_of,
     known_releases,
+    newest_cudnn,
     other_channel,
     parse,
     torch_of,
@@ -155,7 +156,7 @@ def _works(wanted: Wanted | None, version: str, case: Case) -> bool:
 
 def case_of(spec: Spec, target: Target) -> Case:
     """Make the case of a target."""
-    return of_target(
+    case = of_target(
         target.platform,
         spec.python,
         target.cuda,
@@ -164,6 +165,7 @@ def case_of(spec: Spec, target: Target) -> Case:
         target.glibc,
         cuda_compat=target.cuda_compat,
     )
+    return replace(case, cudnn=newest_cudnn(one.text for one in spec.conda_dependencies(target)))
 
 
 def locate(spec: Spec, target: Target, wanted: Wanted | None, problem: Finding) -> Finding:
@@ -312,6 +314,7 @@ class _Asked:
             name, text = requirement_name(way.line), str(published_requirement(way.line).specifier)
         elif way.conda:
             name, _, text = way.conda.partition(" ")
+            case = replace(case, cudnn=newest_cudnn([way.conda]) or case.cudnn)
 
         def specify(one: Wanted) -> Wanted:
             return replace(one, specifier=parse(text), local=None) if one.name == name else one
@@ -321,8 +324,14 @@ class _Asked:
 
 
 def _leave_working_ways(problem: Finding, asked: _Asked, before: frozenset[str]) -> Finding:
-    """Leave out the ways after which the facts still refuse the same, or something else."""
-    ways = tuple(way for way in problem.ways if asked.apply(way).errors <= before - {problem.code})
+    """Leave out the ways after which the facts still say the same, or refuse something else."""
+    ways = tuple(
+        way
+        for way in problem.ways
+        for after in (asked.apply(way),)
+        if after.errors <= before - {problem.code}
+        and (problem.severity == "error" or all(one.code != problem.code for one in after.problems()))
+    )
     return replace(problem, ways=ways)
 
 

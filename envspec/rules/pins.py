@@ -227,7 +227,9 @@ def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> 
             yield wrong
             return
     found = [
-        b for b in conda_builds_of([version], case.cuda, case.platform) if not match or b.cuda == cuda
+        replace(b, cudnn=pins.get("cudnn"))
+        for b in conda_builds_of([version], case.cuda, case.platform)
+        if not match or b.cuda == cuda
     ]  # the asked minor admits older builds
     if not found:
         yield _newer(f"pytorch {version} {string}".rstrip())

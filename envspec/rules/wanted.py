@@ -10,7 +10,7 @@ from typing import Literal
 from packaging.version import Version
 
 from envspec.base.errors import Place
-from envspec.facts import conda_builds, torch_builds
+from envspec.facts import conda_builds, libraries, torch_builds
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import Clause, parse_requirement, parse_specifier
@@ -175,6 +175,16 @@ def _conda(located: Iterable[Located]) -> list[Wanted]:
             found.append(Wanted(name, version, item.place, "conda", build=build))
     # pytorch itself says the version; pytorch-gpu beside it only asks for a CUDA build
     return sorted(found, key=lambda w: (not w.specifier.clauses, w.name))
+
+
+def newest_cudnn(match_specs: Iterable[str]) -> str | None:
+    """Find the newest cuDNN that match specs on conda's admit, of the known ones and those that they name; None where
+    they don't bound it."""
+    bounds = [version for name, version, _ in map(_match_spec, match_specs) if name == "cudnn" and version.clauses]
+    known = [one.version for one in libraries.of("nvidia-cudnn-cu12")]
+    known += [number.removesuffix(".*") for one in bounds for _, number in one.clauses]
+    fitting = [one for one in known if all(bound.admits(one) for bound in bounds)]
+    return max(fitting, key=_release) if bounds and fitting else None
 
 
 def _match_spec(text: str) -> tuple[str, Specifier, str | None]:

@@ -1,9 +1,12 @@
 """A build against a machine where no row of the tables shows it: PTX under minor-version compatibility."""
 
+import ast
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from envspec.rules import build
 from envspec.rules.build import architecture
 from envspec.rules.case import CandidateBuild, of_target
 
@@ -31,6 +34,14 @@ def test_a_driver_compiles_no_ptx_that_is_newer_than_its_cuda(driver: str | None
 )
 def test_a_cuda_without_a_driver_of_its_own_is_no_older_than_the_one_before(driver: str | None, expected: str) -> None:
     """NVIDIA names none for 13.4; R595 is older than 13.3's already."""
-    build = replace(BUILD, variant="cu134", cuda="13.4")
+    newer = replace(BUILD, variant="cu134", cuda="13.4")
     case = of_target("linux-64", "3.12", "13.4", ["B200"], driver, "2.28")
-    assert [problem.code for problem in architecture(build, case)] == [expected]
+    assert [problem.code for problem in architecture(newer, case)] == [expected]
+
+
+def test_the_codes_of_builds_are_those_of_their_rules() -> None:
+    """A lock tells them of its pins alone, where it has a torch."""
+    tree = ast.parse(Path(build.__file__).read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding"]
+    codes = {one.value for call in calls for one in ast.walk(call.args[1]) if isinstance(one, ast.Constant)}
+    assert {one for one in codes if isinstance(one, str)} == build.OF_BUILDS

@@ -166,6 +166,11 @@ CASES = [
     Case("", "12.8", "no-build", f"{FEEDSTOCK}: cuda129 needs cuda-version >=12.9", conda="pytorch 2.8.*", nearest="pytorch 2.7.1 with CUDA 12.8, or CUDA 12.9 with pytorch 2.8"),
     Case("", "12.8", "ok", f"{FEEDSTOCK}: 2.7.1's cuda126 admits 12.8", conda="pytorch ==2.7.1"),
     Case("", "12.9", "-cudnn-architecture", f"{FEEDSTOCK}: 7.0 in cuda129; {CUDNN}", "V100", conda="pytorch >=2.12,<2.13"),
+    *(
+        Case("", "12.9", "ok", CUDNN, "V100", conda=f"pytorch >=2.12,<2.13, {older}")
+        for older in ("cudnn <9.11", "cudnn 9.10.*", "conda-forge::cudnn ==9.10.1.4")
+    ),
+    Case("", "12.9", "-cudnn-architecture", CUDNN, "V100", conda="pytorch >=2.12,<2.13, cudnn >=9.1"),
     Case("", "12.6", "-ptx-only", f"{FEEDSTOCK}: 5.0 to 9.0+PTX", "B200", conda="pytorch 2.6.*"),
     Case("", "12.6", "-ptx-only -cudnn-architecture", f"{FEEDSTOCK}: 5.0 to 9.0+PTX; {CUDNN}", "V100 B200", conda="pytorch 2.6.*"),
     Case("", "12.6", "cpu-build", FEEDSTOCK, conda="pytorch 2.6.* cpu*"),
@@ -188,7 +193,7 @@ def spec_of(case: Case) -> tuple[Spec, Target]:
         "t", case.platform, case.cuda, gpus, case.driver, case.glibc, place=Place("specs/s.toml", 10, 1), places=places
     )
     pip = tuple(Located(text, Place("specs/s.toml", 20 + i, 5)) for i, text in enumerate(case.torch.split()))
-    conda = (Located(case.conda, Place("specs/s.toml", 30, 5)),) if case.conda else ()
+    conda = tuple(Located(text, Place("specs/s.toml", 30, 5)) for text in filter(None, case.conda.split(", ")))
     spec = Spec(
         "specs/s.toml",
         "s",

@@ -1,9 +1,10 @@
 """A pip resolver that is told what to answer, and pins to tell it."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.names import requirement_name
 from envspec.resolve.conda.request import CondaRequest
@@ -49,3 +50,6 @@ class CondaTold:
     ) -> Mapping[str, tuple[Pin, ...]]:
         self.keep = keep
         return dict.fromkeys(requests, self.pins)
+
+    def tell(self, pins: Mapping[str, tuple[Pin, ...]], notice: Callable[[Finding], None]) -> None:
+        """Nothing was passed over."""

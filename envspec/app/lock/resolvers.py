@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 
 from envspec.app.observer import observer
@@ -36,7 +35,6 @@ def resolvers_of(
     ):
         conda: CondaResolver | None = None
         if any(spec.conda_dependencies(target) for target in spec.targets):
-            made = conda_resolver(spec, os.environ, offline=offline, progress=progress)
-            conda = replace(made, notice=notice)
+            conda = conda_resolver(spec, os.environ, offline=offline, progress=progress)
         builds, published = partial(build_environments, pip), partial(publishers, pip)
         yield Resolvers(pip, conda, pip.inspector, builds, published, pip.tell)

@@ -324,14 +324,13 @@ class CondaResolver:
     gateway    rattler's gateway: the cache, the user's network settings and logins
     channels   where the spec's channels are, the most important one first
     offline    the gateway uses no network, and messages say so
-    notice     hears of releases that were passed over for their builds
     """
 
     gateway: Gateway
     channels: tuple[ChannelAddress, ...]
     offline: bool = False
     progress: Progress = field(default_factory=Progress)
-    notice: Callable[[Finding], None] = field(default=lambda finding: None)
+    _passed_over: dict[tuple[Pin, ...], tuple[Finding, ...]] = field(default_factory=dict)
 
     def resolve(
         self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
@@ -362,17 +361,20 @@ class CondaResolver:
             again = _worth_sharing(solved)
             answers = await _together([solve(request, versions) for request, versions in again.items()])
             solved.update(zip(again, answers, strict=True))
-        over = (replace(one, targets=groups[request]) for request in groups for one in solves[request].passed_over)
-        for finding in merge_targets(over):
-            self.notice(finding)
         named = zip(channels, self.channels, strict=True)
         # rattler leaves logins out of what it says of a record
         names = {without_credentials(channel.base_url).rstrip("/"): address.name for channel, address in named}
-        return {
-            target: pins_of_records(solved[request], names, request.names)
-            for request, targets in groups.items()
-            for target in targets
-        }
+        pins = {request: pins_of_records(solved[request], names, request.names) for request in groups}
+        for request, own in pins.items():
+            # a tried change of the spec may lead to the same pins, and comes later
+            self._passed_over.setdefault(own, tuple(solves[request].passed_over))
+        return {target: pins[request] for request, targets in groups.items() for target in targets}
+
+    def tell(self, pins: Mapping[str, tuple[Pin, ...]], notice: Callable[[Finding], None]) -> None:
+        """Write which releases were passed over for their builds in the solutions that gave these pins (by target)."""
+        over = (replace(one, targets=(name,)) for name, own in pins.items() for one in self._passed_over.get(own, ()))
+        for finding in merge_targets(over):
+            notice(finding)
 
     def _channels(self) -> list[Channel]:
         from rattler import Channel

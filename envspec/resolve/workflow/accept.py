@@ -30,6 +30,7 @@ from envspec.resolve.workflow.notices import (
 )
 from envspec.resolve.workflow.prepare import tell_unused_terms
 from envspec.resolve.workflow.solve import Solved
+from envspec.rules.build import OF_BUILDS
 from envspec.rules.case import apply_acceptances
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import PinnedVersions, judge_pins
@@ -77,6 +78,12 @@ def accept(
     ]
     tell_unused_terms(spec, codes, notice)
     return locked
+
+
+def is_judged_again(finding: Finding, locked: Iterable[LockedTarget]) -> bool:
+    """Say whether a finding on a spec's torch is of the kind that its exact pins decide in all of its targets."""
+    pinned = {target.name for target in locked if target.pin("torch", "pip") or target.pin("pytorch", "conda")}
+    return finding.code in OF_BUILDS and {*finding.targets} <= pinned
 
 
 def tell_effects(solved: Sequence[Solved], notice: Notice) -> None:

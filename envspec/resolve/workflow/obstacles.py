@@ -277,7 +277,8 @@ def _with_lines(spec: Spec, way: Way, names: Collection[str]) -> Spec:
         specs = (*spec.conda.dependencies, *target.conda)
         if target.name in names:
             lines = tuple(pip(one) for one in lines if requirement_name(one.text) not in way.without)
-            specs = tuple(map(match, specs))
+            added = conda and conda not in {conda_name(one.text) for one in specs}
+            specs = (*map(match, specs), *([Located(str(way.conda), target.place)] if added else ()))
         targets.append(replace(target, pip=lines, conda=specs))
     return replace(
         spec,

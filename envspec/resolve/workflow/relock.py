@@ -21,7 +21,7 @@ from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shar
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.build_environment import BuildWanted, against_lock
-from envspec.resolve.workflow.accept import accept, of_pins, refused_pins, tell_effects
+from envspec.resolve.workflow.accept import accept, is_judged_again, of_pins, refused_pins, tell_effects
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
 from envspec.resolve.workflow.notices import Notice, tell_flaws, tell_misspelt, tell_unused_sources
 from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of, is_obstacle, with_tried_ways
@@ -283,15 +283,20 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         return (*refused_pins(of, solved, judge), *needed)
 
     def refuse(ended: Attempt) -> NoReturn:
+        for finding in early:
+            notice(finding)
         error = all_in_the_way(spec, [one.name for one in targets], ended, attempt)
         for one in parts(error):
             one.place = one.place or _place_of(spec, one)
         raise error from None
 
+    early: list[Finding] = []
     try:
-        solved = solve(prepare(case, targets, notice, not_after), resolvers, kept, partial(judge, spec))
+        solved = solve(prepare(case, targets, early.append, not_after), resolvers, kept, partial(judge, spec))
     except EnvspecError as error:
         if not is_obstacle(error):
+            for finding in early:
+                notice(finding)
             error.place = error.place or _place_of(spec, error)
             raise
         refuse(attempt_of(error))
@@ -302,6 +307,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     # what speaks of the lock waits until nothing refuses it
     told: list[Finding] = []
     as_solved = {one.name: one.pip for one in solved}
+    by_conda = {one.name: one.conda for one in solved}
     tell_inspection(solved, kept, told.append)
     solved = with_publishers(solved, old, resolvers.publishers)
     with _placing(spec):
@@ -310,7 +316,9 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     notice = with_tried_ways(notice, spec, attempt)
     with _placing(spec):
         resolvers.tell(as_solved, notice)
-    for one in told:
+    if resolvers.conda is not None:
+        resolvers.conda.tell(by_conda, notice)
+    for one in (*(one for one in early if not is_judged_again(one, anew)), *told):
         notice(one)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = (*anew, *(target for target in old or () if target.name in others))

@@ -48,11 +48,13 @@ class Inspector(Protocol):
 
 
 class CondaHalf(Protocol):
-    """A resolver of the conda half. `keep` holds a package's version and build."""
+    """A resolver of the conda half. `keep` holds a package's version and build; `tell` is that of `Resolvers`."""
 
     def resolve(
         self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
     ) -> Mapping[str, tuple[Pin, ...]]: ...
+
+    def tell(self, pins: Mapping[str, tuple[Pin, ...]], notice: Callable[[Finding], None]) -> None: ...
 
 
 def _none(asked: object) -> Mapping[Any, Any]:

@@ -126,11 +126,11 @@ def test_the_asked_minor_is_pinned(channel: LocalChannel) -> None:
 def test_an_older_version_with_cuda_is_better_than_a_newer_one_without(channel: LocalChannel) -> None:
     channel.write([*BASE, gpulib("1.0", "12.6"), gpulib("2.0", "13.0"), gpulib("2.0", None)])
     told: list[Finding] = []
-    (pin,) = (
-        pin
-        for pin in replace(resolver(channel), notice=told.append).resolve({"t": GPU, "u": GPU}, {})["t"]
-        if pin.name == "gpulib"
-    )
+    asked = resolver(channel)
+    found = asked.resolve({"t": GPU, "u": GPU}, {})
+    asked.resolve({"t": replace(GPU, specs=("gpulib ==1.0",))}, {})
+    (pin,) = (pin for pin in found["t"] if pin.name == "gpulib")
+    asked.tell(found, told.append)
     assert (pin.version, pin.build) == ("1.0", "cuda126_h_0")
     (over,) = told
     assert (over.code, over.package, over.targets) == ("passed-over", "gpulib", ("t", "u"))
@@ -140,7 +140,8 @@ def test_an_older_version_with_cuda_is_better_than_a_newer_one_without(channel: 
 def test_a_newest_release_with_cuda_passes_none_over(channel: LocalChannel) -> None:
     channel.write([*BASE, gpulib("2.0", "12.6"), gpulib("2.0", None, number=9)])
     told: list[Finding] = []
-    replace(resolver(channel), notice=told.append).resolve({"t": GPU}, {})
+    asked = resolver(channel)
+    asked.tell(asked.resolve({"t": GPU}, {}), told.append)
     assert told == []
 
 

@@ -152,3 +152,18 @@ def test_condas_pins_are_judged_by_their_builds() -> None:
     (solved,) = solve(prepared, Resolvers(Told(), CondaTold(torch)), Kept())
     (found,) = of_pins(spec, solved)
     assert found.text == f"pytorch 2.7.1 ({build}) is the CPU build, and the target is for CUDA 12.8"
+
+
+@pytest.mark.parametrize(("cudnn", "codes"), [("9.10.2.21", []), ("9.13.1.26", ["cudnn-architecture"])])
+def test_condas_cudnn_is_judged_as_it_is_locked(cudnn: str, codes: list[str]) -> None:
+    """cuDNN 9.11 left out the V100, which conda-forge's pytorch 2.7.1 has code for (data/libraries.toml)."""
+    wanted = "[conda]\nchannels = ['conda-forge']\ndependencies = ['pytorch ==2.7.1']\n"
+    spec = parse_spec(f"[env]\npython = '3.12'\n{wanted}[targets.a]\n{V100}", "specs/demo.toml")
+    records = {"pytorch": ("2.7.1", "cuda126_mkl_py312_h30b5a27_300"), "cudnn": (cudnn, "hbcb9cd8_0")}
+    pins = (
+        Pin("conda", name, version, "conda-forge/linux-64", Artifact("x.conda", "0" * 64, 1, "0" * 32), build=build)
+        for name, (version, build) in records.items()
+    )
+    prepared = prepare(spec_case(spec), spec.targets, lambda finding: None)
+    (solved,) = solve(prepared, Resolvers(Told(), CondaTold(*pins)), Kept())
+    assert [one.code for one in of_pins(spec, solved)] == codes

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.told import Told, pin
 
-from envspec.base.errors import EnvspecError, InputError
+from envspec.base.errors import EnvspecError, Infeasible, InputError
 from envspec.base.finding import Finding
 from envspec.facts.minimum import architectures
 from envspec.lock.model import Lock
@@ -155,6 +155,19 @@ def test_what_the_spec_asks_for_otherwise_is_not_wrong(folder: Path) -> None:
     said: list[Finding] = []
     relock(RelockRequest(spec(folder, "numpy>=2"), old), Resolvers(Told(pin("numpy", "2.0"))), said.append)
     assert said == []
+
+
+def test_what_pins_decide_is_told_of_them_and_once(folder: Path) -> None:
+    """triton 3.4's compiler doesn't know sm_103: so say the facts of torch 2.8.0 too, before it is locked."""
+    wanted = spec(folder, "torch==2.8.0", targets="t", lines="cuda = '12.8'\ngpus = ['B300']")
+    found: list[Finding] = []
+    torch = pin("torch", "2.8.0", "triton==3.4.0", "nvidia-cuda-runtime-cu12==12.8.90")
+    others = pin("triton", "3.4.0"), pin("nvidia-cuda-runtime-cu12", "12.8.90")
+    relock(RelockRequest(wanted), Resolvers(Told(torch, *others)), found.append)
+    assert [one.code for one in found if one.severity == "warning"] == ["triton-architecture"]
+    with pytest.raises(Infeasible, match=r"CUDA 12\.6"):
+        relock(RelockRequest(wanted), Resolvers(Told(pin("torch", "2.8.0+cu126"))), found.append)
+    assert [one.code for one in found if one.severity == "warning"] == ["triton-architecture"] * 2
 
 
 def test_a_cuda_target_says_what_it_needs(folder: Path) -> None:
