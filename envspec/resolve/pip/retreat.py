@@ -267,6 +267,8 @@ class LostExtra:
 
     line     the spec's requirement
     release  the newest release after it that the spec admits and the target can't have
+    wants    what that one wants of the target, where uv takes it without envspec's bounds
+    glibc    the glibc that all of that answer goes with; None where glibc doesn't stand in its way
     """
 
     line: str
@@ -274,6 +276,8 @@ class LostExtra:
     taken: str
     extra: str
     release: Release
+    wants: str = ""
+    glibc: str | None = None
 
     def message(self, request: Request) -> str:
         """Say what is lost, and why the release that may have it isn't the answer."""
@@ -283,7 +287,7 @@ class LostExtra:
         elif is_skipped(self.release, request, self.name):
             why = "has no wheel for the target"
         else:
-            why = "doesn't go with what the target has"
+            why = f"doesn't go with what the target has: {self.wants}"
         has = f"{self.name} {self.taken} has no extra {self.extra}, which the spec asks for"
         return f"{has}, and {version}, which has it, {why}"
 
@@ -297,7 +301,7 @@ class LostExtra:
                 if python != request.python:
                     yield Way(f'python = "{python}"', python=python, bounds=bounds)
                 break
-        if glibc := needed_glibc(self.release.wheels, request):
+        if glibc := needed_glibc(self.release.wheels, request) or self.glibc:
             yield Way(f'if the machines have it: glibc = "{glibc}" in the target', glibc=glibc, bounds=bounds)
         requirement = published_requirement(self.line)
         requirement.extras = {one for one in requirement.extras if canonical_name(one) != self.extra}
@@ -308,11 +312,12 @@ def lost_extras(
     found: Iterable[Found],
     request: Request,
     offered: Callable[[Found], frozenset[str]],
-    ahead: Mapping[str, str],
+    ahead: Mapping[str, tuple[str, str, str | None]],
     releases: Releases,
 ) -> Iterator[LostExtra]:
     """Find the extras that the spec asks for and a solution hasn't, and that a newer release may have: one that the
-    target refuses, or the one `ahead`, which uv takes without envspec's bounds. What the spec accepts is left out."""
+    target refuses, or the one `ahead`, which uv takes without envspec's bounds, with what it wants and its glibc. What
+    the spec accepts is left out."""
     packages, alone = {one.name: one for one in found}, asks_of(request, {})
     holds = markers_of(request.platform, request.full_python).hold
     for line in request.effective:
@@ -327,9 +332,10 @@ def lost_extras(
             if not suits_target(replace(release, requires_python=None), request, head.name, alone.get(head.name)):
                 continue
             refused = not takes_python(release.requires_python or "", request.full_python)
-            if refused or is_skipped(release, request, head.name) or ahead.get(head.name) == release.version:
+            version, wants, glibc = ahead.get(head.name, ("", "", None))
+            if refused or is_skipped(release, request, head.name) or version == release.version:
                 for extra in sorted(lost):
-                    yield LostExtra(line, head.name, str(package.version), extra, release)
+                    yield LostExtra(line, head.name, str(package.version), extra, release, wants, glibc)
                 break
 
 

@@ -601,7 +601,7 @@ class PipResolver:
 
     def _refuse_lost_extras(self, found: tuple[Found, ...], request: Request, label: str, reading: Reading) -> None:
         """Raise Retreated for an extra of the spec's that a solution gives up for the target's sake."""
-        ahead = {one.name: one.free for one in self._lags.get(request, ())}
+        ahead = {one.name: (one.free, one.reason(request), one.glibc) for one in self._lags.get(request, ())}
 
         def extras_in(package: Found) -> frozenset[str]:
             return frozenset(extras_of(read_metadata((package,), request, reading)[package.name]))

@@ -316,3 +316,15 @@ def test_a_package_on_the_way_has_the_bound_as_a_constraint(machine: Machine, se
     assert f"to take 1.0 knowingly, add to [pip]: {way}; " in refused(machine).hint
     machine.spec(cpu("app", python="3.13", extra=way))
     assert locked(machine) == {"app": "1.0", "server": "1.0"}
+
+
+def test_an_extra_whose_packages_want_a_newer_glibc_names_it(machine: Machine, index: Index) -> None:
+    ice = wheel("ice", "1.0", tag="py3-none-manylinux_2_34_x86_64")
+    index.add(wheel("frame", "2.3"), wheel("frame", "3.1", 'ice; extra == "ice"', extras=["ice"]), ice)
+    machine.spec(cpu("frame[ice]"))
+    ran = refused(machine)
+    why = "doesn't go with what the target has: ice 1.0 wants glibc 2.34, and the target has 2.28"
+    assert ran.error.endswith(f"3.1, which has it, {why}")
+    assert 'glibc = "2.34" in the target' in ran.hint
+    machine.spec(cpu("frame[ice]").replace("linux-64'", "linux-64'\nglibc = '2.34'"))
+    assert locked(machine) == {"frame": "3.1", "ice": "1.0"}
