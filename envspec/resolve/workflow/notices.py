@@ -225,6 +225,13 @@ def tell_sacrifices(found: Iterable[tuple[str, str, str | None]], notice: Notice
         notice(Finding("info", "given-up", text, remedy=how, targets=tuple(names)))
 
 
+def says_given_up(told: Iterable[Finding], note: Finding) -> bool:
+    """Say whether a note is that of a release which was given up: that line has the reason."""
+    head = note.message.partition(": ")[0]
+    lines = [one.message for one in told if one.code == "given-up" and {*note.targets} <= {*one.targets}]
+    return note.severity == "info" and any(line.startswith((f"{head}: ", f"{head}, which leads to")) for line in lines)
+
+
 def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
     """Report a source for a name that no target has: the name that it was meant for would come from PyPI."""
     used = _names(locked)

@@ -328,3 +328,11 @@ def test_an_extra_whose_packages_want_a_newer_glibc_names_it(machine: Machine, i
     assert 'glibc = "2.34" in the target' in ran.hint
     machine.spec(cpu("frame[ice]").replace("linux-64'", "linux-64'\nglibc = '2.34'"))
     assert locked(machine) == {"frame": "3.1", "ice": "1.0"}
+
+
+def test_what_is_given_up_is_told_once(machine: Machine, index: Index) -> None:
+    index.add(wheel("boost", "2.0", "nvidia-nccl-cu13"), wheel("boost", "1.0", "nvidia-nccl-cu12"))
+    index.add(wheel("nvidia-nccl-cu13", "2.30.0"), wheel("nvidia-nccl-cu12", "2.30.0"))
+    machine.spec(cpu("boost").replace("linux-64'", "linux-64'\ncuda = '12.8'\ngpus = ['H100']"))
+    ran = machine.envspec("lock", "specs/demo.toml", status=0)
+    assert ran.err.count("boost 1.0 is locked, not 2.0") == 1 and "belongs to CUDA 13" in ran.err
