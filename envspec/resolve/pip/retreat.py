@@ -358,6 +358,10 @@ def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
     if lifting and asked:
         exact = f"{one.name}=={lifting[-1].version}"
         yield Way(f"take {exact}, which the bounds leave out", line=exact)
+    elif lifting:
+        # what leads to it can be had beside another release too
+        lifted = f"{one.name}>={lifting[-1].version}"
+        yield Way(f'add to [pip]: constraints = ["{lifted}"]', bounds=(lifted,))
     own = (f"{one.name}>={one.release.version}",)
     builds = versions_of(request.python, request.platform) if one.refuses else ()
     for build in reversed(builds):

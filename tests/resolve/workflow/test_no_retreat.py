@@ -336,3 +336,16 @@ def test_what_is_given_up_is_told_once(machine: Machine, index: Index) -> None:
     machine.spec(cpu("boost").replace("linux-64'", "linux-64'\ncuda = '12.8'\ngpus = ['H100']"))
     ran = machine.envspec("lock", "specs/demo.toml", status=0)
     assert ran.err.count("boost 1.0 is locked, not 2.0") == 1 and "belongs to CUDA 13" in ran.err
+
+
+def test_a_newer_release_of_what_uv_went_back_to_is_a_way(machine: Machine, index: Index) -> None:
+    """keras-cv 0.9 leads to tensorflow-metadata 0.5 of 2018, beside the protobuf of tensorflow 2.20."""
+    index.add(of(wheel("schema", "0.5"), ">=2.7,<3"), wheel("schema", "1.0", "buf<4"), wheel("buf", "6.0"))
+    index.add(wheel("data", "2.0", "schema"), wheel("data", "1.0"))
+    machine.spec(cpu("data", "buf>=6", python="3.12"))
+    ran = refused(machine)
+    assert "schema 0.5 doesn't take Python 3.12" in ran.error
+    way = 'constraints = ["schema>=1.0"]'
+    assert f"add to [pip]: {way}; " in ran.hint
+    machine.spec(cpu("data", "buf>=6", python="3.12", extra=way))
+    assert locked(machine) == {"data": "1.0", "buf": "6.0"}
