@@ -290,7 +290,7 @@ def missing_wheels(
     refusal: Callable[[tuple[str, ...]], str],
 ) -> Iterator[PassedOver | Unbuilt | HeldTorch]:
     """Find those of the packages that are behind for want of wheels, their own or torch's. `refusal` says in uv's words
-    what keeps bounds from being met: of several conflicts it names one, so that it's asked twice."""
+    what keeps bounds from being met: of several conflicts it names one, so that it's asked again for the others."""
     # what bounds torch's family is its companions' table, and told with it; torch's own requirements aren't in that
     asked = [one for one in several if one.fits and one.name not in FAMILY]
     asked += [held for one in several if one.fits and (held := _newest_torch(one, request, index))]
@@ -299,6 +299,8 @@ def missing_wheels(
         if left := [one for one in asked if one.name not in said]:
             message = refusal(tuple(f"{one.name}>={one.newer[-1]}" for one in left))
             said |= dict.fromkeys(map(canonical_name, _WORD.findall(message)), message)
+            if all(one.name not in said for one in left):
+                break
     for one in [one for one in asked if one.name == "torch"]:
         words = {canonical_name(word) for word in _WORD.findall(said.get("torch", ""))}
         beside = [line for line in request.effective if requirement_name(line) in words - {"torch"}]
@@ -312,7 +314,9 @@ def missing_wheels(
         for torch in find_unheld(part_about(one.name, why), request, index):
             asking = asking_for(one.name, one.newer, torch, why, request, index)
             yield Unbuilt(one.name, one.taken, torch, asking == set(one.newer))
-        for name in sorted(packages_without_wheel(why)) if one.fits else (one.name,):
+        # PyTorch's index has others of its family than the page
+        lacking = packages_without_wheel(why) - {*(FAMILY if index.variant else ())}
+        for name in sorted(lacking) if one.fits else (one.name,):
             release = without_fitting_wheel(name, request, releases, one.taken if name == one.name else "")
             if release is not None:
                 glibc = needed_glibc(release.wheels, request)

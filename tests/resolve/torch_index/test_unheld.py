@@ -1,8 +1,11 @@
 """A package that needs a torch which the facts lack, or which nobody builds for the target's CUDA, says so."""
 
+from dataclasses import replace
+
 import pytest
 
 from envspec.base.finding import Finding
+from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.newest import Behind
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.unbounded import missing_wheels, tell_missing_wheels
@@ -98,3 +101,19 @@ def test_nothing_is_said_of_a_package_that_leads_to_no_torch() -> None:
     for name in ("cupy-cuda12x", "numpy"):
         behind = Behind(name, "1", ("14",), True)
         assert tuple(missing_wheels([behind], asked, index, lambda name: (), lambda bound: message)) == ()
+
+
+def test_of_torchs_family_its_own_index_speaks() -> None:
+    """As uv said why vLLM stays at CUDA 12.8: PyPI's page has a torchaudio 0.13.1, for Python 3.10 at most."""
+    message = (
+        "Because torchaudio==2.11.0+cu128 has no wheels with a matching Python implementation tag (e.g., `cp311`) and "
+        "there is no version of torchaudio==2.11.0, we can conclude that torchaudio==2.11.0 cannot be used. And "
+        "because server>=2 depends on torchaudio==2.11.0"
+    )
+    page = (Release("0.13.1", ("torchaudio-0.13.1-cp310-cp310-manylinux1_x86_64.whl",), False, False, None, None),)
+    asked = replace(request("server", cuda="12.8"), python="3.11")
+    index, behind = choose(asked), Behind("server", "1", ("2",), True)
+    over = tuple(missing_wheels([behind], asked, index, lambda name: page, lambda bound: message))
+    told: list[Finding] = []
+    tell_missing_wheels({asked: over}, {asked: ("a",)}, told.append)
+    assert [one.message.partition(" need ")[2].partition(", of which")[0] for one in told] == ["torchaudio 2.11.0"]
