@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envspec.facts.python_builds import newest_build
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.read import load
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.requirement import canonical_name
+from envspec.packages.tags import MACOS
 from envspec.resolve.pip.request import Request, request_for
 from envspec.resolve.torch_index import choice as torch_index
 from envspec.resolve.uv.program import find_uv
@@ -96,6 +98,7 @@ def uv_answer(
             command += [f"--{option}", str(bounds)]
     # like envspec's own uv: a Python that it fetches first is no part of the answer, but of its seconds
     kept = {"UV_CACHE_DIR": str(caches), "UV_PYTHON_DOWNLOADS": "never", "NO_COLOR": "1"}
+    kept["MACOSX_DEPLOYMENT_TARGET"] = ".".join(map(str, MACOS))
     environment = {**os.environ, **kept, **(more or {})}
     ended, seconds = _timed(command, environment, folder)
     if ended.returncode:
@@ -110,9 +113,12 @@ def torch_index_of(spec: Spec) -> str:
 
 
 def request_of(spec: Spec) -> Request:
-    """Give what the one target of a spec asks pip's half for."""
+    """Give what the one target of a spec asks pip's half for, with the Python that a lock of it names."""
     (target,) = spec.targets
-    return request_for(spec_inputs(spec), target_inputs(spec, target))
+    shared, inputs = spec_inputs(spec), target_inputs(spec, target)
+    build = newest_build(inputs.python, inputs.platform, shared.exclude_newer, inputs.python_range or "")
+    python = build.version if build and not inputs.conda_requirements else None
+    return request_for(shared, inputs.with_python(python, of_base=False))
 
 
 def _timed(
