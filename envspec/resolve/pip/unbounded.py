@@ -290,13 +290,15 @@ def missing_wheels(
     refusal: Callable[[tuple[str, ...]], str],
 ) -> Iterator[PassedOver | Unbuilt | HeldTorch]:
     """Find those of the packages that are behind for want of wheels, their own or torch's. `refusal` says in uv's words
-    what keeps bounds from being met: of several conflicts it names one, so that it's asked again for the others."""
+    what keeps bounds from being met. Of several conflicts it names one, so that it's asked again for the packages of
+    the spec that it left out."""
     # what bounds torch's family is its companions' table, and told with it; torch's own requirements aren't in that
     asked = [one for one in several if one.fits and one.name not in FAMILY]
     asked += [held for one in several if one.fits and (held := _newest_torch(one, request, index))]
     said: dict[str, str] = {}
-    for _ in range(2):
-        if left := [one for one in asked if one.name not in said]:
+    direct = {*map(requirement_name, request.effective)}
+    for again in (False, True):
+        if left := [one for one in asked if one.name not in said and (not again or one.name in direct)]:
             message = refusal(tuple(f"{one.name}>={one.newer[-1]}" for one in left))
             said |= dict.fromkeys(map(canonical_name, _WORD.findall(message)), message)
             if all(one.name not in said for one in left):

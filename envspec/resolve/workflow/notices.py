@@ -225,7 +225,7 @@ def tell_sacrifices(found: Iterable[tuple[str, str, str | None]], notice: Notice
         notice(Finding("info", "given-up", text, remedy=how, targets=tuple(names)))
 
 
-def says_given_up(told: Iterable[Finding], note: Finding) -> bool:
+def repeats_sacrifice(told: Iterable[Finding], note: Finding) -> bool:
     """Say whether a note is that of a release which was given up: that line has the reason."""
     head = note.message.partition(": ")[0]
     lines = [one.message for one in told if one.code == "given-up" and {*note.targets} <= {*one.targets}]
