@@ -7,19 +7,24 @@ Each mutant of behaviour.toml runs in a fork, or those whose names are given; th
 The first of the results is of a torch without a mutant.
 """
 
+import functools
 import importlib
 import inspect
 import json
 import os
 import sys
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from arithmetic import failed, in_fork
+sys.path.insert(0, sys.argv[1])
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from envspec_check.interface import CHECKS, Context
 
+from mutants.arithmetic import failed, in_fork
+
+tomllib: Any = importlib.import_module("tomllib")  # the environment's Python is 3.11
 MUTANTS = Path(__file__).with_name("behaviour.toml")
 GROUPS = ("operators", "training", "dataloader")
 LONG = ("training.reference", "training.ddp", "training.fp32", "training.bf16", "training.fp16")
@@ -30,9 +35,12 @@ def instead(owner: Any, name: str) -> Callable[[Any], None]:
     """Put what is decorated in the place of an attribute, which it gets as its first argument."""
 
     def put(wrong: Any) -> None:
-        right = getattr(owner, name)
-        made = wrong(right) if inspect.isclass(wrong) else lambda *words, **options: wrong(right, *words, **options)
-        setattr(owner, name, made)
+        right: Any = getattr(owner, name)
+
+        def called(*words: Any, **options: Any) -> Any:
+            return wrong(right, *words, **options)
+
+        setattr(owner, name, wrong(right) if inspect.isclass(wrong) else called)
 
     return put
 
@@ -52,14 +60,14 @@ def main(check: str, out: str, *wanted: str) -> None:
     for name in ("torch.distributed", "torch._dynamo", "sympy"):
         importlib.import_module(name)  # torch imports them late, and each fork would do so anew
     mutants = [{"broken": "nothing", "code": ""}, *tomllib.loads(MUTANTS.read_text(encoding="utf-8"))["mutant"]]
-    results = {}
+    results: dict[str, Any] = {}
     for mutant in mutants:
         name = ": ".join(filter(None, (mutant.get("drawn"), mutant["broken"])))
         if not wanted or name in wanted:
             scratch = Path(out).parent / f"scratch-{len(results)}"
             scratch.mkdir()
             ctx = Context({}, "cpu", "basic", 20, True, 0, 60.0, scratch, check)
-            results[name] = in_fork(lambda ctx=ctx, mutant=mutant: told(ctx, mutant["code"]) or "")
+            results[name] = in_fork(functools.partial(told, ctx, mutant["code"]))
     Path(out).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
