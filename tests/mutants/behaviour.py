@@ -9,7 +9,6 @@ The first of the results is of a torch without a mutant.
 
 import functools
 import importlib
-import inspect
 import json
 import os
 import sys
@@ -40,7 +39,7 @@ def instead(owner: Any, name: str) -> Callable[[Any], None]:
         def called(*words: Any, **options: Any) -> Any:
             return wrong(right, *words, **options)
 
-        setattr(owner, name, wrong(right) if inspect.isclass(wrong) else called)
+        setattr(owner, name, called)
 
     return put
 
