@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import py_compile
 from pathlib import Path
 
 import pytest
+from envspec_check.checks.bytecode import compiled_files, other_code
 from envspec_check.checks.files import HASHED_ONE, damage, recorded_files
 from envspec_check.checks.gpu.device import expected_gpus, is_taken
 from envspec_check.checks.runtimes import named_first, newest, usual
-from envspec_check.checks.unowned import code_in, kind_of, owned_files, without_record
+from envspec_check.checks.unowned import kind_of, owned_files, strays_in, without_record
 from envspec_check.environment import distributions
 from envspec_check.interface import MIB
 
@@ -35,7 +38,7 @@ def packages(tmp_path: Path) -> Path:
 
 def strays(folder: Path) -> list[str]:
     owned = owned_files(distributions([str(folder)]), [], "/nowhere")
-    return sorted(Path(path).relative_to(folder).as_posix() for path in code_in(str(folder)) if path not in owned)
+    return sorted(Path(path).relative_to(folder).as_posix() for path in strays_in(str(folder), owned))
 
 
 def test_what_packages_brought_is_no_stray(packages: Path) -> None:
@@ -67,6 +70,46 @@ def test_code_that_nobody_brought(packages: Path, name: str, text: str, kind: st
     assert kind_of(str(path), str(packages)) == kind
 
 
+def test_a_link_to_a_folder_of_nobody_is_told(packages: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (packages / "mine").symlink_to(tmp_path / "elsewhere")
+    (packages / "also_demo").symlink_to(packages / "demo")
+    assert strays(packages) == ["mine"], "a package's own folder by another name is the package's"
+    assert kind_of(str(packages / "mine"), str(packages)) == f"is a link to {tmp_path}/elsewhere"
+
+
+def other_bytecode(packages: Path) -> list[str]:
+    found = other_code(list(compiled_files(str(packages))))
+    return [Path(path).relative_to(packages).as_posix() for path in found]
+
+
+@pytest.mark.parametrize("mode", list(py_compile.PycInvalidationMode))
+def test_bytecode_is_compared_with_its_source(packages: Path, mode: py_compile.PycInvalidationMode) -> None:
+    source = packages / "demo/__init__.py"
+    source.write_text("def f(x, *, y=frozenset({'a', 'b'})):\n    return [x / 2.0, -0.0, y]\n")
+    cached = [Path(str(py_compile.compile(str(source), optimize=level, invalidation_mode=mode))) for level in (0, 2)]
+    assert len(list(compiled_files(str(packages)))) == 2
+    assert other_bytecode(packages) == []
+    heads = [path.read_bytes()[:16] for path in cached]
+    source.write_text(source.read_text().replace("2.0", "3.0"))
+    for level, path, head in zip((0, 2), cached, heads):
+        py_compile.compile(str(source), optimize=level, invalidation_mode=mode)
+        path.write_bytes(head + path.read_bytes()[16:])
+    times = int.from_bytes(heads[0][8:12], "little")
+    source.write_text(source.read_text().replace("3.0", "2.0"))
+    os.utime(source, (times, times) if mode.name == "TIMESTAMP" else None)
+    # planted: it says of itself that it is the source's
+    assert other_bytecode(packages) == sorted(path.relative_to(packages).as_posix() for path in cached)
+    source.write_text("longer, so that Python compiles it anew where it looks at sources = 1\n")
+    assert len(other_bytecode(packages)) == (2 if mode.name == "UNCHECKED_HASH" else 0)
+
+
+def test_damaged_bytecode_is_told(packages: Path) -> None:
+    cached = Path(str(py_compile.compile(str(packages / "demo/__init__.py"))))
+    cached.write_bytes(cached.read_bytes()[:-20])
+    assert other_bytecode(packages) == [cached.relative_to(packages).as_posix()]
+
+
 def test_a_distribution_without_record_is_told(packages: Path) -> None:
     assert without_record(distributions([str(packages)]), set()) == []
     (packages / "demo-1.0.dist-info/RECORD").unlink()
@@ -79,10 +122,10 @@ def test_large_files_are_read_when_all_are(packages: Path) -> None:
     path = packages / "demo/large.so"
     path.write_bytes(bytes(HASHED_ONE) + b"x")
     files = list(recorded_files(distributions([str(packages)])))
-    assert damage(files, 64 * MIB) == ([], {"files": 2, "hashed": 1, "bytes": 6})
+    assert damage(files, 64 * MIB) == ([], {"files": 2, "hashed": 1, "bytes": 6, "unread_code": 1})
     wrong, counts = damage(files, None)
     assert wrong == [f"{path} of demo 1.0 isn't the file that was installed"]
-    assert counts == {"files": 2, "hashed": 2, "bytes": HASHED_ONE + 7}
+    assert counts == {"files": 2, "hashed": 2, "bytes": HASHED_ONE + 7, "unread_code": 0}
 
 
 def test_runtime_libraries_first_on_the_path(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import base64
 import hashlib
 import json
+import py_compile
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +38,28 @@ def broken(smoke_env: Path, folder: Path, mutant: dict[str, Any]) -> Path:
         content[middle : middle + 4096] = bytes(255 - byte for byte in content[middle : middle + 4096])
         path.unlink()  # it may be a link to the file of the environment that was copied
         path.write_bytes(content)
+    if "link" in mutant:
+        (packages / mutant["link"]).symlink_to(folder)
+    if "planted" in mutant:
+        plant(packages / mutant["module"], mutant["planted"], folder)
     if "gone" in mutant:
         next(packages.glob(mutant["gone"])).unlink()
     if "rebuilt" in mutant:
         rebuild(packages, mutant["rebuilt"])
     return prefix
+
+
+def plant(module: Path, code: str, folder: Path) -> None:
+    """Compile other code for a module, and say in it that it is of the module's time and size."""
+    other = folder / "other.py"
+    other.write_text(code, encoding="utf-8")
+    cached = Path(cache_from_source(str(module)))
+    made = Path(str(py_compile.compile(str(other), cfile=str(folder / "other.pyc")))).read_bytes()
+    about = module.stat()
+    head = made[:8] + int(about.st_mtime).to_bytes(4, "little") + about.st_size.to_bytes(4, "little")
+    cached.parent.mkdir(exist_ok=True)
+    cached.unlink(missing_ok=True)
+    cached.write_bytes(head + made[16:])
 
 
 def rebuild(packages: Path, name: str) -> None:
@@ -71,7 +90,7 @@ def seen_config(smoke_env: Path, folder: Path) -> Path:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one["broken"])
 def test_a_broken_environment_is_told(smoke_env: Path, tmp_path: Path, mutant: dict[str, Any]) -> None:
     prefix = broken(smoke_env, tmp_path, mutant)
-    words = ("--quick", "--device", "cpu", "--only", mutant["group"], *mutant.get("options", ()))
+    words = ("--device", "cpu", "--only", mutant["group"], *mutant.get("options", ("--quick",)))
     words = ("--config", str(seen_config(smoke_env, tmp_path)), *words)
     done = run_check(prefix, tmp_path, *words, env=mutant.get("variables"))
     assert done.status == 1
