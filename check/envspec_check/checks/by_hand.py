@@ -240,7 +240,7 @@ def index_at(index: int, size: int, mode: str) -> int:
     return min(max(index, 0), size - 1) if mode == "replicate" else (-index if index < 0 else 2 * size - 2 - index)
 
 
-def convolved(given: Any, weights: Any, mode: str) -> List[List[List[float]]]:
+def convolution(given: Any, weights: Any, mode: str) -> List[List[List[float]]]:
     """A convolution of two groups, with strides (2, 1), padding (1, 2) and dilation (1, 2), in loops."""
     channels, high, wide = len(given), len(given[0]), len(given[0][0])
     outs, per = len(weights), len(weights[0])
@@ -274,10 +274,10 @@ def of_convolutions(torch: Any, device: str) -> Iterator[Case]:
         with torch.no_grad():
             layer.weight.copy_(weights)
         found = layer(given.to(device).unsqueeze(0))[0]
-        yield f"Conv2d with {mode}", found, convolved(given.tolist(), weights.tolist(), mode)
+        yield f"Conv2d with {mode}", found, convolution(given.tolist(), weights.tolist(), mode)
     # A transposed one is that by which <conv(x), y> is <x, transposed(y)>.
     back = nn.ConvTranspose2d(6, 4, (3, 2), **options).to(device)
-    plain = torch.tensor(convolved(given.tolist(), weights.tolist(), "zeros"), dtype=torch.float64)
+    plain = torch.tensor(convolution(given.tolist(), weights.tolist(), "zeros"), dtype=torch.float64)
     other = torch.randn(plain.shape, generator=drawn)
     with torch.no_grad():
         back.weight.copy_(weights)
@@ -363,7 +363,7 @@ def of_recurrences(torch: Any, device: str) -> Iterator[Case]:
         yield kind, found[-1], [h]
 
 
-def attended(torch: Any, query: Any, key: Any, value: Any, mask: Any, scale: float) -> Any:
+def attention_of(torch: Any, query: Any, key: Any, value: Any, mask: Any, scale: float) -> Any:
     """Attention in float64, written out. `mask` is added."""
     groups = query.shape[1] // key.shape[1]
     key, value = (one.double().cpu().repeat_interleave(groups, dim=1) for one in (key, value))
@@ -400,7 +400,7 @@ def attention_cases(ctx: Context, dtype: Any) -> Iterator[Case]:
         for word, (mask, summed) in ({"a causal mask": (None, later)} if causal else masks).items():
             own = [one.clone().requires_grad_() for one in (query, key, value)]
             right = [one.detach().double().cpu().requires_grad_() for one in own]
-            found, exact = attend(*own, attn_mask=mask, is_causal=causal), attended(torch, *right, summed, 0.25)
+            found, exact = attend(*own, attn_mask=mask, is_causal=causal), attention_of(torch, *right, summed, 0.25)
             found.backward(weights)
             exact.backward(weights.double().cpu())
             name = f"attention of {short} to {long} with {word}"
@@ -412,7 +412,7 @@ def attention_cases(ctx: Context, dtype: Any) -> Iterator[Case]:
             found = attend(query, *shared, scale=0.4, enable_gqa=True, is_causal=causal)
         except TypeError:  # torch before 2.5 has no enable_gqa
             continue
-        exact = attended(torch, query, *shared, later if causal else None, 0.4)
+        exact = attention_of(torch, query, *shared, later if causal else None, 0.4)
         yield f"attention of {short} to {long} with shared keys", found, exact
 
 
@@ -429,7 +429,7 @@ def of_multi_head(torch: Any, device: str) -> Iterator[Case]:
         part.detach().reshape(2, -1, 2, 4).transpose(1, 2)
         for part in (given @ heads.in_proj_weight.T + heads.in_proj_bias).chunk(3, dim=-1)
     )
-    right = attended(torch, query, key[:, :, :4], value[:, :, :4], None, 0.5).transpose(1, 2).reshape(2, 6, 8)
+    right = attention_of(torch, query, key[:, :, :4], value[:, :, :4], None, 0.5).transpose(1, 2).reshape(2, 6, 8)
     out = heads.out_proj
     right = right @ out.weight.detach().double().cpu().T + out.bias.detach().double().cpu()
     yield "MultiheadAttention with padding", found, right
@@ -498,7 +498,7 @@ def distance(torch: Any, found: Any, right: Any) -> float:
 REMEDY = "something patches torch, or this torch is wrong on this machine: try another version, and report it"
 
 
-def judged(ctx: Context, cases: Iterator[Case], limit: float) -> Outcome:
+def judge(ctx: Context, cases: Iterator[Case], limit: float) -> Outcome:
     wrong, count, worst = [], 0, 0.0
     for name, found, right in cases:
         off = distance(ctx.torch, found, right)
@@ -513,7 +513,7 @@ def judged(ctx: Context, cases: Iterator[Case], limit: float) -> Outcome:
 def operators_by_hand(ctx: Context) -> Outcome:
     """Layers and losses give what their formulas give in Python's own numbers."""
     exact_fp32(ctx.torch)
-    return judged(ctx, (case for table in TABLES for case in table(ctx.torch, ctx.device)), LIMIT)
+    return judge(ctx, (case for table in TABLES for case in table(ctx.torch, ctx.device)), LIMIT)
 
 
 def attention_by_hand(ctx: Context, precision: str) -> Outcome:
@@ -522,7 +522,7 @@ def attention_by_hand(ctx: Context, precision: str) -> Outcome:
     lacking = lacks("cuda", precision) if ctx.device == "cuda" else None
     if lacking:
         raise Skip(lacking)
-    return judged(ctx, attention_cases(ctx, dtype_of(ctx.torch, precision)), 2 * TOLERANCES[precision])
+    return judge(ctx, attention_cases(ctx, dtype_of(ctx.torch, precision)), 2 * TOLERANCES[precision])
 
 
 for _precision in TOLERANCES:

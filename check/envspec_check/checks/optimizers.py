@@ -188,7 +188,7 @@ WAYS: Tuple[Dict[str, Any], ...] = ({}, {"foreach": False}, {"foreach": True}, {
 """How an optimizer goes through its weights: as it likes, or in a way that not each has in each torch."""
 
 
-def moved(ctx: Context, kind: Any, options: Dict[str, Any]) -> List[float]:
+def way_of(ctx: Context, kind: Any, options: Dict[str, Any]) -> List[float]:
     """How far an optimizer moves each of WEIGHTS by its GRADIENTS."""
     torch = ctx.torch
     weights = torch.nn.Parameter(torch.tensor(WEIGHTS, dtype=torch.float64, device=ctx.device))
@@ -211,7 +211,7 @@ def optimizer_errors(ctx: Context) -> Iterator[Tuple[str, float]]:
             right = [rule(w, row, **options) - w for w, row in zip(WEIGHTS, GRADIENTS)]
             for way in WAYS:
                 try:
-                    found = moved(ctx, kind, {**options, **way})
+                    found = way_of(ctx, kind, {**options, **way})
                 except (RuntimeError, TypeError, ValueError) as error:
                     if any(word in str(error) for word in way):
                         continue  # this torch doesn't have it for this optimizer, or on this device
