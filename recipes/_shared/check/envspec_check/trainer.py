@@ -29,7 +29,7 @@ class Training:
     steps: int
     seed: int
     device: str  # "cpu" or "cuda"
-    precision: str  # "fp32", "bf16", "fp16", or "fp64" for a reference
+    precision: str  # "fp32", "bf16", "fp16"; "pure bf16" has weights in it too; "fp64" is for a reference
     exact: bool = False  # deterministic algorithms only
     dropout: bool = True  # off where two trainings are compared that draw unlike numbers
     clip: Optional[float] = 1.0  # the largest norm of the gradients; None: they stay as they are
@@ -126,19 +126,25 @@ class Trainer:
         self.device = torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
         self.count = self.workload.batch * (self.workload.on_gpu if cuda else 1)
         self.wide = training.precision == "fp64"
+        self.type = {"fp64": torch.float64, "pure bf16": torch.bfloat16}.get(training.precision)  # of weights and data
         self.model = self.made_model().to(self.device)
         self.called = self.model  # what a step calls: the model itself, or what DDP or DataParallel make of it
-        if training.plain is None:
-            self.optimizer = self.workload.optimizer(self.model)
-        else:
-            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=training.plain)
-        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.share_of_the_rate)
+        self.optimize()
         self.scaler = fp16_scaler(training.device) if training.precision == "fp16" else None
         self.position = 0
         self.losses: List[float] = []
         self.seconds: List[float] = []
         if ranks > 1:
             torch.manual_seed(number_of(training.seed, "rank", *shares))  # ranks drop out differently
+
+    def optimize(self) -> None:
+        """Make the optimizer of the model's weights, and the schedule of its rate."""
+        torch, plain = the_torch(), self.training.plain
+        if plain is None:
+            self.optimizer = self.workload.optimizer(self.model)
+        else:
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=plain)
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self.share_of_the_rate)
 
     def made_model(self) -> Any:
         torch = the_torch()
@@ -152,7 +158,7 @@ class Trainer:
             for layer in model.modules():
                 if isinstance(layer, torch.nn.Dropout):
                     layer.p = 0.0
-        return model.double() if self.wide else model
+        return model.to(self.type) if self.type else model
 
     def share_of_the_rate(self, step: int) -> float:
         return 1.0 if self.training.plain is not None else warm_up_and_cosine(step, self.training.steps)
@@ -179,9 +185,9 @@ class Trainer:
         return float(loss)  # waits for the device, so that the step's time is its own
 
     def there(self, rows: Any) -> Any:
-        """A batch's rows on the device, in the width of the model."""
+        """A batch's rows on the device, in the type of the model."""
         rows = rows.to(self.device, non_blocking=True)
-        return rows.double() if self.wide and rows.is_floating_point() else rows
+        return rows.to(self.type) if self.type and rows.is_floating_point() else rows
 
     def gradients(self, batch: Batch) -> Any:
         """The mean loss of this trainer's shares of a batch. Their gradients are left for the optimizer."""

@@ -154,8 +154,9 @@ def small_steps(torch: Any, model: Any, inputs: Any) -> List[float]:
 
 
 def flat(torch: Any, model: Any) -> Any:
-    """All weights of a model in one row of float64, on the CPU."""
-    return torch.cat([weights.detach().flatten().cpu() for weights in model.parameters()]).double()
+    """All weights of a model in one row of float64, on the CPU; those that ranks have shares of, whole."""
+    whole = [one.full_tensor() if hasattr(one, "full_tensor") else one for one in model.parameters()]
+    return torch.cat([weights.detach().flatten().cpu() for weights in whole]).double()
 
 
 def moved_apart(start: Any, one: Any, other: Any) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import re
 import traceback
-from typing import Any, Sequence
+from typing import Any, Iterator, List, Sequence, Tuple
 
-from envspec_check.interface import MIB, Context, Fault, Outcome, check, failed, passed
+from envspec_check.interface import MIB, Context, Fault, Outcome, check, failed, passed, some
 from envspec_check.machine import SHM_REMEDY, shm_bytes
 from envspec_check.process import unheard
 
@@ -97,6 +97,84 @@ def dataloader_workers(ctx: Context) -> Outcome:
 
 def start_method() -> str:
     return str(importlib.import_module("multiprocessing").get_start_method())
+
+
+def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
+    """What loaders, samplers and sets of data promise of their order, and whether they keep it."""
+    torch, data = ctx.torch, ctx.torch.utils.data
+    items = data.TensorDataset(torch.arange(10), 10 * torch.arange(10))
+
+    class Counted(data.IterableDataset):  # type: ignore[misc]
+        def __init__(self, length: int) -> None:
+            self.length = length
+
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(self.length))
+
+    def seeded(number: int) -> Any:
+        return torch.Generator().manual_seed(number)
+
+    def firsts(source: Any = items, **options: Any) -> List[List[int]]:
+        return [first.tolist() for first, *_ in data.DataLoader(source, **options)]
+
+    whole = list(range(10))
+    yield "the last batch is a smaller one", firsts(batch_size=4) == [whole[:4], whole[4:8], whole[8:]]
+    yield "drop_last leaves it out", firsts(batch_size=4, drop_last=True) == [whole[:4], whole[4:8]]
+    yield "drop_last leaves a whole one in", firsts(batch_size=5, drop_last=True) == [whole[:5], whole[5:]]
+    yield "tensors of an item belong together", items[7][0] == 7 and items[7][1] == 70
+    one, again, other = (firsts(batch_size=10, shuffle=True, generator=seeded(seed))[0] for seed in (1, 1, 2))
+    yield "shuffle gives each item once", sorted(one) == whole and one != whole
+    yield "shuffle obeys its seed", one == again and one != other
+    torch.manual_seed(1)
+    loader = data.DataLoader(items, shuffle=True)
+    epochs = [[int(first) for first, _ in loader] for _ in range(2)]
+    yield "each epoch has another order", epochs[0] != epochs[1] and sorted(epochs[1]) == whole
+    torch.manual_seed(1)
+    yield "torch's seed gives the same order again", [int(first) for first, _ in loader] == epochs[0]
+    few = list(data.RandomSampler(items, replacement=True, num_samples=200, generator=seeded(1)))
+    yield "with replacement there are as many as were asked for", len(few) == 200 and set(few) == set(whole)
+    yield "num_samples is obeyed", len(set(data.RandomSampler(items, num_samples=4, generator=seeded(1)))) == 4
+    part = list(data.SubsetRandomSampler([5, 1, 9, 3, 7, 2], generator=seeded(1)))
+    yield "a subset is shuffled", sorted(part) == [1, 2, 3, 5, 7, 9] and part != [5, 1, 9, 3, 7, 2]
+    heavy = list(data.WeightedRandomSampler([0.0, 1.0, 3.0], 4000, generator=seeded(1)))
+    yield "weights are obeyed", len(heavy) == 4000 and heavy.count(0) == 0 and 2800 < heavy.count(2) < 3200
+    yield "a subset keeps its own order", [int(data.Subset(items, [8, 2, 5])[at][0]) for at in range(3)] == [8, 2, 5]
+    joined = data.ConcatDataset([data.Subset(items, [0, 1, 2]), data.Subset(items, [3, 4]), data.Subset(items, [5, 6])])
+    yield "sets that are joined follow each other", [int(first) for first, _ in joined] == whole[:7]
+    split = data.random_split(items, [7, 3], generator=seeded(1))
+    yield "parts of a split share nothing", sorted(int(first) for one in split for first, _ in one) == whole
+    chained = data.ChainDataset([Counted(3), Counted(4)])
+    yield "streams that are chained follow each other", list(chained) == [0, 1, 2, 0, 1, 2, 3]
+    for drop, each in ((False, 3), (True, 2)):
+        rows = [list(data.DistributedSampler(items, 4, rank, seed=5, drop_last=drop)) for rank in range(4)]
+        every = [index for row in rows for index in row]
+        once = set(every) == set(whole) if not drop else len(set(every)) == 8
+        yield "ranks share the items, drop_last %s" % drop, once and {len(row) for row in rows} == {each}
+    sampler = data.DistributedSampler(items, 2, 0, seed=5)
+    first = list(sampler)
+    sampler.set_epoch(1)
+    other = list(data.DistributedSampler(items, 2, 0, seed=6))
+    yield "ranks have another order in each epoch, and by another seed", list(sampler) != first and first != other
+    straight = list(data.DistributedSampler(items, 2, 1, shuffle=False))
+    yield "ranks without shuffle take turns", straight == [1, 3, 5, 7, 9]
+    torch.manual_seed(1)
+    loader = data.DataLoader(Numbered(4, 3), num_workers=WORKERS, batch_size=None)
+    drawn = [[float(item[2]) for item in loader] for _ in range(2)]
+    yield "workers have other random numbers in each epoch", not set(drawn[0]) & set(drawn[1])
+    pair = data.default_collate([{"a": 1, "b": (2.0, "x")}, {"a": 3, "b": (4.0, "y")}])
+    right = pair["a"].tolist() == [1, 3] and pair["b"][0].tolist() == [2.0, 4.0] and list(pair["b"][1]) == ["x", "y"]
+    yield "batches of nested items are nested", right
+
+
+@check("dataloader.order")
+def dataloader_order(ctx: Context) -> Outcome:
+    """Loaders, samplers and sets of data keep their promises: which items, in which order, by which seed."""
+    found = dict(order_faults(ctx))
+    wrong = [name for name, kept in found.items() if not kept]
+    if wrong:
+        remedy = "something patches torch.utils.data, or this torch is wrong: report it"
+        return failed(f"this isn't so: {some(wrong)}", remedy, details={"promises": len(found), "wrong": wrong})
+    return passed(details={"promises": len(found)})
 
 
 @check("dataloader.shared_memory")

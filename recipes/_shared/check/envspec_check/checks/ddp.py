@@ -1,4 +1,4 @@
-"""training.ddp: each workload on several processes, beside one process with the whole batch."""
+"""training.ddp and training.fsdp: each workload on several processes, beside one process with the whole batch."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from envspec_check.interface import (
     Ended,
     Fault,
     Outcome,
+    Skip,
     check,
     failed,
     internal,
@@ -37,29 +38,54 @@ RATE = 0.05
 one."""
 
 
-def train_shares(ctx: Context, one: Rank) -> Dict[str, Any]:
+def by_ddp(trainer: Trainer, one: Rank) -> None:
+    """Have DistributedDataParallel sum the gradients of all ranks."""
+    trainer.called = one.torch.nn.parallel.DistributedDataParallel(
+        trainer.model,
+        device_ids=[trainer.device] if one.device == "cuda" else None,
+        find_unused_parameters=trainer.workload.unused,
+    )
+
+
+def by_fsdp(trainer: Trainer, one: Rank) -> None:
+    """Have each rank keep its share of the weights alone: of each block, and of what is left of the model."""
+    mesh = importlib.import_module("torch.distributed.device_mesh").init_device_mesh(one.device, (one.world,))
+    shard = importlib.import_module("torch.distributed.fsdp").fully_shard
+    for blocks in [layer for layer in trainer.model.modules() if isinstance(layer, one.torch.nn.ModuleList)]:
+        for block in blocks:
+            shard(block, mesh=mesh)
+    shard(trainer.model, mesh=mesh)
+    trainer.optimize()  # the weights are others
+
+
+BY = {"ddp": by_ddp, "fsdp": by_fsdp}
+
+
+def workloads_by(ctx: Context, by: str) -> List[str]:
+    """The workloads that ranks can share so, the target's own first. FSDP has all ranks call the same layers."""
+    names = (ctx.workload, *(other for other in WORKLOADS if other != ctx.workload))
+    return [name for name in names if by == "ddp" or not WORKLOADS[name].unused]
+
+
+def train_shares(ctx: Context, by: str, one: Rank) -> Dict[str, Any]:
     """Train each workload as a rank of several; the first rank also trains it alone with the shares of all, one
     after the other, so that what depends on a share's own samples (batch statistics, contrasts) is the same."""
     torch, found = one.torch, {}
     steps = QUICK_STEPS if ctx.quick else STEPS
-    for name in (ctx.workload, *(other for other in WORKLOADS if other != ctx.workload)):
+    for name in workloads_by(ctx, by):
         training = Training(name, steps, ctx.seed, one.device, "fp32", dropout=False, clip=None, plain=RATE)
         trainer = Trainer(training, (one.rank,), one.world)
         start = flat(torch, trainer.model)
-        trainer.called = torch.nn.parallel.DistributedDataParallel(
-            trainer.model,
-            device_ids=[trainer.device] if one.device == "cuda" else None,
-            find_unused_parameters=trainer.workload.unused,
-        )
+        BY[by](trainer, one)
         trainer.run(steps)
-        weights = [kept.detach() for kept in trainer.model.parameters()]  # buffers are each rank's own
+        ended = flat(torch, trainer.model)  # buffers are each rank's own
         seconds = percentile(trainer.seconds[1:] or trainer.seconds, 0.5)
-        found[name] = {"losses": trainer.losses, "weights": digest(weights), "seconds": seconds}
+        found[name] = {"losses": trainer.losses, "weights": digest(ended), "seconds": seconds}
         if one.rank == 0:
             alone = Trainer(training, range(one.world), one.world)
             alone.run(steps)
             found[name]["alone"] = alone.losses
-            found[name]["apart"] = moved_apart(start, flat(torch, trainer.model), flat(torch, alone.model))
+            found[name]["apart"] = moved_apart(start, ended, flat(torch, alone.model))
     return found
 
 
@@ -72,7 +98,7 @@ def train_rank(ctx: Context, backend: str) -> int:
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group(backend, timeout=datetime.timedelta(seconds=max(5.0, ctx.timeout * 0.6)))
-    found = train_shares(ctx, Rank(torch, dist, rank, world, device))
+    found = train_shares(ctx, "ddp", Rank(torch, dist, rank, world, device))
     write_whole(str(ctx.scratch / ("rank-%d.json" % rank)), json.dumps(found))
     dist.barrier()
     dist.destroy_process_group()
@@ -102,11 +128,11 @@ def apart(one: Sequence[float], other: Sequence[float]) -> float:
     return max((abs(a - b) / max(abs(a), abs(b), 1e-12) for a, b in zip(one, other)), default=0.0)
 
 
-def rank_findings(ctx: Context, backend: str, world: int) -> List[Dict[str, Any]]:
-    """What each rank found: under torchrun, or where time is short in forks, which needn't import torch. Raises
-    Fault."""
-    if ctx.quick:
-        return ranks(ctx, world, backend, functools.partial(train_shares, ctx))
+def rank_findings(ctx: Context, backend: str, world: int, by: str) -> List[Dict[str, Any]]:
+    """What each rank found: under torchrun, or, once that was seen or time is short, in forks, which needn't import
+    torch. Raises Fault."""
+    if ctx.quick or by != "ddp":
+        return ranks(ctx, world, backend, functools.partial(train_shares, ctx, by))
     ended = under_torchrun(ctx, world, "rank", backend)
     if ended.code:
         print(ended.output)
@@ -115,20 +141,19 @@ def rank_findings(ctx: Context, backend: str, world: int) -> List[Dict[str, Any]
     return [json.loads((ctx.scratch / ("rank-%d.json" % rank)).read_text()) for rank in range(world)]
 
 
-@check("training.ddp")
-def training_ddp(ctx: Context) -> Outcome:
+def beside_one_process(ctx: Context, by: str) -> Outcome:
     """Ranks that share each batch train every workload as one process with the whole batch does."""
     backend, world = ("nccl", even_ranks(ctx.gpus)) if ctx.gpus > 1 else ("gloo", 2)
-    found = rank_findings(ctx, backend, world)
+    found = rank_findings(ctx, backend, world, by)
     details: dict[str, Any] = {"backend": backend, "ranks": world, "limit": EQUAL, "apart": {}}
-    curves, slowest = {}, []
+    curves: Dict[str, List[float]] = {}
+    slowest: List[str] = []
     for name, first in found[0].items():
         losses = [sum(row) / world for row in zip(*(one[name]["losses"] for one in found))]
         differs = {"losses": apart(first["alone"], losses), "weights": first["apart"]}
         details["apart"][name] = differs
         slowest.append("rank %d" % max(range(world), key=lambda rank: float(found[rank][name]["seconds"])))
-        if name == ctx.workload:
-            curves["training.ddp"] = losses
+        curves = curves or {f"training.{by}": losses}
         if len({one[name]["weights"] for one in found}) > 1:
             reason = "the ranks have different weights after %d steps of %s" % (len(losses), name)
             return failed(
@@ -136,13 +161,27 @@ def training_ddp(ctx: Context) -> Outcome:
             )
         what = max(differs, key=lambda key: differs[key])
         if not differs[what] <= EQUAL:
-            reason = (
-                "the %s of %s by DDP differ by %.2g from those of one process with the whole batch; %.2g is allowed"
-            )
+            reason = "the %s of %s by %s differ by %.2g from those of one process with the whole batch; %.2g is allowed"
             remedy = "gradients are lost, scaled or counted twice; see the collectives checks"
-            told = reason % (what, name, differs[what], EQUAL)
+            told = reason % (what, name, by.upper(), differs[what], EQUAL)
             return failed(told, remedy, details=details, curves=curves)
-    seconds = max(one[ctx.workload]["seconds"] for one in found)
-    figures = [("training.ddp.step_ms", 1000 * seconds, "ms")]
+    seconds = max(one[next(iter(one))]["seconds"] for one in found)
+    figures = [(f"training.{by}.step_ms", 1000 * seconds, "ms")]
     details["slowest"] = slowest[0]
     return passed(reason=on_the_cpu(ctx, backend), details=details, figures=figures, curves=curves)
+
+
+check("training.ddp")(functools.partial(beside_one_process, by="ddp"))
+
+
+@check("training.fsdp")
+def training_fsdp(ctx: Context) -> Outcome:
+    """The same with FSDP2's fully_shard, by which each rank has a share of the weights."""
+    torch = ctx.torch
+    if ctx.quick:
+        raise Skip("FSDP is compared without --quick")
+    if not hasattr(importlib.import_module("torch.distributed.fsdp"), "fully_shard"):
+        raise Skip("torch %s has no fully_shard" % torch.__version__)
+    if not workloads_by(ctx, "fsdp"):
+        raise Skip("the ranks of %s don't call the same layers" % ctx.workload)
+    return beside_one_process(ctx, "fsdp")

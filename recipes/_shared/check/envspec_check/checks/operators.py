@@ -14,6 +14,9 @@ TOLERANCES = {"fp32": 2e-5, "bf16": 2e-2, "fp16": 4e-3}
 """How far a result may be from that of float64 on the same inputs: the largest difference as a share of the largest
 value. Some tens of roundings in fp32, a few in the short types (2^-8 and 2^-11 a rounding) which sum in fp32."""
 
+SHARES = {"fp32": 1e-5, "bf16": 8e-3, "fp16": 2e-3}
+"""By which share a result may be too large or too small as a whole: ten times what healthy CPUs show."""
+
 BF16_SUMS = 8e-2
 """The same for bf16 on CPUs in torch 2.0, which sums in bf16 too where the CPU has no instructions for it."""
 
@@ -32,13 +35,17 @@ def convolution_case(torch: Any, make: Callable[..., Any], quick: bool) -> tuple
     return function, [make(4, 8, 33, 29 if quick else 61), make(16, 8, 3, 3), make(16)]
 
 
-def attention_case(torch: Any, make: Callable[..., Any], quick: bool) -> tuple[Callable[..., Any], list[Any]]:
-    shape = (2, 4, 64 if quick else 128, 32)
-    function = functools.partial(torch.nn.functional.scaled_dot_product_attention, is_causal=True)
-    return function, [make(*shape), make(*shape), make(*shape)]
+def layer_case(torch: Any, make: Callable[..., Any], quick: bool, layer: str) -> tuple[Callable[..., Any], list[Any]]:
+    wide = 96 if quick else 192
+    options = {"softmax": {"dim": -1}, "layer_norm": {"normalized_shape": (wide,)}}.get(layer, {})
+    return functools.partial(getattr(torch.nn.functional, layer), **options), [make(64, wide)]
 
 
-OPERATORS = {"matmul": matmul_case, "convolution": convolution_case, "attention": attention_case}
+OPERATORS = {
+    "matmul": matmul_case,
+    "convolution": convolution_case,
+    **{name: functools.partial(layer_case, layer=name) for name in ("softmax", "layer_norm", "gelu")},
+}
 
 
 def farthest(torch: Any, one: Any, exact: Any) -> float:
@@ -47,6 +54,12 @@ def farthest(torch: Any, one: Any, exact: Any) -> float:
     if one.shape != exact.shape or not bool(torch.isfinite(one).all()):
         return math.inf
     return float((one - exact).abs().max() / exact.abs().max())
+
+
+def share_off(torch: Any, one: Any, exact: Any) -> float:
+    """By which share a result is too large or too small as a whole: roundings go both ways, a wrong factor doesn't."""
+    one, exact = one.detach().to("cpu", torch.float64), exact.detach()
+    return abs(float((one * exact).sum() / exact.square().sum()) - 1.0)
 
 
 def operator(ctx: Context, name: str, precision: str) -> Outcome:
@@ -74,19 +87,25 @@ def operator(ctx: Context, name: str, precision: str) -> Outcome:
     reference = function(*exact)
     reference.backward(weights.to(torch.float64))
     errors = {"result": farthest(torch, result, reference.detach())}
+    shares = {"result": share_off(torch, result, reference)}
     for index, (one, other) in enumerate(zip(short, exact)):
         errors["gradient %d" % index] = farthest(torch, one.grad, other.grad)
+        shares["gradient %d" % index] = share_off(torch, one.grad, other.grad)
     limit = TOLERANCES[precision]
     if precision == "bf16" and ctx.device == "cpu" and numbers(str(torch.__version__)) < (2, 1):
         limit = BF16_SUMS
     # A gradient is a longer chain of roundings than a result.
     wrong = [key for key, value in errors.items() if not value <= limit * (1 if key == "result" else 2)]
-    details = {"errors": errors, "tolerance": limit}
+    details = {"errors": errors, "tolerance": limit, "shares": shares}
+    remedy = "this build computes wrongly on this machine: try another torch version, and report it"
     if wrong:
         worst = max(wrong, key=lambda key: errors[key])
         reason = "%s of %s in %s is off by %.2g of its largest value; %.2g is allowed"
-        remedy = "this build computes wrongly on this machine: try another torch version, and report it"
         return failed(reason % (worst, name, precision, errors[worst], limit), remedy, details=details)
+    worst, allowed = max(shares, key=lambda key: shares[key]), SHARES[precision] * limit / TOLERANCES[precision]
+    if not shares[worst] <= allowed:
+        reason = "%s of %s in %s is too large or too small as a whole, by %.2g; %.2g is allowed"
+        return failed(reason % (worst, name, precision, shares[worst], allowed), remedy, details=details)
     return passed(details=details)
 
 

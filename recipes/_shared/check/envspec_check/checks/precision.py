@@ -1,12 +1,15 @@
-"""The rules for short types: autocast computes in the type that was asked for, near float32, and the scaler of
-gradients skips steps and backs off."""
+"""The rules for short types: autocast computes in the type that was asked for, near float32; weights in bfloat16 get
+the gradients of float64; and the scaler of gradients skips steps and backs off."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Dict, List, Tuple
 
-from envspec_check.interface import Context, Fault, Outcome, check, failed, passed, skipped
-from envspec_check.trainer import TYPES, Trainer, Training, fp16_scaler
+from envspec_check.checks.operators import share_off
+from envspec_check.checks.reference import far
+from envspec_check.interface import WORKLOADS, Context, Fault, Outcome, check, failed, passed, skipped
+from envspec_check.trainer import TYPES, Trainer, Training, exactly, fp16_scaler, lacks
 
 FEW = 8
 """Steps of a training that is compared step by step with float32's."""
@@ -55,6 +58,52 @@ def beside_fp32(ctx: Context, precision: str) -> Tuple[Dict[str, Any], List[floa
         reason = "within %d steps of %s a loss differs by %.2g from float32's; %.2g is allowed"
         raise Fault(reason % (FEW, precision, worst, limit), SHORT_REMEDY, details=details)
     return details, short.losses
+
+
+PURE = {"loss": 5e-3, "gradients": 0.12, "size of the gradients": 1e-2}
+"""The most by which the first steps with weights in bfloat16 may differ from float64, as a share. Healthy CPUs differ
+by up to 6e-4, 4e-2 and 3e-3."""
+
+
+def beside_float64(ctx: Context, name: str) -> Dict[str, float]:
+    """How far a workload's losses and gradients are from float64's at the worst, each step from the same weights and
+    the same batch, all in bfloat16."""
+    torch, steps = ctx.torch, 2 if ctx.quick else 4
+    made = Training(name, steps, ctx.seed, ctx.device, "pure bf16", dropout=False)
+    one, exact = Trainer(made), Trainer(replace(made, device="cpu", precision="fp64"))
+    worst = dict.fromkeys(PURE, 0.0)
+    for batch in one.workload.batches(ctx.seed, 0, steps, one.workload.batch, False):
+        exact.model.load_state_dict({name: kept.detach().cpu() for name, kept in one.model.state_dict().items()})
+        batch = {key: rows.bfloat16() if rows.is_floating_point() else rows for key, rows in batch.items()}
+        loss, right = one.gradients(batch), exact.gradients(batch)
+        pairs = [pair for pair in zip(one.model.parameters(), exact.model.parameters()) if pair[1].grad is not None]
+        mine, theirs = (torch.cat([exactly(pair[at].grad).flatten() for pair in pairs]) for at in (0, 1))
+        found = (abs(float(loss) / float(right) - 1), far(mine, theirs), share_off(torch, mine, theirs))
+        worst = {key: max(before, now) for (key, before), now in zip(worst.items(), found)}
+        one.update()
+    return worst
+
+
+@check("training.pure_bf16")
+def training_pure_bf16(ctx: Context) -> Outcome:
+    """With weights and data in bfloat16, losses and gradients are those of float64, but for roundings."""
+    lacking = lacks(ctx.device, "bf16")
+    if lacking:
+        return skipped(lacking)
+    names = [ctx.workload] if ctx.quick else list(WORKLOADS)
+    try:
+        errors = {name: beside_float64(ctx, name) for name in names}
+    except RuntimeError as error:
+        if ctx.device == "cpu" and "not implemented for" in str(error):
+            return skipped("torch %s hasn't all of it in bfloat16 on CPUs" % ctx.torch.__version__)
+        raise
+    details = {"errors": errors, "limits": PURE}
+    for name, found in errors.items():
+        for what, error in found.items():
+            if not error <= PURE[what]:
+                reason = "in bfloat16 alone the %s of %s differs from float64's by %.2g; %.2g is allowed"
+                return failed(reason % (what, name, error, PURE[what]), SHORT_REMEDY, details=details)
+    return passed(details=details)
 
 
 @check("training.scaler")

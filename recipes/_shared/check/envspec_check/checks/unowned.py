@@ -6,10 +6,9 @@ import os
 import sys
 from typing import Any, Iterable, Iterator, List, Sequence, Set
 
+from envspec_check.checks.files import is_code
 from envspec_check.environment import Installed, conda_records, distributions, own_paths
 from envspec_check.interface import Context, Outcome, check, failed, passed, skipped, some
-
-CODE = (".py", ".so", ".pth", ".egg-link")
 
 MADE_WITH_IT = ("_virtualenv.py", "_virtualenv.pth")
 """What virtualenv and uv put into each environment that they make."""
@@ -30,21 +29,27 @@ def owned_files(there: Iterable[Installed], records: Iterable[Any], prefix: str)
 
 
 def code_in(folder: str) -> Iterator[str]:
-    """The files below a folder of packages that Python would import, load or run. What Python compiled itself lies in
-    `__pycache__`, and is made anew from what is told here."""
+    """The files below a folder of packages that Python would import, load or run, and the links to folders: what is
+    behind them is code too. What Python compiled itself lies in `__pycache__`: `static.bytecode` compares it."""
     for here, folders, names in os.walk(folder):
         folders[:] = [
             name for name in folders if name != "__pycache__" and not name.endswith((".dist-info", ".egg-info"))
         ]
-        for name in names:
-            compiled = name.endswith(".pyc")
-            if (name.endswith(CODE) or compiled or ".so." in name) and name not in MADE_WITH_IT:
-                yield os.path.join(here, name)
+        yield from filter(os.path.islink, (os.path.join(here, name) for name in folders))
+        yield from (os.path.join(here, name) for name in names if is_code(name) and name not in MADE_WITH_IT)
+
+
+def strays_in(folder: str, owned: Set[str]) -> List[str]:
+    """The code below a folder of packages that is in none of them; links to a package's own folders are its own."""
+    homes = {os.path.dirname(path) for path in owned}
+    return [path for path in code_in(folder) if path not in owned and os.path.realpath(path) not in homes]
 
 
 def kind_of(path: str, folder: str) -> str:
     """What a file that no package owns does, in words; empty where it only can be imported."""
     name = os.path.basename(path)
+    if os.path.islink(path) and os.path.isdir(path):
+        return "is a link to %s" % os.path.realpath(path)
     if os.path.dirname(path) == folder and name.partition(".")[0] in RUN_AT_START:
         return "runs at every start of Python"
     if name.endswith(".pth"):
@@ -90,7 +95,7 @@ def static_unowned(ctx: Context) -> Outcome:
     lacking = without_record(there, by_conda)
     owned = by_conda | owned_files(there, [], sys.prefix)
     folders = sorted({os.path.realpath(path) for path in paths if os.path.basename(path) == "site-packages"})
-    strays = [path for folder in folders for path in code_in(folder) if path not in owned]
+    strays = [path for folder in folders for path in strays_in(folder, owned)]
     if lacking:
         # all of their files would be told, and what is wrong is one file
         reason = f"no RECORD says which files belong to {some(lacking)}"

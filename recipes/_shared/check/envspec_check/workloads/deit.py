@@ -37,7 +37,7 @@ class Deit(Workload):
 
             @torch.no_grad()  # type: ignore[untyped-decorator]
             def teacher(self, image: Any) -> Any:
-                return (at_least_fp32(image.flatten(1)) @ self.known.t()).argmax(dim=1)
+                return (at_least_fp32(image.flatten(1)) @ at_least_fp32(self.known).t()).argmax(dim=1)
 
             def forward(self, image: Any) -> Any:
                 x = self.patches(image).flatten(2).transpose(1, 2)

@@ -77,7 +77,7 @@ class Multimodal(Workload):
                 self.video = Encoder(nn.Conv3d(3, width, (2, 8, 8), stride=(2, 8, 8)), 8)
                 self.cross = parts.Block(width, 4)
                 self.out = nn.ModuleDict({name: nn.Linear(width, 64) for name in ("text", "image", "video", "cross")})
-                self.scale = nn.Parameter(torch.tensor(2.0))
+                self.scale = nn.Parameter(torch.tensor([2.0]))  # FSDP takes none without a dimension
 
             def forward(self, text: Any, image: Any, video: Any) -> Any:
                 rows = {"text": self.text(text), "image": self.image(image), "video": self.video(video)}

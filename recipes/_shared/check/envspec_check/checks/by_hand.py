@@ -1,0 +1,541 @@
+"""operators.by_hand: torch's layers and losses beside answers that no other torch operator gave.
+
+float64 of the same torch shares the faults that all types have. Here the answers are written out by the formulas of
+torch's documentation, in Python's own floats; for attention in sums, products and exponentials of float64.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Callable, Iterator, List, Sequence, Tuple
+
+from envspec_check.checks.operators import TOLERANCES, dtype_of
+from envspec_check.interface import Context, Outcome, Skip, check, failed, passed, some
+from envspec_check.trainer import exact_fp32, lacks
+
+Case = Tuple[str, Any, Any]
+"""A name, what torch gives, and what it should give: a tensor or nested lists."""
+
+Draw = Tuple[str, Any, float, float]
+"""A name, a number of many that were drawn, what it should be, and how far it may be off."""
+
+LIMIT = 1e-4
+"""How far an answer in float32 may be off, as a share of the largest value."""
+
+POINTS = (-7.0, -2.5, -0.7, -0.2, 0.3, 0.8, 1.5, 4.0)
+
+ONE, TWO = (0.3, -1.2, 2.1, 0.8), (0.5, -1.0, 0.4, 0.9)
+
+SIGNS, SHARES, BITS = (1, -1, 1, -1), (0.1, 0.7, 0.6, 0.95), (0, 1, 1, 0)
+
+LOGITS = ((0.2, -1.0, 1.5, 0.3), (2.0, 0.1, -0.4, 0.6), (-0.3, 0.9, 0.5, -1.1))
+
+CLASSES = (2, 1, 3)
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def activations(nn: Any) -> Sequence[Tuple[Any, Callable[[float], float]]]:
+    exp, soft = math.exp, lambda x: math.log1p(math.exp(x))
+    return (
+        (nn.ReLU(), lambda x: max(x, 0.0)),
+        (nn.ReLU6(), lambda x: min(max(x, 0.0), 6.0)),
+        (nn.LeakyReLU(0.2), lambda x: x if x > 0 else 0.2 * x),
+        (nn.PReLU(init=0.3), lambda x: x if x > 0 else 0.3 * x),
+        (nn.ELU(0.7), lambda x: x if x > 0 else 0.7 * (exp(x) - 1)),
+        (nn.CELU(0.7), lambda x: x if x > 0 else 0.7 * (exp(x / 0.7) - 1)),
+        (nn.SELU(), lambda x: 1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (exp(x) - 1))),
+        (nn.GELU(), lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),
+        (
+            nn.GELU(approximate="tanh"),
+            lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+        ),
+        (nn.SiLU(), lambda x: x * sigmoid(x)),
+        (nn.Mish(), lambda x: x * math.tanh(soft(x))),
+        (nn.Sigmoid(), sigmoid),
+        (nn.Tanh(), math.tanh),
+        (nn.LogSigmoid(), lambda x: -soft(-x)),
+        (nn.Softplus(2.0, 5.0), lambda x: x if 2 * x > 5 else soft(2 * x) / 2),
+        (nn.Softsign(), lambda x: x / (1 + abs(x))),
+        (nn.Softshrink(0.5), lambda x: x - 0.5 if x > 0.5 else x + 0.5 if x < -0.5 else 0.0),
+        (nn.Hardshrink(0.5), lambda x: x if abs(x) > 0.5 else 0.0),
+        (nn.Tanhshrink(), lambda x: x - math.tanh(x)),
+        (nn.Hardtanh(-0.5, 2.0), lambda x: min(max(x, -0.5), 2.0)),
+        (nn.Hardsigmoid(), lambda x: min(max(x / 6 + 0.5, 0.0), 1.0)),
+        (nn.Hardswish(), lambda x: x * min(max(x / 6 + 0.5, 0.0), 1.0)),
+        (nn.Threshold(0.5, 9.0), lambda x: x if x > 0.5 else 9.0),
+    )
+
+
+def of_activations(torch: Any, device: str) -> Iterator[Case]:
+    for layer, right in activations(torch.nn):
+        given = torch.tensor(POINTS, device=device, requires_grad=True)
+        result = layer.to(device)(given)
+        result.sum().backward()
+        name = str(layer)
+        yield name, result, [right(x) for x in POINTS]
+        slopes = [(right(x + 1e-5) - right(x - 1e-5)) / 2e-5 for x in POINTS]
+        yield f"the gradient of {name}", given.grad, slopes
+
+
+def losses(nn: Any, torch: Any, device: str) -> Iterator[Tuple[Any, Sequence[Any], float]]:
+    """Losses, what they are given, and what they give."""
+    log, exp = math.log, math.exp
+    pairs = list(zip(ONE, TWO))
+    yield nn.L1Loss(), (ONE, TWO), mean([abs(a - b) for a, b in pairs])
+    yield nn.MSELoss(), (ONE, TWO), mean([(a - b) ** 2 for a, b in pairs])
+    yield nn.MSELoss(reduction="sum"), (ONE, TWO), sum((a - b) ** 2 for a, b in pairs)
+    far = [abs(a - b) for a, b in pairs]
+    yield nn.SmoothL1Loss(beta=0.5), (ONE, TWO), mean([d * d if d < 0.5 else d - 0.25 for d in far])
+    yield nn.HuberLoss(delta=0.5), (ONE, TWO), mean([d * d / 2 if d < 0.5 else 0.5 * (d - 0.25) for d in far])
+    bits = [log(p) if b else log(1 - p) for p, b in zip(SHARES, BITS)]
+    yield nn.BCELoss(), (SHARES, BITS), -mean(bits)
+    likely = [3 * log(sigmoid(x)) if b else log(1 - sigmoid(x)) for x, b in zip(ONE, BITS)]
+    yield nn.BCEWithLogitsLoss(pos_weight=torch.tensor(3.0, device=device)), (ONE, BITS), -mean(likely)
+    yield nn.BCEWithLogitsLoss(reduction="sum", pos_weight=torch.tensor(3.0)), (ONE, BITS), -sum(likely)
+    yield nn.KLDivLoss(reduction="sum"), (ONE, SHARES), sum(p * (log(p) - x) for x, p in zip(ONE, SHARES))
+    right = sum(exp(y) * (y - x) for x, y in pairs)
+    yield nn.KLDivLoss(reduction="sum", log_target=True), (ONE, TWO), right
+    yield nn.PoissonNLLLoss(), (ONE, SHARES), mean([exp(x) - y * x for x, y in zip(ONE, SHARES)])
+    spread = [0.5 * (log(v) + (a - b) ** 2 / v) for (a, b), v in zip(pairs, SHARES)]
+    yield nn.GaussianNLLLoss(), (ONE, TWO, SHARES), mean(spread)
+    yield nn.SoftMarginLoss(), (ONE, SIGNS), mean([log(1 + exp(-s * x)) for x, s in zip(ONE, SIGNS)])
+    hinges = [x if s > 0 else max(0.0, 1.5 - x) for x, s in zip(ONE, SIGNS)]
+    yield nn.HingeEmbeddingLoss(margin=1.5), (ONE, SIGNS), mean(hinges)
+    margins = [max(0.0, 0.5 - s * (a - b)) for (a, b), s in zip(pairs, SIGNS)]
+    yield nn.MarginRankingLoss(margin=0.5), (ONE, TWO, SIGNS), mean(margins)
+    cosine = sum(a * b for a, b in pairs) / math.sqrt(sum(a * a for a in ONE) * sum(b * b for b in TWO))
+    yield nn.CosineEmbeddingLoss(margin=0.1), ([ONE], [TWO], [-1]), max(0.0, cosine - 0.1)
+    apart = [math.sqrt(sum((a - b) ** 2 for a, b in zip(ONE, other))) for other in (TWO, SHARES)]
+    yield nn.TripletMarginLoss(margin=0.7), ([ONE], [TWO], [SHARES]), max(0.0, apart[0] - apart[1] + 0.7)
+    first, at = LOGITS[0], CLASSES[0]
+    others = [max(0.0, 1 - first[at] + x) for x in (*first[:at], *first[at + 1 :])]
+    yield nn.MultiMarginLoss(), ([first], [at]), sum(others) / 4
+    yield (
+        nn.MultiLabelSoftMarginLoss(),
+        ([ONE], [BITS]),
+        -mean([log(sigmoid(x)) if b else log(1 - sigmoid(x)) for x, b in zip(ONE, BITS)]),
+    )
+    rows = [[log(exp(x) / sum(map(exp, row))) for x in row] for row in LOGITS]
+    chosen = [row[at] for row, at in zip(rows, CLASSES)]
+    weights = (0.5, 2.0, 1.0, 3.0)
+    heavy = torch.tensor(weights, device=device)
+    total = sum(weights[at] for at in CLASSES)
+    yield nn.CrossEntropyLoss(), (LOGITS, CLASSES), -mean(chosen)
+    weighted = -sum(weights[at] * one for one, at in zip(chosen, CLASSES))
+    yield nn.CrossEntropyLoss(weight=heavy), (LOGITS, CLASSES), weighted / total
+    yield nn.NLLLoss(weight=heavy), (rows, CLASSES), weighted / total
+    yield nn.CrossEntropyLoss(ignore_index=1), (LOGITS, CLASSES), -mean([chosen[0], chosen[2]])
+    yield nn.CrossEntropyLoss(), (LOGITS, (2, -100, 3)), -mean([chosen[0], chosen[2]])
+    yield nn.CrossEntropyLoss(ignore_index=1, reduction="sum"), (LOGITS, CLASSES), -(chosen[0] + chosen[2])
+    smooth = -mean([0.9 * one + 0.1 * mean(row) for one, row in zip(chosen, rows)])
+    yield nn.CrossEntropyLoss(label_smoothing=0.1), (LOGITS, CLASSES), smooth
+    soft = [[0.1, 0.2, 0.3, 0.4]] * 3
+    yield nn.CrossEntropyLoss(), (LOGITS, soft), -mean([sum(p * x for p, x in zip(soft[0], row)) for row in rows])
+
+
+def of_losses(torch: Any, device: str) -> Iterator[Case]:
+    for layer, given, right in losses(torch.nn, torch, device):
+        whole = (torch.nn.CrossEntropyLoss, torch.nn.NLLLoss, torch.nn.MultiMarginLoss)
+        tensors = [torch.tensor(one, device=device) for one in given]
+        if not isinstance(layer, whole):
+            tensors = [one.float() for one in tensors]
+        yield f"{layer} of {layer.reduction}", layer.to(device)(*tensors), right
+    # two steps for one label: it twice, before or after a blank
+    logs = torch.tensor([[[0.6, 0.4]], [[0.7, 0.3]]], device=device).log()
+    lengths = (torch.tensor([2]), torch.tensor([1]))
+    paths = 0.4 * 0.3 + 0.6 * 0.3 + 0.4 * 0.7
+    yield "CTCLoss", torch.nn.CTCLoss(reduction="sum")(logs, torch.tensor([[1]]), *lengths), -math.log(paths)
+    if hasattr(torch.nn, "LinearCrossEntropyLoss"):
+        layer = torch.nn.LinearCrossEntropyLoss(2, 4).to(device)
+        with torch.no_grad():
+            layer.linear.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]]))
+        rows = [(0.3, -0.4), (1.0, 0.5)]
+        wide = [[a, b, a + b, 0.0] for a, b in rows]
+        right = mean([math.log(sum(map(math.exp, row))) - row[2] for row in wide])
+        found = layer(torch.tensor(rows, device=device), torch.tensor([2, 2], device=device))
+        yield "LinearCrossEntropyLoss", found, right
+
+
+def of_vocabularies(torch: Any, device: str) -> Iterator[Case]:
+    """Cross-entropy of many classes, and embeddings of many rows."""
+    F = torch.nn.functional
+    for classes in (9000, 50257, 131072):
+        given = torch.zeros(3, classes, device=device)
+        given[:, -2] = 9.0
+        given.requires_grad_()
+        loss = F.cross_entropy(given, torch.tensor([classes - 2, -100, 5], device=device))
+        loss.backward()
+        total = classes - 1 + math.exp(9.0)
+        yield f"cross-entropy of {classes} classes", loss, math.log(total) - 4.5
+        right = [[(math.exp(9.0) / total - 1) / 2, 0.5 / total], [0.0, 0.0], [math.exp(9.0) / total / 2, 0.5 / total]]
+        yield f"the gradient of cross-entropy of {classes} classes", given.grad[:, -2:], right
+        weights = torch.arange(classes, dtype=torch.float32, device=device).unsqueeze(1).requires_grad_()
+        rows = [0, 7, classes - 1, 7, 3]
+        found = F.embedding(torch.tensor(rows, device=device), weights, padding_idx=3)
+        yield f"embeddings of {classes} rows", found, [[float(row)] for row in rows]
+        found.sum().backward()
+        yield "the gradient of padding_idx and its neighbours", weights.grad[[0, 3, 7]], [[1.0], [0.0], [2.0]]
+
+
+def of_norms(torch: Any, device: str) -> Iterator[Case]:
+    nn, eps = torch.nn, 0.1
+    rows = [list(row) for row in LOGITS]
+    given = torch.tensor(rows, device=device)
+
+    def normal(values: Sequence[float]) -> List[float]:
+        middle = mean(values)
+        size = math.sqrt(mean([(x - middle) ** 2 for x in values]) + eps)
+        return [(x - middle) / size for x in values]
+
+    yield "LayerNorm", nn.LayerNorm(4, eps=eps).to(device)(given), [normal(row) for row in rows]
+    halves = [[*normal(row[:2]), *normal(row[2:])] for row in rows]
+    yield "GroupNorm", nn.GroupNorm(2, 4, eps=eps).to(device)(given), halves
+    instance = nn.InstanceNorm1d(3, eps=eps).to(device)(given.unsqueeze(0))
+    yield "InstanceNorm1d", instance, [[normal(row) for row in rows]]
+    if hasattr(nn, "RMSNorm"):
+        right = [[2 * x / math.sqrt(mean([y * y for y in row]) + eps) for x in row] for row in rows]
+        layer = nn.RMSNorm(4, eps=eps).to(device)
+        with torch.no_grad():
+            layer.weight.mul_(2)
+        yield "RMSNorm", layer(given), right
+    layer = nn.BatchNorm1d(4, eps=eps, momentum=0.3).to(device)
+    columns = list(zip(*rows))
+    right = [list(row) for row in zip(*(normal(column) for column in columns))]
+    yield "BatchNorm1d", layer(given), right
+    spread = [sum((x - mean(column)) ** 2 for x in column) / 2 for column in columns]
+    yield "BatchNorm1d's mean", layer.running_mean, [0.3 * mean(column) for column in columns]
+    yield "BatchNorm1d's variance", layer.running_var, [0.7 + 0.3 * one for one in spread]
+    kept = list(zip((0.3 * mean(column) for column in columns), (0.7 + 0.3 * one for one in spread)))
+    right = [[(x - m) / math.sqrt(v + eps) for x, (m, v) in zip(row, kept)] for row in rows]
+    yield "BatchNorm1d in use", layer.eval()(given), right
+    sizes = [sum(abs(x) ** 3 for x in row) ** (1 / 3) for row in rows]
+    normalized = nn.functional.normalize(given, p=3.0, dim=1)
+    yield "normalize", normalized, [[x / size for x in row] for row, size in zip(rows, sizes)]
+    found = nn.PairwiseDistance(p=3.0, eps=0.0)(given[:1], given[1:2])
+    yield "PairwiseDistance", found, [sum(abs(a - b) ** 3 for a, b in zip(*rows[:2])) ** (1 / 3)]
+    dot = sum(a * b for a, b in zip(*rows[:2]))
+    long = [math.sqrt(sum(x * x for x in row)) for row in rows[:2]]
+    yield "CosineSimilarity", nn.CosineSimilarity()(given[:1], given[1:2]), [dot / long[0] / long[1]]
+    exps = [[math.exp(x) for x in row] for row in rows]
+    tall = [[x / sum(column) for x, column in zip(row, zip(*exps))] for row in exps]
+    yield "Softmax", nn.Softmax(dim=0)(given), tall
+    yield "LogSoftmax", nn.LogSoftmax(dim=0)(given), [[math.log(x) for x in row] for row in tall]
+    yield "Softmin", nn.Softmin(dim=0)(-given), tall
+
+
+def index_at(index: int, size: int, mode: str) -> int:
+    """Which value stands at an index that may be outside, or -1."""
+    if 0 <= index < size or mode == "zeros":
+        return index if 0 <= index < size else -1
+    if mode == "circular":
+        return index % size
+    return min(max(index, 0), size - 1) if mode == "replicate" else (-index if index < 0 else 2 * size - 2 - index)
+
+
+def convolution(given: Any, weights: Any, mode: str) -> List[List[List[float]]]:
+    """A convolution of two groups, with strides (2, 1), padding (1, 2) and dilation (1, 2), in loops."""
+    channels, high, wide = len(given), len(given[0]), len(given[0][0])
+    outs, per = len(weights), len(weights[0])
+    tall, broad = len(weights[0][0]), len(weights[0][0][0])
+    result = []
+    for out in range(outs):
+        first = (out * 2 // outs) * (channels // 2)
+        plane = []
+        for y in range((high + 2 - tall) // 2 + 1):
+            row = []
+            for x in range(wide + 4 - 2 * (broad - 1)):
+                total = 0.0
+                for channel in range(per):
+                    for j in range(tall):
+                        for i in range(broad):
+                            at = index_at(2 * y - 1 + j, high, mode), index_at(x - 2 + 2 * i, wide, mode)
+                            if min(at) >= 0:
+                                total += weights[out][channel][j][i] * given[first + channel][at[0]][at[1]]
+                row.append(total)
+            plane.append(row)
+        result.append(plane)
+    return result
+
+
+def of_convolutions(torch: Any, device: str) -> Iterator[Case]:
+    nn, drawn = torch.nn, torch.Generator().manual_seed(5)
+    given, weights = torch.randn(4, 5, 6, generator=drawn), torch.randn(6, 2, 3, 2, generator=drawn)
+    options = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2, "bias": False}
+    for mode in ("zeros", "reflect", "replicate", "circular"):
+        layer = nn.Conv2d(4, 6, (3, 2), padding_mode=mode, **options).to(device)
+        with torch.no_grad():
+            layer.weight.copy_(weights)
+        found = layer(given.to(device).unsqueeze(0))[0]
+        yield f"Conv2d with {mode}", found, convolution(given.tolist(), weights.tolist(), mode)
+    # A transposed one is that by which <conv(x), y> is <x, transposed(y)>.
+    back = nn.ConvTranspose2d(6, 4, (3, 2), **options).to(device)
+    plain = torch.tensor(convolution(given.tolist(), weights.tolist(), "zeros"), dtype=torch.float64)
+    other = torch.randn(plain.shape, generator=drawn)
+    with torch.no_grad():
+        back.weight.copy_(weights)
+    turned = back(other.to(device).unsqueeze(0))[0].detach().cpu().double()
+    yield "ConvTranspose2d", (turned * given).sum(), float((plain * other).sum())
+    line = torch.arange(1.0, 7.0, device=device).reshape(1, 1, 6)
+    layer = nn.Conv1d(1, 1, 2, padding="same", dilation=2).to(device)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[[1.0, 10.0]]]))
+        layer.bias.fill_(0.5)
+    yield "Conv1d", layer(line), [[[20.5, 31.5, 42.5, 53.5, 64.5, 5.5]]]
+    linear = nn.Linear(2, 3).to(device)
+    with torch.no_grad():
+        linear.weight.copy_(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+        linear.bias.copy_(torch.tensor([0.5, -0.5, 0.25]))
+    yield "Linear", linear(torch.tensor([[10.0, 100.0]], device=device)), [[210.5, 429.5, 650.25]]
+
+
+def of_shapes(torch: Any, device: str) -> Iterator[Case]:
+    """Padding, pooling, folding, resizing and shuffling of a row or a square of numbers."""
+    nn = torch.nn
+    line = torch.arange(1.0, 7.0, device=device).reshape(1, 1, 6)
+    square = torch.arange(16.0, device=device).reshape(1, 1, 4, 4)
+    yield "ConstantPad1d", nn.ConstantPad1d((1, 2), 9.0)(line), [[[9, 1, 2, 3, 4, 5, 6, 9, 9]]]
+    yield "ReflectionPad1d", nn.ReflectionPad1d((1, 2))(line), [[[2, 1, 2, 3, 4, 5, 6, 5, 4]]]
+    yield "ReplicationPad1d", nn.ReplicationPad1d((1, 2))(line), [[[1, 1, 2, 3, 4, 5, 6, 6, 6]]]
+    for name, right in (("ZeroPad1d", [0, 1, 2, 3, 4, 5, 6, 0, 0]), ("CircularPad1d", [6, 1, 2, 3, 4, 5, 6, 1, 2])):
+        if hasattr(nn, name):  # from torch 2.1
+            yield name, getattr(nn, name)((1, 2))(line), [[right]]
+    yield "ZeroPad2d", nn.ZeroPad2d((1, 0, 0, 2))(square)[0, 0, 2:5], [[0, 8, 9, 10, 11], [0, 12, 13, 14, 15], [0] * 5]
+    yield "AvgPool1d", nn.AvgPool1d(3, 2, padding=1)(line), [[[1, 3, 5]]]
+    uncounted = nn.AvgPool1d(3, 2, padding=1, count_include_pad=False)(line)
+    yield "AvgPool1d without padding", uncounted, [[[1.5, 3, 5]]]
+    yield "AvgPool2d", nn.AvgPool2d(2, padding=1)(square)[0, 0, 0], [0, 0.75, 0.75]
+    yield "MaxPool1d", nn.MaxPool1d(2, 1, padding=1, dilation=2)(-line), [[[-2, -1, -2, -3, -4, -5]]]
+    yield "MaxPool2d", nn.MaxPool2d(3, 2, ceil_mode=True)(square), [[[[10, 11], [14, 15]]]]
+    yield "AdaptiveAvgPool1d", nn.AdaptiveAvgPool1d(4)(line), [[[1.5, 2.5, 4.5, 5.5]]]
+    yield "AdaptiveMaxPool2d", nn.AdaptiveMaxPool2d((3, 1))(square), [[[[7], [11], [15]]]]
+    yield "LPPool1d", nn.LPPool1d(2, 2)(line), [[[math.sqrt(5), 5, math.sqrt(61)]]]
+    unfolded = nn.Unfold((2, 2), dilation=2)(square)
+    yield "Unfold", unfolded, [[[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]]
+    twice = nn.Fold((4, 4), (2, 2), dilation=2)(unfolded)
+    yield "Fold", twice, square.cpu().double()
+    planes = torch.arange(8.0, device=device).reshape(1, 8, 1, 1)
+    yield "PixelShuffle", nn.PixelShuffle(2)(planes), [[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]]
+    unshuffled = nn.PixelUnshuffle(2)(square)[0, :, 0]
+    yield "PixelUnshuffle", unshuffled, [[0, 2], [1, 3], [4, 6], [5, 7]]
+    yield "ChannelShuffle", nn.ChannelShuffle(2)(planes)[0, :, 0, 0], [0, 4, 1, 5, 2, 6, 3, 7]
+    short = line[..., :2]
+    yield "Upsample", nn.Upsample(scale_factor=2)(short), [[[1, 1, 2, 2]]]
+    linear = nn.Upsample(scale_factor=2, mode="linear")(short)
+    yield "Upsample by lines", linear, [[[1, 1.25, 1.75, 2]]]
+    corners = nn.Upsample(size=3, mode="linear", align_corners=True)(short)
+    yield "Upsample with aligned corners", corners, [[[1, 1.5, 2]]]
+    yield "GLU", nn.GLU()(short[0]), [[sigmoid(2.0)]]
+    yield "Flatten", nn.Flatten(2)(square)[0, 0, 3:6], [3, 4, 5]
+    yield "one_hot", nn.functional.one_hot(torch.tensor([2, 0], device=device), 3), [[0, 0, 1], [1, 0, 0]]
+    table = torch.tensor([[1.0, 2.0], [30.0, 40.0], [500.0, 600.0]], device=device)
+    bag = nn.EmbeddingBag.from_pretrained(table, mode="mean")
+    found = bag(torch.tensor([0, 2, 1], device=device), torch.tensor([0, 2], device=device))
+    yield "EmbeddingBag", found, [[250.5, 301.0], [30.0, 40.0]]
+
+
+def of_recurrences(torch: Any, device: str) -> Iterator[Case]:
+    """Two steps of one number through an LSTM and a GRU."""
+    numbers = [0.5, -0.3, 0.8, 0.2], [0.1, 0.7, -0.4, 0.6], [0.05, -0.1, 0.2, 0.3], [-0.2, 0.15, 0.1, -0.05]
+    for kind, gates in (("LSTM", 4), ("GRU", 3)):
+        layer = getattr(torch.nn, kind)(1, 1).to(device)
+        with torch.no_grad():
+            for weights, row in zip(layer.parameters(), numbers):
+                weights.copy_(torch.tensor(row[:gates]).reshape(weights.shape))
+        (own, back, one, two), h, c = numbers, 0.0, 0.0
+        for x in (1.5, -0.5):
+            mine, last = [w * x + b for w, b in zip(own, one)], [w * h + b for w, b in zip(back, two)]
+            a = [p + q for p, q in zip(mine, last)]
+            if kind == "LSTM":
+                c = sigmoid(a[1]) * c + sigmoid(a[0]) * math.tanh(a[2])
+                h = sigmoid(a[3]) * math.tanh(c)
+            else:
+                new = math.tanh(mine[2] + sigmoid(a[0]) * last[2])
+                h = (1 - sigmoid(a[1])) * new + sigmoid(a[1]) * h
+        found, _ = layer(torch.tensor([[1.5], [-0.5]], device=device))
+        yield kind, found[-1], [h]
+
+
+def attention_of(torch: Any, query: Any, key: Any, value: Any, mask: Any, scale: float) -> Any:
+    """Attention in float64, written out. `mask` is added."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = (one.double().cpu().repeat_interleave(groups, dim=1) for one in (key, value))
+    scores = query.double().cpu() @ key.transpose(-1, -2) * scale
+    scores = scores if mask is None else scores + mask.double().cpu()
+    weights = (scores - scores.max(dim=-1, keepdim=True).values).exp()
+    return weights @ value / weights.sum(dim=-1, keepdim=True)
+
+
+def attention_cases(ctx: Context, dtype: Any) -> Iterator[Case]:
+    """Masks, shared keys, a scale of one's own, long sequences, and the gradients."""
+    torch, device = ctx.torch, ctx.device
+    attend = torch.nn.functional.scaled_dot_product_attention
+    drawn = torch.Generator().manual_seed(ctx.seed)
+
+    def make(*shape: int) -> Any:
+        return torch.randn(*shape, generator=drawn).to(device, dtype)
+
+    for short, long, causal in ((48, 48, False), (32, 1040, False), (1040, 1040, True)):
+        query, key, value, weights = (
+            make(1, 2, short, 16),
+            make(1, 2, long, 16),
+            make(1, 2, long, 16),
+            make(1, 2, short, 16),
+        )
+        added, later = make(short, long), torch.full((short, long), -math.inf).triu(1)
+        padded = torch.zeros(short, long, dtype=torch.bool, device=device)
+        padded[:, : long // 3] = True
+        masks = {
+            "no mask": (None, None),
+            "an added mask": (added, added),
+            "padding": (padded, torch.where(padded.cpu(), 0.0, -math.inf)),
+        }
+        for word, (mask, summed) in ({"a causal mask": (None, later)} if causal else masks).items():
+            own = [one.clone().requires_grad_() for one in (query, key, value)]
+            right = [one.detach().double().cpu().requires_grad_() for one in own]
+            found, exact = attend(*own, attn_mask=mask, is_causal=causal), attention_of(torch, *right, summed, 0.25)
+            found.backward(weights)
+            exact.backward(weights.double().cpu())
+            name = f"attention of {short} to {long} with {word}"
+            yield name, found, exact.detach()
+            for what, one, other in zip(("queries", "keys", "values"), own, right):
+                yield f"the gradient of {what} of {name}", one.grad, other.grad
+        shared = key[:, :1], value[:, :1]
+        try:
+            found = attend(query, *shared, scale=0.4, enable_gqa=True, is_causal=causal)
+        except TypeError:  # torch before 2.5 has no enable_gqa
+            continue
+        exact = attention_of(torch, query, *shared, later if causal else None, 0.4)
+        yield f"attention of {short} to {long} with shared keys", found, exact
+
+
+def of_multi_head(torch: Any, device: str) -> Iterator[Case]:
+    """MultiheadAttention and an encoder's layer with padding, beside themselves without what is padded."""
+    nn = torch.nn
+    torch.manual_seed(3)
+    heads = nn.MultiheadAttention(8, 2, batch_first=True).to(device)
+    given = torch.randn(2, 6, 8).to(device)
+    padded = torch.zeros(2, 6, dtype=torch.bool, device=device)
+    padded[:, 4:] = True
+    found, shares = heads(given, given, given, key_padding_mask=padded)
+    query, key, value = (
+        part.detach().reshape(2, -1, 2, 4).transpose(1, 2)
+        for part in (given @ heads.in_proj_weight.T + heads.in_proj_bias).chunk(3, dim=-1)
+    )
+    right = attention_of(torch, query, key[:, :, :4], value[:, :, :4], None, 0.5).transpose(1, 2).reshape(2, 6, 8)
+    out = heads.out_proj
+    right = right @ out.weight.detach().double().cpu().T + out.bias.detach().double().cpu()
+    yield "MultiheadAttention with padding", found, right
+    yield "the shares of what is padded", shares[..., 4:], [[[0.0, 0.0]] * 6] * 2
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).to(device)
+    slow = layer(given[:, :4])
+    with torch.no_grad():  # one that is only used takes another path
+        fast = layer.eval()(given, src_key_padding_mask=padded)
+    yield "TransformerEncoderLayer in use", fast[:, :4], slow.detach().double().cpu()
+
+
+def draws(torch: Any, device: str) -> Iterator[Draw]:
+    """Random numbers, by what many of them come to. Six times the spread of a sound generator is allowed, which a sound
+    one exceeds once in 500 million."""
+    nn, many = torch.nn, 1 << 18
+    allowed = 6 / math.sqrt(many)
+    torch.manual_seed(11)
+    ones = torch.ones(many, device=device)
+    for p in (0.1, 0.5):
+        layer = nn.Dropout(p)
+        left = layer(ones)
+        yield f"what Dropout({p}) drops", (left == 0).double().mean(), p, allowed * math.sqrt(p * (1 - p))
+        yield f"what Dropout({p}) leaves", left.max(), 1 / (1 - p), 1e-5
+        yield f"Dropout({p}) in use", layer.eval()(ones).min(), 1.0, 0.0
+    planes = nn.Dropout2d(0.3)(torch.ones(many // 16, 1, 4, 4, device=device)).flatten(1).sum(1)
+    yield "what Dropout2d drops", (planes == 0).double().mean(), 0.3, 4 * allowed * math.sqrt(0.21)
+    yield "what Dropout2d leaves", planes.max(), 16 / 0.7, 1e-4
+    same, rows = torch.zeros(1, 1, 512, 16, device=device), torch.eye(512, device=device).reshape(1, 1, 512, 512)
+    dropped = 512 * nn.functional.scaled_dot_product_attention(same, same, rows, dropout_p=0.2)
+    yield "what attention drops", (dropped == 0).double().mean(), 0.2, 0.4 * allowed
+    yield "what attention leaves", dropped.max(), 1 / 0.8, 1e-4
+    normal, even = torch.randn(many, device=device), torch.rand(many, device=device)
+    yield "the mean of randn", normal.mean(), 0.0, allowed
+    yield "the variance of randn", normal.double().var(), 1.0, allowed * math.sqrt(2)
+    yield "the mean of rand", even.mean(), 0.5, allowed * math.sqrt(1 / 12)
+    chosen = torch.multinomial(torch.tensor([1.0, 3.0], device=device), many, replacement=True)
+    yield "the mean of multinomial", chosen.double().mean(), 0.75, allowed * math.sqrt(3 / 16)
+    order = torch.randperm(many, device=device).sort().values
+    yield "what randperm lacks", (order != torch.arange(many, device=device)).sum(), 0.0, 0.0
+    for layer in (nn.Linear(1024, 256), nn.Conv2d(256, 256, 2)):
+        kind, shares = type(layer).__name__, layer.weight.detach().double() * math.sqrt(1024)
+        yield f"the spread of {kind}'s weights", shares.std(), 3**-0.5, allowed / 2
+        yield f"the bound of {kind}'s weights", shares.abs().max(), 1.0, 1e-3
+    yield "the spread of Embedding's weights", nn.Embedding(1024, 256).weight.double().std(), 1.0, allowed
+    weights = torch.empty(256, 1024)
+    for name, total in (("kaiming_normal_", 1024), ("kaiming_uniform_", 1024), ("xavier_normal_", 1280),
+                        ("xavier_uniform_", 1280)):  # fmt: skip
+        spread = getattr(nn.init, name)(weights).double().std() * math.sqrt(total / 2)
+        yield f"the spread of {name}", spread, 1.0, allowed
+
+
+TABLES = (
+    of_activations, of_losses, of_vocabularies, of_norms, of_convolutions, of_shapes, of_recurrences, of_multi_head,
+)  # fmt: skip
+
+
+def distance(torch: Any, found: Any, right: Any) -> float:
+    """The largest difference as a share of the largest value, or of 1 where that is more."""
+    right = torch.as_tensor(right, dtype=torch.float64)
+    found = found.detach().to("cpu", torch.float64)
+    if found.shape != right.shape or not bool(torch.isfinite(found).all()):
+        return math.inf
+    return float((found - right).abs().max() / max(1e-3, float(right.abs().max())))
+
+
+REMEDY = "something patches torch, or this torch is wrong on this machine: try another version, and report it"
+
+
+def judge(ctx: Context, cases: Iterator[Case], limit: float) -> Outcome:
+    wrong, count, worst = [], 0, 0.0
+    for name, found, right in cases:
+        off = distance(ctx.torch, found, right)
+        count, worst = count + 1, max(worst, off)
+        if not off <= limit:
+            wrong.append("%s is off by %.2g of its largest value" % (name, off))
+    details = {"answers": count, "error": worst, "limit": limit, "wrong": wrong}
+    return failed(some(wrong, 3), REMEDY, details=details) if wrong else passed(details=details)
+
+
+@check("operators.by_hand")
+def operators_by_hand(ctx: Context) -> Outcome:
+    """Layers and losses give what their formulas give in Python's own numbers."""
+    exact_fp32(ctx.torch)
+    return judge(ctx, (case for table in TABLES for case in table(ctx.torch, ctx.device)), LIMIT)
+
+
+def attention_by_hand(ctx: Context, precision: str) -> Outcome:
+    """Attention and its gradients are what sums and exponentials give: masks, shared keys, long sequences."""
+    exact_fp32(ctx.torch)
+    lacking = lacks("cuda", precision) if ctx.device == "cuda" else None
+    if lacking:
+        raise Skip(lacking)
+    return judge(ctx, attention_cases(ctx, dtype_of(ctx.torch, precision)), 2 * TOLERANCES[precision])
+
+
+for _precision in TOLERANCES:
+    check(f"operators.attention.{_precision}")(functools.partial(attention_by_hand, precision=_precision))
+
+
+@check("operators.random")
+def operators_random(ctx: Context) -> Outcome:
+    """What is drawn by chance has the shares and spreads that it should: dropout, first weights, orders."""
+    wrong, count = [], 0
+    for name, found, right, allowed in draws(ctx.torch, ctx.device):
+        count, number = count + 1, float(found.detach())
+        if not abs(number - right) <= allowed:
+            wrong.append("%s: %.5g, and should be %.5g" % (name, number, right))
+    details = {"draws": count, "wrong": wrong}
+    return failed(some(wrong, 3), REMEDY, details=details) if wrong else passed(details=details)
