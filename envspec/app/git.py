@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from envspec.app.outputs import shown_path
@@ -16,6 +16,7 @@ from envspec.lock.write import dumps
 from envspec.review.diff.revision import sides_of_conflict
 from envspec.review.git import setup
 from envspec.review.git.merge import Merged, by_line, merge
+from envspec.review.git.program import git_output, work_tree
 from envspec.review.git.textconv import readable
 from envspec.spec.document import read_bytes
 
@@ -123,3 +124,34 @@ def set_up(program: Sequence[str] | None, *, for_user: bool) -> Path:
     else:
         setup.install(scope, program)
     return shown_path(scope.attributes)
+
+
+def unreviewed_locks(base: str, specs: Collection[str], reviewed: Collection[str]) -> Iterator[tuple[str, str]]:
+    """List a repository's locks that differ from a commit and are shown by no review of a spec: their paths from its
+    top, and what happened to each. A lock that went with its spec is one, and one that stays without, which pip goes on
+    reading.
+
+    `specs` are those of this job, `reviewed` the locks that it has shown; a lock whose spec is another's job is left to
+    that. Raises ToolError.
+    """
+    top = work_tree(Path.cwd()) or Path.cwd()
+    shown, own = ({os.path.relpath(one, top) for one in paths} for paths in (reviewed, specs))
+    was = set(git_output(["ls-tree", "-rz", "--name-only", "--end-of-options", base], top).split("\0"))
+    changed = ["diff", "-z", "--name-only", "--no-renames", "--end-of-options", base, "--", ":(glob)**/locks/*/**"]
+    told: set[str] = set()
+    for path in filter(None, git_output(changed, top).split("\0")):
+        parts = path.split("/")
+        at = max(at for at in range(len(parts) - 2) if parts[at] == "locks")
+        lock = "/".join([*parts[: at + 2], "envspec.lock"])
+        others = {"/".join([*parts[:at], *folder, f"{parts[at + 1]}.toml"]) for folder in (("specs",), ())} - own
+        # one that moved here along with the change is read by no other job
+        others = {one for one in others if one in was or lock not in was}
+        if not os.path.lexists(top / lock):
+            what = "was removed" if path == lock else ""
+        elif lock in shown or any(os.path.lexists(top / one) for one in others):
+            what = ""
+        else:
+            what = "changed, itself or a file beside it, and no review of a spec shows it"
+        if what and lock not in told:
+            told.add(lock)
+            yield lock, what

@@ -94,7 +94,7 @@ POSIX = ("install", "run", "shell", "bundle", "image", "smoke", "link")
 ANYWHERE = ("lock", "check", "diff", "why", "export", "doctor", "report", "verify")
 """The commands that a Windows user is pointed to: with those that only read or write specs, they run everywhere."""
 
-HIDDEN = ("git-textconv", "git-merge")
+HIDDEN = ("git-textconv", "git-merge", "git-unreviewed")
 """The commands that programs call, not people."""
 
 EXAMPLES = """\b

@@ -130,7 +130,7 @@ config = !touch {marks}/alias
 
 WORDS = {
     **dict.fromkeys(("path", "paths", "specs"), "specs/demo.toml"),
-    **dict.fromkeys(("file", "base", "ours", "theirs"), "locks/demo/envspec.lock"),
+    **dict.fromkeys(("file", "base", "ours", "theirs", "old", "new"), "locks/demo/envspec.lock"),
     **{"packages": "beta", "package": "alpha", "name": "new", "names": "H100", "code": "no-build", "shell": "bash"},
     "kinds": "metadata",
 }
@@ -154,6 +154,8 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     ],
     "doctor": [(), ("specs/demo.toml",)],
     "builds": [("torch",)],
+    "base read": [(".",), ("base.sif",)],
+    "git-unreviewed": [("--from", "HEAD", "specs/demo.toml")],
     "inspect": [("made",)],
     "verify": [("specs/demo.toml",), ("specs/demo.toml", "--from", "HEAD")],
     "sign": [("specs/demo.toml", "--key", "{key}")],

@@ -195,7 +195,7 @@ def test_gitlab_runs_and_overwrites_nothing_of_the_merge_request(
     outside.mkdir()
     script = "\n".join(GITLAB["envspec-review"]["script"])
     written = set(re.findall(r"[ >](envspec-[\w.-]+)", script)) - {"envspec-pages", "envspec-review"}
-    assert {"envspec-files", "envspec-review.env"} < written
+    assert {"envspec-reviewed", "envspec-review.env"} < written
     for name in written:
         (outside / name).write_text("mine")
         (job.clone / name).symlink_to(outside / name)

@@ -1,0 +1,35 @@
+"""`envspec git-unreviewed`: what CI's jobs call for the locks that no review of a spec shows (`action.yml`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from envspec.app.git import unreviewed_locks
+from envspec.cli.console import out
+
+EPILOG = """\b
+Example:
+  envspec git-unreviewed --from origin/main specs/*.toml
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("specs", nargs=-1, metavar="SPEC...")
+@click.option("--from", "base", metavar="REV", required=True, help="The commit to compare with.")
+@click.option(
+    "--reviewed",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The paths of locks that reviews have shown, each with a NUL behind it.",
+)
+def command(specs: tuple[str, ...], base: str, reviewed: Path | None) -> None:
+    """List the changed locks that no review of these specs shows, as a list in Markdown
+
+    A lock that went with its spec is one, and one that stays without a spec, which pip goes on reading.
+    """
+    shown = reviewed.read_text(encoding="utf-8", errors="surrogateescape").split("\0") if reviewed else []
+    for lock, what in unreviewed_locks(base, specs, list(filter(None, shown))):
+        name = "".join(char if char.isprintable() and char != "`" else "_" for char in lock)
+        out(f"- `{name}` {what}")
