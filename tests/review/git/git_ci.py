@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,25 @@ def leave_without_spec(job: Runner, what: str) -> None:
         os.rename(bytes(lock.parent), os.fsencode(lock.parent.with_name("a`")) + b"\xff\n")
     spec.rename(job.clone / spec.name) if what == "moved" else spec.unlink()
     assert job.bash(f"git add -A; {commit}").returncode == 0
+
+
+ODD: dict[str, Callable[[Path], object]] = {
+    "a named pipe": os.mkfifo,
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "17 MiB": lambda path: path.write_bytes(b"#\n" * (17 << 19)),
+}
+ODD_FILES = pytest.mark.parametrize(
+    ("place", "kind"),
+    [(place, kind) for place in ("specs/demo.toml", "locks/demo/envspec.lock") for kind in ODD],
+)
+
+
+def put_odd(job: Runner, place: str, kind: str) -> None:
+    """What no job may wait for, or read whole, in place of a spec or a lock; committed where git takes it."""
+    path = job.clone / place
+    path.unlink()
+    ODD[kind](path)
+    job.bash("git add -A; git -c user.name=x -c user.email=x@example.org commit -qm x")
 
 
 BUMPED = BASE.bump(pin("numpy", "2.2"))

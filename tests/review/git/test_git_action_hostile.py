@@ -12,10 +12,12 @@ from git_ci import (
     BUMPED,
     GITLAB,
     MARK,
+    ODD_FILES,
     STEPS,
     Runner,
     leave_without_spec,
     plant_modules,
+    put_odd,
     runner,
     unchanged as unchanged,
 )
@@ -117,6 +119,19 @@ def test_a_lock_whose_spec_went_hides_nothing(tmp_path: Path, what: str) -> None
     assert f"- `{name}` changed, itself or a file beside it, and no review of a spec shows it\n" in job.comment
     assert (found["code"], found["changed"], found["gate"]) == ("0", "true", "1")
     assert "No lock changed" not in job.comment
+
+
+@pytest.mark.slow
+@ODD_FILES
+def test_what_is_no_spec_or_lock_ends_the_review(unchanged: Runner, place: str, kind: str) -> None:
+    """At once, with a comment that says so, and with the gate shut."""
+    put_odd(unchanged, place, kind)
+    found = unchanged.review(FAIL_ON="high")
+    # a lock that is too large is one that doesn't fit its spec
+    assert found["code"] == ("1" if "MiB" in kind and "lock" in place else "2") and found["gate"] == "1"
+    assert found["changed"] == ("true" if "lock" in place else "unknown")
+    assert "its changes can't be shown" in unchanged.comment and "No lock changed" not in unchanged.comment
+    assert unchanged.verdict() == int(found["code"])
 
 
 def test_a_lock_that_another_job_reviews(tmp_path: Path) -> None:

@@ -14,10 +14,12 @@ from git_ci import (
     BUMPED,
     GITLAB,
     NOTE,
+    ODD_FILES,
     Runner,
     bumped as bumped,
     leave_without_spec,
     plant_modules,
+    put_odd,
     runner,
     unchanged as unchanged,
 )
@@ -117,6 +119,17 @@ def test_gitlab_tells_a_lock_whose_spec_went(what: str, tmp_path: Path, gitlab: 
     ran = in_gitlab(job, gitlab, CI_MERGE_REQUEST_DIFF_BASE_SHA=job.env["BASE"], ENVSPEC_FAIL_ON="high")
     assert "- `locks/other/envspec.lock` changed, itself or a file beside it" in ran.stdout, ran.stdout + ran.stderr
     assert "No lock changed" not in ran.stdout and ran.returncode == 1
+
+
+@pytest.mark.slow
+@ODD_FILES
+def test_gitlab_ends_at_what_is_no_spec_or_lock(
+    unchanged: Runner, gitlab: tuple[str, type[_Notes]], place: str, kind: str
+) -> None:
+    put_odd(unchanged, place, kind)
+    ran = in_gitlab(unchanged, gitlab, ENVSPEC_FAIL_ON="high")
+    assert ran.returncode == (1 if "MiB" in kind and "lock" in place else 2), ran.stdout + ran.stderr
+    assert "its changes can't be shown" in ran.stdout and "No lock changed" not in ran.stdout
 
 
 @pytest.mark.nightly
