@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -283,5 +284,12 @@ def test_gits_environment_is_a_closed_list() -> None:
 
 
 def test_a_run_that_takes_too_long_ends_with_what_it_started(tmp_path: Path) -> None:
+    words = ["sh", "-c", f"sleep 600 & echo $! > {tmp_path / 'pid'}; sleep 600"]
     with pytest.raises(subprocess.TimeoutExpired):
-        programs.run(["sh", "-c", "sleep 600 & sleep 600"], os.environ, seconds=0.2, session=True)
+        programs.run(words, os.environ, seconds=5, session=True)
+    pid = int((tmp_path / "pid").read_text())
+    # one that its parent's end left to init is reaped there
+    until = time.monotonic() + 10
+    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < until, "it runs on"
+        time.sleep(0.05)

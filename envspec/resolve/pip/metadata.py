@@ -93,7 +93,8 @@ def metadata_text(metadata: Metadata) -> bytes:
         lines.append(f"Requires-Python: {metadata.requires_python}")
     lines += [f"Requires-Dist: {requirement}" for requirement in metadata.requires_dist]
     lines += [f"Provides-Extra: {extra}" for extra in metadata.provides_extra]
-    return ("\n".join(lines) + "\n\n").encode()
+    # a line end in what an sdist's tables say would begin another field
+    return ("\n".join(" ".join(line.split()) for line in lines) + "\n\n").encode()
 
 
 _NO_LICENCE = re.compile(r"(unknown|none|n/a|see |file|\[|\{)", re.I)

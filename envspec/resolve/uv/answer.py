@@ -99,7 +99,7 @@ def _plain_file(file: Mapping[str, Any]) -> FoundFile:
     name, sha256 = file.get("name") or url.rpartition("/")[2], hashes.get("sha256")
     if file.keys() - {"url", "name", "hashes", "size", "upload-time"} or not _SHA256.fullmatch(sha256 or "0" * 64):
         raise ValueError
-    if not _FILE.fullmatch(name) or not (size is None or type(size) is int):
+    if "?" in url or not _FILE.fullmatch(name) or not (size is None or type(size) is int):
         raise ValueError
     uploaded = file.get("upload-time")
     return FoundFile(url, name.replace("%2B", "+"), sha256, size, uploaded=uploaded and uploaded.isoformat())
@@ -124,16 +124,21 @@ def _read_package(package: Package) -> Found:
 
 LOG_OF_SEARCH = "uv_resolver::resolver=debug"
 """The value of RUST_LOG with which uv says on stderr what its search comes to."""
-_SELECTED = re.compile(r"DEBUG Selecting: ([\w.-]+)==(\S+) ")
-_LEFT = re.compile(r"DEBUG Recording dependency conflict of ([\w.-]+)==(\S+) from incompatibility of \((.+)\)")
+_QUOTING = re.compile(r"^WARN .* has invalid metadata: .*\n(?:.*\n)*?[ \t]*\^+(?:\n|\Z)", re.MULTILINE)
+_SELECTED = re.compile(rf"DEBUG Selecting: ([\w.-]+)==({_VERSION.pattern}) ")
+_LEFT = re.compile(
+    rf"DEBUG Recording dependency conflict of ([\w.-]+)==({_VERSION.pattern}) from incompatibility of \((.+)\)"
+)
 _NAMED = re.compile(r"(?:^|, )([\w.-]+)")
 
 
 def split_log(stderr: str) -> tuple[list[str], str]:
-    """Take the lines of uv's log out of what it says."""
-    lines = stderr.split("\n")
-    log = [line for line in lines if line.startswith("DEBUG ")]
-    return log, "\n".join(line for line in lines if not line.startswith("DEBUG "))
+    """Take the lines of uv's log out of what it says. What a warning quotes of METADATA goes with it: it stands at the
+    margin, and may look like a line of the log, an error or a hint. Of uv's own error, the last, further lines don't.
+    """
+    lines = _QUOTING.sub("", stderr).split("\n")
+    said = "\n".join(line for line in lines if not line.startswith(("DEBUG ", "WARN ")))
+    return [line for line in lines if line.startswith("DEBUG ")], said[said.rfind("\nerror: ") + 1 :]
 
 
 def read_search(log: Iterable[str], bounded: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:

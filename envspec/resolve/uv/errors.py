@@ -32,6 +32,7 @@ _CREDENTIALS = (
 _PART = re.compile(r"^ *(?:error|cause): ?", re.MULTILINE)
 _ITEMS = re.compile(r":((?:\n {12,}\S[^\n]*)+)\n")
 _UNBUILT = re.compile(r"Wheels are required for `([^`]+)`")
+_UNREAD = re.compile(r"Metadata for `([^`]+)` \(v[^)]+\) could not be parsed: .*")
 _REFUSED = re.compile(r"An index(?: URL)? \(([^)]+)\) ")
 _REFUSAL = re.compile(r"401|403|lack of valid")
 _NO_METADATA = re.compile(
@@ -223,6 +224,10 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
             hint="check the name's spelling; a package from another index needs an entry in [pip] sources: extra "
             "indexes and find-links of pip's and uv's own settings don't count",
         )
+    if unread := next(filter(None, map(_UNREAD.match, hints)), None):
+        # it quotes METADATA, which is no word to follow
+        hint = f"bound {unread[1]} in the spec to another release, and tell its publisher"
+        return Unsatisfiable(f"{message} {unread[0]}", hint=hint)
     conflict = Unsatisfiable(message, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
     conflict.ways = tuple(_newer_glibc(message, hints))
     conflict.code = "glibc-too-old" if conflict.ways else conflict.code

