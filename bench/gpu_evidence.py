@@ -36,7 +36,7 @@ CHECK = ROOT / "check"
 WORKLOADS = ("multimodal", "basic", "llm", "deit", "dynamic")
 WHOLE = (
     *("device", "operators", "training", "determinism", "compile", "dataloader", "collectives", "stack"),
-    *("jax", "tensorflow", "onnxruntime", "cupy", "together", "figures"),
+    *("jax", "tensorflow", "onnxruntime", "cupy", "rapids", "together", "figures"),
 )
 """All groups but static, which compares with a lock, and there is none."""
 OF_WORKLOAD = ("training", "determinism", "figures")

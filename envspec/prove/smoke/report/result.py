@@ -26,7 +26,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 GROUPS = (
     "static", "device", "operators", "training", "determinism", "compile", "dataloader", "collectives",
-    "stack", "jax", "tensorflow", "onnxruntime", "cupy", "together", "figures",
+    "stack", "jax", "tensorflow", "onnxruntime", "cupy", "rapids", "together", "figures",
 )  # fmt: skip
 """The groups of checks in the order they run."""
 

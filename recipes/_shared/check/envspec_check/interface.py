@@ -17,7 +17,7 @@ from envspec_check.lock import FRAMEWORKS
 GROUPS = (
     *("static", "device", "operators", "training", "determinism"),
     *("compile", "dataloader", "collectives", "stack"),
-    *("jax", "tensorflow", "onnxruntime", "cupy", "together"),
+    *("jax", "tensorflow", "onnxruntime", "cupy", "rapids", "together"),
     "figures",
 )
 

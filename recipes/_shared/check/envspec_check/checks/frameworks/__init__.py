@@ -4,4 +4,5 @@ from envspec_check.checks.frameworks import jax as jax  # noqa: I001 -- the tabl
 from envspec_check.checks.frameworks import tensorflow as tensorflow
 from envspec_check.checks.frameworks import onnxruntime as onnxruntime
 from envspec_check.checks.frameworks import cupy as cupy
+from envspec_check.checks.frameworks import rapids as rapids
 from envspec_check.checks.frameworks import together as together

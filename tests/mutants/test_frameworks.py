@@ -1,0 +1,114 @@
+"""Frameworks that are broken in one place: the check that should say so does, in the words that it should."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import envspec_check.checks  # noqa: F401
+import pytest
+import tomlkit
+from envspec_check.interface import CHECKS
+from envspec_check.lock import slice_digest
+from support.smoke_env import CHECK, SECONDS, copied, site_packages
+from uv import find_uv_bin
+
+pytestmark = [pytest.mark.nightly, pytest.mark.network, pytest.mark.e2e]
+
+MUTANTS = tomlkit.parse(Path(__file__).with_name("frameworks.toml").read_text(encoding="utf-8")).unwrap()["mutant"]
+
+LINES = {"jax": "jax==0.10.2", "onnxruntime": "onnxruntime==1.32.0", "tensorflow": "tensorflow-cpu==2.21.0"}
+"""The build for CPUs of each framework, of a release that has wheels for this project's own Python."""
+
+
+@pytest.fixture(scope="module", params=LINES)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A framework's name and an environment of it. Skipped where its wheels can't be had."""
+    prefix = tmp_path_factory.mktemp("framework") / "env"
+    uv = find_uv_bin()
+    subprocess.run([uv, "-q", "venv", "--python", sys.executable, str(prefix)], check=True, timeout=SECONDS)
+    words = [uv, "-q", "pip", "install", "--python", str(prefix), "--only-binary", ":all:", LINES[request.param]]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
+    if done.returncode:
+        pytest.skip(f"{LINES[request.param]} can't be had here: {done.stderr.strip().splitlines()[-1]}")
+    return request.param, prefix
+
+
+def target_json(folder: Path, line: str, cuda: str | None) -> Path:
+    """A target that locks the framework alone, which its spec asks for."""
+    name, _, version = line.partition("==")
+    target = {"platform": "linux-64", **({"cuda": cuda, "architectures": ["sm_90"]} if cuda else {})}
+    pip = [{"name": name, "version": version, "index": "pypi", "direct": True}]
+    lock = {"lock-version": 3, "env": {"name": "demo"}, "targets": {"here": target}, "pip": pip}
+    document = {"schema": 2, "target": "here", "lock": lock, "lock_digest": slice_digest(lock)}
+    path = folder / "target.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+ONE = """
+import json, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+from envspec_check import checks
+from envspec_check.command import load_config
+from envspec_check.interface import CHECKS, Context
+from envspec_check.process import run_check
+ctx = Context(load_config(sys.argv[2]), "cpu", "basic", 20, True, 0, 120.0, pathlib.Path(sys.argv[4]), sys.argv[1])
+pathlib.Path(sys.argv[4], "outcome.json").write_text(json.dumps(run_check(CHECKS[sys.argv[3]], ctx)))
+"""
+"""Runs one check of a group alone, as the check's own processes do."""
+
+
+def run_one(prefix: Path, config: Path, name: str, folder: Path, variables: Mapping[str, str]) -> dict[str, Any]:
+    words = [str(one) for one in (prefix / "bin" / "python", "-I", "-c", ONE, CHECK, config, name, folder)]
+    env = {**os.environ, **variables}
+    done = subprocess.run(words, capture_output=True, text=True, env=env, check=False, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_builds_for_cpus_pass(made: tuple[str, Path], tmp_path: Path) -> None:
+    """And what needs a GPU is skipped by name."""
+    framework, prefix = made
+    report = tmp_path / "report.json"
+    words = ["--config", target_json(tmp_path, LINES[framework], None), "--json", report, "--scratch", tmp_path]
+    command = [prefix / "bin" / "python", "-I", CHECK, *words, "--only", framework, "--quick"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    status = {one["name"]: one["status"] for one in json.loads(report.read_text(encoding="utf-8"))["checks"]}
+    mine = {name for name in CHECKS if name.startswith(f"{framework}.")}
+    assert set(status) == mine
+    assert {name for name in mine if status[name] == "skip"} == {name for name in mine if CHECKS[name].needs == "gpu"}
+
+
+def test_each_is_told_when_it_is_broken(made: tuple[str, Path], tmp_path: Path, subtests: pytest.Subtests) -> None:
+    framework, prefix = made
+    for mutant in MUTANTS:
+        if mutant["framework"] != framework:
+            continue
+        with subtests.test(mutant["broken"]):
+            folder = tmp_path / re.sub(r"\W+", "-", mutant["broken"])
+            folder.mkdir()
+            env = broken(prefix, folder, mutant)
+            config = target_json(folder, LINES[framework], mutant.get("cuda"))
+            found = run_one(env, config, mutant["check"], folder, mutant.get("variables", {}))
+            assert found.get("status") == "fail" or "error" in found, found
+            assert mutant["words"] in (found.get("reason") or found["error"])
+
+
+def broken(prefix: Path, folder: Path, mutant: dict[str, Any]) -> Path:
+    """The environment itself, or a copy of it with code at the end of one file, or in a new one."""
+    if "code" not in mutant:
+        return prefix
+    env = copied(prefix, folder / "env")
+    path = site_packages(env) / mutant.get("new", Path(mutant["framework"], mutant.get("file", "")))
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # it may be a link to the file of the environment that was copied
+    path.write_text(f"{text}\n{mutant['code']}\n", encoding="utf-8")
+    return env
