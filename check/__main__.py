@@ -1,4 +1,4 @@
-"""Ask an environment whether it works: a folder that needs torch and the standard library, and no envspec.
+"""Ask an environment whether it works: a folder that needs the standard library and the locked framework, no envspec.
 
     python -I DIR --config target.json [--workload NAME] [--steps N]
         [--device auto|cuda|cpu] [--quick] [--deep] [--seed 0] [--json FILE|-] [--junit FILE] [--only GROUP]...

@@ -216,6 +216,7 @@ def test_a_job_asks_for_what_was_said(smoke: Smoke) -> None:
         ((SPEC, "--cpus-per-task", "8"), "--cpus-per-task is for --runner slurm"),
         ((SPEC, "--mem", "8G"), "--mem is for --runner slurm"),
         ((SPEC, "--nodes", "2"), "--nodes is for --runner slurm"),
+        ((SPEC, "--runner", "slurm", "--nodes", "2", "--target", "here"), "here: the target locks no torch"),
         ((SPEC, "--sif", "specs", "--runner", "docker"), "--sif is for --runner apptainer or slurm"),
         ((SPEC, "--target", "hre"), "has no target hre"),
         ((SPEC, "--steps", "0"), "steps"),

@@ -38,11 +38,10 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return request.param, prefix
 
 
-def target_json(folder: Path, line: str, cuda: str | None) -> Path:
-    """A target that locks the framework alone, which its spec asks for."""
-    name, _, version = line.partition("==")
+def target_json(folder: Path, line: str, cuda: str | None, *others: str) -> Path:
+    """A target that locks a framework, which its spec asks for, and others."""
     target = {"platform": "linux-64", **({"cuda": cuda, "architectures": ["sm_90"]} if cuda else {})}
-    pip = [{"name": name, "version": version, "index": "pypi", "direct": True}]
+    pip = [{"name": one[0], "version": one[1], "direct": True} for one in (it.split("==") for it in (line, *others))]
     lock = {"lock-version": 3, "env": {"name": "demo"}, "targets": {"here": target}, "pip": pip}
     document = {"schema": 2, "target": "here", "lock": lock, "lock_digest": slice_digest(lock)}
     path = folder / "target.json"
@@ -106,9 +105,49 @@ def broken(prefix: Path, folder: Path, mutant: dict[str, Any]) -> Path:
     if "code" not in mutant:
         return prefix
     env = copied(prefix, folder / "env")
-    path = site_packages(env) / mutant.get("new", Path(mutant["framework"], mutant.get("file", "")))
+    append(site_packages(env) / mutant.get("new", Path(mutant["framework"], mutant.get("file", ""))), mutant["code"])
+    return env
+
+
+def append(path: Path, code: str) -> None:
+    """Put code at the end of a file, or into a new one."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)  # it may be a link to the file of the environment that was copied
-    path.write_text(f"{text}\n{mutant['code']}\n", encoding="utf-8")
-    return env
+    path.write_text(f"{text}\n{code}\n", encoding="utf-8")
+
+
+TOGETHER = (
+    ("jax/__init__.py", "", "", ""),
+    (
+        "torch/__init__.py",
+        "_from_dlpack = from_dlpack\ndef from_dlpack(array):\n    return _from_dlpack(array) + 1",
+        "together.exchange",
+        "an array of jax holds other numbers when torch reads it",
+    ),
+    (
+        "jax/numpy/__init__.py",
+        "_matmul = matmul\ndef matmul(a, b, **options):\n    return _matmul(a, b, **options) * 1.001",
+        "together.compute",
+        "jax, of torch, then jax in one process, is off by",
+    ),
+)
+"""A file of a framework, code at its end, and the check that says so: of the first nothing is wrong."""
+
+
+@pytest.mark.parametrize(("file", "code", "check", "words"), TOGETHER)
+def test_torch_and_jax_in_one_process(
+    smoke_env: Path, tmp_path: Path, file: str, code: str, check: str, words: str
+) -> None:
+    """By the torch of the shipped lock, and JAX beside it."""
+    prefix = copied(smoke_env, tmp_path / "env")
+    line = [find_uv_bin(), "-q", "pip", "install", "--python", str(prefix), "--only-binary", ":all:", LINES["jax"]]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=SECONDS)
+    if done.returncode:
+        pytest.skip(f"{LINES['jax']} can't be had here: {done.stderr.strip().splitlines()[-1]}")
+    append(site_packages(prefix) / file, code)
+    config = target_json(tmp_path, LINES["jax"], None, "torch==2.0")
+    for name in (check,) if check else ("together.compute", "together.exchange"):
+        found = run_one(prefix, config, name, tmp_path, {})
+        assert found["status"] == ("fail" if check else "pass"), found
+        assert words in (found["reason"] or "")

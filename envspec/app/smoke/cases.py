@@ -18,7 +18,7 @@ from envspec.export.folder import render
 from envspec.export.make import make_plan
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
-from envspec.prove.doctor.fits import LocalMachine, misfit, without_framework
+from envspec.prove.doctor.fits import LocalMachine, locked_frameworks, misfit, without_framework
 from envspec.prove.smoke.report.compare import References, load_references
 from envspec.prove.smoke.run.apptainer import Apptainer
 from envspec.prove.smoke.run.case import (
@@ -115,6 +115,12 @@ def choose_cases(asked: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skip
         if asked.targets and not named:
             continue
         for target in inputs.locked_targets(lock, named):
+            if asked.resources.nodes > 1 and "torch" not in locked_frameworks(target):
+                told = "the target locks no torch, which trains across nodes"
+                if asked.targets:
+                    raise InputError(f"{spec.name} × {target.name}: {told}", hint="leave --nodes out")
+                skipped.append((spec.name, target.name, told))
+                continue
             reason = None if asked.targets else without_framework(target) or misfit(spec, target, machine)
             if reason:
                 skipped.append((spec.name, target.name, reason))

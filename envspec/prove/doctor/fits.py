@@ -52,10 +52,15 @@ FRAMEWORKS = {
 to which a test holds them equal."""
 
 
+def locked_frameworks(target: LockedTarget) -> tuple[str, ...]:
+    """List the frameworks of `FRAMEWORKS` that a target locks."""
+    names = {canonical_name(name) for pin in target.pins for name in (pin.name, *pin.provides)}
+    return tuple(key for key, brings in FRAMEWORKS.items() if any(re.fullmatch(brings, name) for name in names))
+
+
 def without_framework(target: LockedTarget) -> str | None:
     """Say why the smoke check proves nothing of a target; None where it locks a framework that has checks."""
-    names = {name for pin in target.pins for name in (pin.name, *pin.provides)}
-    if any(re.fullmatch("|".join(FRAMEWORKS.values()), canonical_name(name)) for name in names):
+    if locked_frameworks(target):
         return None
     return f"the target locks none of {', '.join(FRAMEWORKS)}: nothing of it is checked"
 

@@ -17,6 +17,7 @@ from envspec.prove.proof.records import Standing, of_report, read_records, stand
 from envspec.prove.rungs import RUNGS, highest_rung, rungs_of
 from envspec.prove.smoke.report.read import report_json
 from envspec.prove.smoke.report.result import ReportedGpu, SmokeReport
+from envspec.prove.smoke.report.words import facts
 
 LOCK = load(ROOT / "locks" / "mm-v2.9" / "envspec.lock")
 NAME = "cu128-hopper"
@@ -131,3 +132,24 @@ def test_other_files_are_no_records(tmp_path: Path) -> None:
     (tmp_path / "y.json").write_text("{")
     with pytest.raises(InputError, match="can't be read"):
         read_records(tmp_path)
+
+
+def test_jax_trains_too_and_says_itself_whether_its_gpus_are_the_targets() -> None:
+    ran = (check("static.distributions"), IMPORTS, check("jax.training"))
+    devices = check("jax.devices", gpu=True)
+    own: dict[str, Any] = {"torch": None, "frameworks": {"jax": "0.11.2"}}
+    trained = {"linked", "imports", "trained-cpu", "trained"}
+    assert of_report(proved(checks=(*ran, devices), **own), "r").rungs == trained
+    assert of_report(proved(checks=(*ran, replace(devices, status="skip", reason="no")), **own), "r").rungs == {
+        "linked",
+        "imports",
+    }
+    assert of_report(proved(checks=ran, device="cpu", machine=CPU, cuda=None, **own), "r").rungs == trained - {
+        "trained"
+    }
+
+
+def test_a_lock_without_torch_shows_none() -> None:
+    found = dict(facts(proved(torch=None, frameworks={"jax": "0.11.2"})))
+    assert found["jax"] == "0.11.2" and "torch" not in found
+    assert dict(facts(proved(torch=None, frameworks={"torch": "2.9.1"})))["torch"] == "couldn't be imported"

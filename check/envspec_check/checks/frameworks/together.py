@@ -122,7 +122,8 @@ def together_memory(ctx: Context) -> Outcome:
             told = "%s takes all but %.1f of %.1f GiB" % (
                 one["framework"], one["left_bytes"] / 2**30, one["free_bytes"] / 2**30,
             )  # fmt: skip
-            remedy = f"{LESS[one['framework']]} in the spec's [env.variables]" if one["framework"] in LESS else None
+            name, _, value = LESS.get(one["framework"], "").partition("=")
+            remedy = f'env = {{ {name} = "{value}" }} in the spec\'s [image], or export it' if name else None
             return failed(told, remedy, details=details)
     return passed(details=details)
 
