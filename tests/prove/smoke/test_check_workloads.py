@@ -147,11 +147,15 @@ def test_a_workload_trains_repeats_and_resumes(smoke_env: Path, tmp_path: Path, 
     statuses = {one["name"]: one["status"] for one in done.report["checks"]}
     assert statuses == {
         "training.reference": "pass",
+        "training.pure_bf16": "pass",
         "training.scaler": "pass",
         "training.fp32": "pass",
         "training.bf16": "pass",
         "training.fp16": "pass",
+        "training.optimizers": "pass",
+        "training.schedules": "pass",
         "training.ddp": "pass",
+        "training.fsdp": "skip",
         "determinism.repeat": "pass",
         "determinism.resume": "pass",
     }

@@ -1,0 +1,113 @@
+"""The commands that the heads of the shipped recipes print: the files, services and targets that they name are there,
+and docker's own program takes the options of `docker run`. tests/journeys and tests/e2e run what builds and trains.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = ROOT / "recipes"
+PROGRAMS = ("docker", "apptainer", "sbatch", "kubectl", "enroot", "nix")
+
+
+class Printed(NamedTuple):
+    """A command of a head. `folder` is where it says that it runs."""
+
+    file: Path
+    folder: Path
+    words: tuple[str, ...]
+
+
+def heads() -> Iterator[Printed]:
+    for file in sorted(path for path in RECIPES.glob("*/**/*") if path.is_file() and "_shared" not in path.parts):
+        folder = RECIPES / file.relative_to(RECIPES).parts[0]
+        for line in file.read_text("utf-8").splitlines():
+            if not line.startswith(("#", "--")):
+                break
+            if "In recipes/" in line:
+                folder = RECIPES
+            elif "In the repository's own folder" in line:
+                folder = ROOT
+            found = re.match(rf"# {{1,3}}((?:[A-Z_]+=\S+ )?(?:{'|'.join(PROGRAMS)}) .*)", line)
+            if found:
+                yield Printed(file, folder, tuple(shlex.split(re.split(r" {4,}", found[1])[0])))
+
+
+PRINTED = list(heads())
+TARGETS = {path.parent for path in RECIPES.glob("*/*/target.json")}
+
+
+def services(words: tuple[str, ...], document: Mapping[str, Any]) -> list[str]:
+    """Which services a `docker compose` command is for: those that it names, else those of its profile or of none."""
+    given = list(words[2:])
+    profile = given.pop(given.index("--profile") + 1) if "--profile" in given else None
+    verb = next(at for at, word in enumerate(given) if not word.startswith("-"))
+    named = [word for word in given[verb + 1 :] if not word.startswith("-")]
+    if given[verb] == "run":
+        named = named[:1]
+    there = document["services"]
+    assert set(named) <= there.keys(), named
+    return named or [name for name, one in there.items() if profile in one.get("profiles", [profile])]
+
+
+def test_every_recipe_says_how_it_is_used() -> None:
+    files = {one.file.name for one in PRINTED}
+    assert files == {
+        "Dockerfile", "apptainer.def", "apptainer-offline.def", "compose.yaml", "job.sbatch", "job-pyxis.sbatch",
+        "job.yaml", "flake.nix",
+    }  # fmt: skip
+    for target in TARGETS:
+        assert {one.file.parent for one in PRINTED} >= {target, target.parent}
+
+
+@pytest.mark.parametrize("file", sorted({one.file.name for one in PRINTED}))
+def test_what_a_head_names_is_there(file: str) -> None:
+    for one in PRINTED:
+        words = [word for word in one.words if "=" not in word or word.startswith("-")]
+        said = f"{one.file.relative_to(ROOT)}: {shlex.join(one.words)}"
+        names = {f"{target.parent.name}-{target.name}" for target in TARGETS}
+        if one.file.name != file:
+            continue
+        if "-f" in words:
+            assert (one.folder / words[words.index("-f") + 1]).is_file(), said
+        if words[:2] == ["apptainer", "build"]:
+            assert (one.folder / words[-1]).samefile(one.file), said
+        if words[0] == "apptainer":
+            assert {Path(word).name.removesuffix(".sif") for word in words if word.endswith(".sif")} <= names, said
+        if words[0] == "sbatch":
+            assert one.file.name in words, said
+            target = one.words[0].partition("=")[2] if "=" in one.words[0] else next(one.folder.glob("*/target.json"))
+            assert (one.folder / target).exists(), said
+        if words[0] == "nix":
+            spec, _, output = words[2].removeprefix("./recipes/").partition("#")
+            assert (RECIPES / spec / output.removesuffix("-check") / "target.json").is_file(), said
+        if words[:2] in (["docker", "compose"], ["docker", "buildx"]) and "bake" not in words and "-f" not in words:
+            assert services(one.words, yaml.safe_load(one.file.read_text("utf-8"))), said
+
+
+def test_a_compose_command_without_a_name_starts_nothing() -> None:
+    document = yaml.safe_load((RECIPES / "team-v2.9" / "compose.yaml").read_text("utf-8"))
+    assert services(("docker", "compose", "up", "--build"), document) == []
+    assert services(("docker", "compose", "up", "--build", "cpu"), document) == ["cpu"]
+    assert len(services(("docker", "compose", "--profile", "all", "build"), document)) == len(document["services"])
+
+
+def test_docker_knows_the_options_of_docker_run() -> None:
+    if shutil.which("docker") is None:
+        pytest.skip("no docker")
+    lines = {one.words for one in PRINTED if one.words[:2] == ("docker", "run")}
+    assert len(lines) >= len(TARGETS)
+    env = {**os.environ, "DOCKER_HOST": "tcp://127.0.0.1:1"}  # nobody is there: what is wrong before is told first
+    for words in [*lines, ("docker", "run", "--nothing", "image")]:
+        ran = subprocess.run(words, env=env, cwd=RECIPES, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        taken = bool(re.search("not a TTY|[Cc]annot connect|[Ff]ailed to connect|error during connect", ran.stderr))
+        assert taken is ("--nothing" not in words), f"{shlex.join(words)}: {ran.stderr}"
