@@ -363,6 +363,16 @@ def of_recurrences(torch: Any, device: str) -> Iterator[Case]:
         yield kind, found[-1], [h]
 
 
+def of_batches(torch: Any, device: str) -> Iterator[Case]:
+    """A gradient for each sample, by vmap."""
+    if hasattr(torch, "func"):
+        weights = torch.tensor([0.5, -2.0, 1.5, 0.1], device=device)
+        given = torch.tensor(LOGITS, device=device)
+        found = torch.func.vmap(torch.func.grad(lambda w, x: (w @ x) ** 2), in_dims=(None, 0))(weights, given)
+        dots = [sum(w * x for w, x in zip((0.5, -2.0, 1.5, 0.1), row)) for row in LOGITS]
+        yield "vmap of gradients", found, [[2 * dot * x for x in row] for dot, row in zip(dots, LOGITS)]
+
+
 def attention_of(torch: Any, query: Any, key: Any, value: Any, mask: Any, scale: float) -> Any:
     """Attention in float64, written out. `mask` is added."""
     groups = query.shape[1] // key.shape[1]
@@ -482,7 +492,8 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
 
 
 TABLES = (
-    of_activations, of_losses, of_vocabularies, of_norms, of_convolutions, of_shapes, of_recurrences, of_multi_head,
+    of_activations, of_losses, of_vocabularies, of_norms, of_convolutions, of_shapes, of_recurrences, of_batches,
+    of_multi_head,
 )  # fmt: skip
 
 
