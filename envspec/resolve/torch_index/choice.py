@@ -59,9 +59,11 @@ def choose(
     asked = torch_request(request)
     in_default = [v for v in default_builds(request.platform, variant) if asked.admits(v)]
     in_index = [v for v in index_builds(request, variant) if asked.admits(v)]
-    before = request.not_after("torch")
-    if of_its_time := [v for v in (*in_default, *in_index) if in_time(v, before)]:
-        # where there is none, the date is what stands in the way
+    before, known = request.not_after("torch"), [r.version for r in torch_builds.releases()]
+    of_its_time = [v for v in (*in_default, *in_index) if in_time(v, before)]
+    older = not any(in_time(version, before) for version in known)
+    if of_its_time or older:
+        # where there is none of a day that the facts reach, the date is what stands in the way
         in_default, in_index = ([v for v in one if v in of_its_time] for one in (in_default, in_index))
     newest_default = max(map(Version, in_default), default=None)
     newest_index = max((Version(Version(v).public) for v in in_index), default=None)
@@ -73,16 +75,16 @@ def choose(
         return TorchIndex(variant)
     built = torch_builds.builds(cuda=request.cuda, platform=request.platform, variant=variant)
     exists = any(asked.admits(b.version) and request.python in b.pythons for b in built)
-    beyond = asked.beyond([r.version for r in torch_builds.releases()])
+    beyond = asked.beyond(known) or (older and asked.named)
     if (exists or beyond) and any(asked.admits(version) for version in variants()):
         return TorchIndex(None)
     if exists or beyond:
-        # known to exist, or newer than all that is known, and its files aren't among the facts
+        # known to exist, or newer or older than all that is known, and its files aren't among the facts
         return TorchIndex(variant, live=True)
     if not asked.named:
         # nothing to offer: should anything pull torch in, the guard after resolving refuses what it finds
         return TorchIndex(None)
-    known = sorted(
+    cudas = sorted(
         {b.cuda for b in torch_builds.builds(platform=request.platform) if b.cuda and asked.admits(b.version)},
         key=Version,
     )
@@ -91,7 +93,7 @@ def choose(
         f"{request.platform}",
         hint="`envspec builds torch` lists the known builds",
     ).with_packages("torch")
-    error.ways = tuple(Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in known[::-1][:3])
+    error.ways = tuple(Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in cudas[::-1][:3])
     error.code = "no-build"
     raise error
 

@@ -27,3 +27,11 @@ def test_pypi_isnt_the_index_of_a_day_before_its_default_build_had_the_asked_cud
     assert choose(replace(request, exclude_newer="2026-11-01T00:00:00Z")).variant is None
     # nothing of its time: the date is what stands in the way, and PyPI's answer says so
     assert choose(replace(request, exclude_newer="2025-01-01T00:00:00Z")).variant is None
+
+
+def test_a_day_before_all_that_the_facts_know_asks_the_live_index() -> None:
+    """As openai/whisper of 2022: torch 1.13.1 is for CUDA 11.7, and of that CUDA the facts have 2.0 alone."""
+    request = Request("linux-64", "3.10", "2.28", ("torch",), "11.7", exclude_newer="2022-12-31T00:00:00Z")
+    found = choose(request)
+    assert (found.variant, found.constraints, found.live) == ("cu117", (), True)
+    assert choose(replace(request, exclude_newer="2023-06-01T00:00:00Z")).constraints == ("torch>=2.0.0,<=2.0.1",)
