@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -18,13 +18,13 @@ from envspec.base.errors import InputError, Place, SpecError, together
 from envspec.base.reader.document import key_path
 from envspec.base.reader.structure import violations
 from envspec.base.texts import few, plural, printable
-from envspec.draft.join import PART, Contradiction, Declaration, contradictions, join
+from envspec.draft.join import PART, Contradiction, Declaration, contradictions, join, without
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
 from envspec.draft.targets import CPU, Machines, choose, on_machines
 from envspec.packages.names import requirement_name
-from envspec.packages.other_formats import PINS
-from envspec.packages.requirement import parse_specifier
+from envspec.packages.other_formats import PINS, format_of
+from envspec.packages.requirement import canonical_name, parse_specifier
 from envspec.prove.doctor.feasibility import Hardware, hardware_of
 from envspec.prove.doctor.gather import gather_hardware
 from envspec.review.git.program import git_output
@@ -143,7 +143,18 @@ def _sources(asked: InitRequest) -> tuple[Declaration, ...]:
             found = {**new, **found, **{file: one for file, one in new.items() if one.aside is None}}
         else:
             found[str(path)] = Declaration(str(path), read_draft(path))
-    return tuple(found.values())
+    itself = {canonical_name(one.draft.name) for one in found.values() if one.draft.name and one.aside != PART}
+    return tuple(_without_itself(one, itself) for one in found.values())
+
+
+def _without_itself(source: Declaration, names: Iterable[str]) -> Declaration:
+    """Return a README's declaration without the repository's own projects, which its users install by name or URL."""
+    if format_of(Path(source.file).name, "") != "readme":
+        return source
+    draft = source.draft
+    for name in names:
+        draft = without(draft, name, "it's the repository itself", source.file)
+    return replace(source, draft=draft)
 
 
 def _draft(sources: Sequence[Declaration], asked: InitRequest) -> Draft:

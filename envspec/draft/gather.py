@@ -73,6 +73,7 @@ class Gathered:
         self.python: str | None = None
         self.requires_python: str | None = None
         self.description: str | None = None
+        self.name: str | None = None
         self.exclude_newer: str | None = None
         self.project: tuple[str, tuple[str, ...]] | None = None
         self.targets: tuple[NewTarget, ...] = ()
@@ -323,6 +324,7 @@ class Gathered:
             self.available,
             tuple(self.notes),
             self.targets,
+            self.name,
         )
 
 

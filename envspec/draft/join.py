@@ -13,6 +13,8 @@ from envspec.packages.requirement import canonical_name, is_satisfiable, parse_r
 
 _MOST = 8
 """Packages in which a file may contradict the preferred one and still be about the same environment."""
+_MOST_WITH_TORCH = 3
+"""The same where torch is one of them: what a torch of other days stands beside is of those days too."""
 PART = "it's for a part of the repository"
 """Why a file of a folder below is only offered."""
 
@@ -68,13 +70,14 @@ def join(sources: Iterable[Declaration], prefer: Sequence[str]) -> Draft:
             for file in sorted(found.said.keys() - {chosen}):
                 against.setdefault((file, chosen), []).append(found)
     for (file, chosen), several in against.items():
-        if len(several) > _MOST:
+        of_torch = any(one.about == "torch" for one in several)
+        if len(several) > (_MOST_WITH_TORCH if of_torch else _MOST):
             why = f"it contradicts {chosen} in {len(several)} packages, so it's for an environment of its own"
             notes = (*drafts[file].notes, Note(f"the packages of {file} are left out: {why}"))
             drafts[file] = replace(drafts[file], pip=(), own=(), constraints=(), conda=(), project=None, notes=notes)
             continue
         for found in several:
-            drafts[file] = _without(drafts[file], found.about, f"{chosen} has {found.said[chosen]}", file)
+            drafts[file] = without(drafts[file], found.about, f"{chosen} has {found.said[chosen]}", file)
     gathered = Gathered()
     for file, draft in drafts.items():
         gathered.take(draft, file)
@@ -131,7 +134,7 @@ def _can_hold(bounds: Iterable[str]) -> bool:
     return len(urls) < 2 and is_satisfiable(",".join(sorted(readable)))
 
 
-def _without(draft: Draft, package: str, why: str, file: str) -> Draft:
+def without(draft: Draft, package: str, why: str, file: str) -> Draft:
     """Return a draft without what it asks of a package. The spec can't name a project that asks for it: its
     requirements are listed then."""
     pip, own, constraints, conda = (

@@ -51,6 +51,7 @@ class Draft:
     apt           packages of the image's distribution
     project       the folder of a pyproject.toml whose dependencies are the spec's, and its extras
     available     extras and groups of the project that a spec may take, with what they ask for
+    name          of the project that the file is of
     """
 
     python: str | None = None
@@ -75,6 +76,7 @@ class Draft:
     available: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     targets: tuple[NewTarget, ...] = ()
+    name: str | None = None
 
     @property
     def day(self) -> str | None:

@@ -71,6 +71,7 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requi
     place = Place(str(path))
     project = table(data["project"], "project")
     gathered.description = gathered.description or optional(project.get("description"), "description")
+    gathered.name = gathered.name or optional(project.get("name"), "name")
     gathered.requires_python = gathered.requires_python or optional(project.get("requires-python"), "requires-python")
     extras = {
         canonical_name(name): strings(asked, name)
@@ -239,6 +240,7 @@ def _uv_address(name: str, source: Mapping[str, Any], gathered: Gathered, place:
 
 def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     gathered.description = gathered.description or optional(poetry.get("description"), "description")
+    gathered.name = gathered.name or optional(poetry.get("name"), "name")
     names: dict[str, str | None] = {}
     for one in tables(poetry.get("source"), "tool.poetry.source"):
         name = string(one.get("name"), "name")

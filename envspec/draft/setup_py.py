@@ -46,6 +46,8 @@ def _literals(tree: ast.Module) -> Mapping[str, object]:
 def _take(keyword: ast.keyword, known: Mapping[str, object], path: Path, gathered: Gathered) -> bool:
     """Take an argument of setup(); say whether it is a list of requirements that code puts together."""
     place = Place(str(path), keyword.value.lineno)
+    if keyword.arg == "name" and isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, str):
+        gathered.name = keyword.value.value
     if keyword.arg not in ("install_requires", "extras_require", "python_requires"):
         return False
     try:

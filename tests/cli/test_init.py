@@ -321,6 +321,31 @@ def test_a_file_that_contradicts_the_preferred_in_much_is_another_environment(en
     assert "the packages of environment.yml are left out: it contradicts requirements.txt in 9 packages" in ran.err
 
 
+def test_a_file_with_another_torch_and_what_stands_beside_it_is_another_environment(envspec: Envspec) -> None:
+    """haotian-liu/LLaVA's cog.yaml is of another year: its deepspeed, which only it has, fits no package of today's."""
+    new, old = (
+        "".join(f"{name}=={number}\n" for name in ("torch", "torchvision", "transformers", "gradio"))
+        for number in ("2.1.2", "2.0.1")
+    )
+    write({"requirements.txt": new, "requirements-cog.txt": f"{old}deepspeed==0.9.5\n"})
+    words = ("--from", "requirements.txt", "--from", "requirements-cog.txt", "--prefer", "requirements.txt")
+    ran = envspec("init", "demo", *words)
+    assert ran.code == 0 and "deepspeed==0.9.5" not in asked() and "in 4 packages" in ran.err
+
+
+def test_what_a_readme_installs_of_the_repository_itself_is_no_requirement(envspec: Envspec) -> None:
+    """As facebookresearch/segment-anything's, whose README installs it from its own address."""
+    setup = "from setuptools import setup\nsetup(name='segment_anything', install_requires=[])\n"
+    write(
+        {
+            "setup.py": setup,
+            "README.md": "```\npip install git+https://h/o/segment-anything.git\npip install einops\n```\n",
+        }
+    )
+    assert envspec("init", "demo", "--from", ".", "--from", "README.md").code == 0
+    assert asked() == ["einops"]
+
+
 def test_a_project_that_the_preferred_file_contradicts_is_listed(envspec: Envspec) -> None:
     project = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["torch==2.1.0", "tqdm"]\n'
     write({"pyproject.toml": project, "requirements.txt": "torch==2.0.1\n"})
