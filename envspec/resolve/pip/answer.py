@@ -320,7 +320,7 @@ def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsati
     Those whose bound stands in it; where no bound does, those of packages that are both named."""
     names = {canonical_name(word) for word in re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message)}
     about = [row for name in sorted(names) for row in corrections.about(name) if row.bounded in names]
-    near = [row for row in about if row.kind != "extra"]
+    near = [row for row in about if row.kind != "extra" and _may_be_of(conflict.message, row)]
     found = [row for row in near if _bounds_stand_in(conflict.message, row)]
     conflict.corrections = tuple(row.name for row in found or near)
     found += [row for row in about if row.kind == "extra" and row.name in corrections.active]
@@ -338,6 +338,12 @@ def _describe_correction(row: Correction) -> str:
     if row.kind == "extra":
         return f"envspec holds {row.package} to what its extra {row.requirement} says: {row.reason}"
     return f"envspec adds {row.requirement} to {row.package}{row.versions}: {row.reason}"
+
+
+def _may_be_of(message: str, row: Correction) -> bool:
+    """Say whether a conflict may be about a release that is corrected: it names one of these, or none by its number."""
+    named = re.findall(rf"(?<![\w.-]){re.escape(row.package)}==(\d[\w.!]*)", message)
+    return not named or any(row.concerns(row.package, version) for version in named)
 
 
 def _bounds_stand_in(message: str, row: Correction) -> bool:

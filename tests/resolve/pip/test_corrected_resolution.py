@@ -71,6 +71,15 @@ def test_a_conflict_names_the_correction(machine: Machine, numpys: Index) -> Non
 
 
 @pytest.mark.slow
+def test_a_conflict_of_another_release_names_no_correction(machine: Machine, numpys: Index) -> None:
+    """As haotian-liu/LLaVA's: deepspeed 0.9.5 itself requires pydantic<2, and the correction is of 0.9.0 and older."""
+    numpys.add(wheel("opencv-python", "4.12.0.88", "numpy<2"))
+    ran = machine.envspec("lock", machine.spec(cpu("opencv-python==4.12.0.88", "numpy>=2", targets=LINUX)), status=1)
+    assert "opencv-python depend on numpy<2" in ran.error.replace("\n", " ")
+    assert "envspec adds" not in ran.err and "without-corrections" not in ran.err
+
+
+@pytest.mark.slow
 def test_a_conflict_names_the_extra_that_bounds(machine: Machine, index: Index) -> None:
     """No METADATA says that transformers 5 requires a torch, but for an extra that nobody asks for."""
     index.add(wheel("torch", "2.2.2"), wheel("torch", "2.9.1"), wheel("setuptools", "80.9.0"))
