@@ -21,6 +21,7 @@ from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
 
 _MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
+_OF_PYTHON = re.compile(r"-cp3(\d{1,2})-")
 
 Releases = Callable[[str], Sequence[Release]]
 """A package's releases on the index that it comes from, newest first; none without a page."""
@@ -201,6 +202,16 @@ def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:
     minors = {int(minor) for file in wheels for minor in _MANYLINUX.findall(file)}
     floors = (f"2.{minor}" for minor in sorted(minors) if minor > own)
     return next((glibc for glibc in floors if wheels_fit(wheels, replace(request, glibc=glibc))), None)
+
+
+def needed_python(wheels: Sequence[str], request: Request) -> str | None:
+    """Find the Python nearest to a target's, an older one first, with which one of some wheels fits; None where none
+    does."""
+    own = int(request.python.split(".")[1])
+    minors = sorted({int(minor) for file in wheels for minor in _OF_PYTHON.findall(file)} - {own})
+    nearest = [*(one for one in reversed(minors) if one < own), *(one for one in minors if one > own)]
+    pythons = (f"3.{minor}" for minor in nearest)
+    return next((one for one in pythons if wheels_fit(wheels, replace(request, python=one))), None)
 
 
 def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> Iterator[Way]:

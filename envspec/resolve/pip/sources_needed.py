@@ -10,7 +10,7 @@ from envspec.lock.model import Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
-from envspec.resolve.pip.newest import Releases, needed_glibc, wheels_fit
+from envspec.resolve.pip.newest import Releases, needed_glibc, needed_python, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import SourceFacts, Trust
 from envspec.resolve.uv.answer import Found
@@ -23,6 +23,7 @@ class NeededSource:
     compiles  the sign that a build needs a compiler, None for pure Python
     unfit     it has wheels, and none fits
     glibc     with which, or a later one, a wheel would; None where none does
+    python    with which a wheel would; None where none does
     inert     its build runs no code of its own
     late      its wheels for the target came after the spec's `exclude-newer`
     """
@@ -36,6 +37,7 @@ class NeededSource:
     glibc: str | None = None
     inert: bool = False
     late: bool = False
+    python: str | None = None
 
 
 class SourcesNeeded(AnswerNo):
@@ -65,7 +67,7 @@ class SourcesNeeded(AnswerNo):
             hint=_allowing(self.names, inert=self.inert),
         )
         self.about = tuple(dict.fromkeys(one.path[0] for one in self.needed))
-        self.targets, self.ways = tuple(targets), tuple(_newer_glibc(self.needed))
+        self.targets, self.ways = tuple(targets), (*_newer_glibc(self.needed), *_other_python(self.needed))
 
     def of(self, pins: Mapping[str, tuple[Pin, ...]]) -> SourcesNeeded:
         """Give it with the pins of its solution."""
@@ -115,6 +117,13 @@ def _newer_glibc(needed: Sequence[NeededSource]) -> Iterator[Way]:
         yield Way(f'if the machines have it, set glibc = "{newest}" in the target', glibc=newest)
 
 
+def _other_python(needed: Sequence[NeededSource]) -> Iterator[Way]:
+    """Name the Python with which no source is needed for want of a wheel."""
+    pythons = {one.python for one in needed if one.unfit and not one.glibc}
+    if len(pythons) == 1 and (python := pythons.pop()):
+        yield Way(f'python = "{python}"', python=python)
+
+
 def _line(one: NeededSource) -> str:
     notes = [" → ".join(one.path)] if len(one.path) > 1 else []
     notes.append(f"needs a compiler: {one.compiles}" if one.compiles else "pure Python")
@@ -125,7 +134,10 @@ def _line(one: NeededSource) -> str:
     if one.late:
         notes.append("its wheels for this platform came after exclude-newer")
     elif one.unfit:
-        notes.append(f"its wheels are for glibc {one.glibc} and later" if one.glibc else "none of its wheels fits")
+        python = f"none of its wheels fits, but those for Python {one.python}" if one.python else ""
+        notes.append(
+            f"its wheels are for glibc {one.glibc} and later" if one.glibc else python or "none of its wheels fits"
+        )
     return f"{one.name} {one.version} ({', '.join(notes)})"
 
 
@@ -146,6 +158,7 @@ def needed_source(
         needed_glibc(wheels, request),
         facts.inert,
         release is not None and wheels_fit([file for file, _ in release.late], request),
+        needed_python(wheels, request),
     )
 
 
