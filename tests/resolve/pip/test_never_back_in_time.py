@@ -133,7 +133,7 @@ def test_the_python_that_its_wheels_are_for_is_a_way(machine: Machine, index: In
 def test_it_is_not_passed_over_where_its_wheels_are_for_other_platforms(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-win_amd64"), sdist("lib", "2.0"))
     ran = machine.envspec("lock", machine.spec(cpu("lib")), status=1)
-    assert "lib 2.0 (pure Python, none of its wheels fits, but those for Python 3.8)" in ran.error
+    assert "lib 2.0 (pure Python, none of its wheels fits)" in ran.error
     assert 'allow-source = ["lib"]' in ran.hint
 
 
