@@ -98,7 +98,7 @@ def operators(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
     return next((one for one in found if one.status == "fail"), found[0])
 
 
-def judge(errors: Dict[str, float], limit: float, how: str, **details: Any) -> Outcome:
+def judge(errors: Dict[str, float], limit: float, how: str, /, **details: Any) -> Outcome:
     """Judge how far results are from NumPy's, by name."""
     details = {"errors": errors, "tolerance": limit, **details}
     worst = max(errors, key=lambda name: errors[name] if math.isfinite(errors[name]) else math.inf)
