@@ -103,6 +103,30 @@ def test_a_layer_that_was_exchanged(machine: Machine) -> None:
     refused(machine, "a layer's content isn't that of")
 
 
+@pytest.mark.parametrize("of", ["what is packed", "what it unpacks to"])
+def test_a_layer_of_another_digest(of: str, machine: Machine) -> None:
+    """Of one alone: whoever pulls the image compares them, and layers are kept by either."""
+    folder = write_base(machine.folder / "base", system(PYTHON))
+    manifest, config = documents(folder)
+    row = manifest["layers"][0]
+    if of == "what is packed":
+        path = folder / "blobs" / "sha256" / row["digest"][7:]
+        again = gzip.compress(gzip.decompress(path.read_bytes()), 9, mtime=1)
+        path.write_bytes(again.ljust(row["size"], b"\0"))
+        assert len(again) <= row["size"]
+    else:
+        config["rootfs"]["diff_ids"] = ["sha256:" + "0" * 64]
+        kind = "config.v1+json"
+        write_layout(folder, add_blob(folder, json.dumps(config).encode(), kind), manifest["layers"])
+    refused(machine, "a layer's content isn't that of")
+
+
+def test_a_layer_of_more_entries_than_a_system_has(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_stream, "LIMITS", replace(LIMITS, archive_entries=20))
+    write_base(machine.folder / "base", system(PYTHON), dict.fromkeys(map(str, range(101)), ""))
+    refused(machine, "it has more than 100 entries")
+
+
 def test_a_manifest_that_was_exchanged(machine: Machine) -> None:
     folder = write_base(machine.folder / "base", system(PYTHON))
     (top,) = json.loads((folder / "index.json").read_bytes())["manifests"]
@@ -249,7 +273,7 @@ def test_global_attributes_that_grow(machine: Machine) -> None:
 def test_a_device_in_place_of_what_is_read(name: str, kind: bytes, machine: Machine) -> None:
     write_base(machine.folder / "base", system(PYTHON), entry(name, kind=kind))
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar")
-    assert ran.status in (0, 2) and "Traceback" not in ran.err
+    assert ran.status == 0, ran.err
 
 
 @pytest.mark.parametrize("name", [".wh.", ".wh..", ".wh...", "a/.wh..wh..opq", ".wh..wh..opq", "etc/.wh.", ".wh..wh.x"])
@@ -268,4 +292,4 @@ def test_links_that_lead_out(name: str, kind: bytes, to: str, machine: Machine) 
     info.type, info.linkname = kind, to
     write_base(machine.folder / "base", system(PYTHON), info.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar")
-    assert ran.status in (0, 2) and "root:" not in ran.out + ran.err and "Traceback" not in ran.err
+    assert ran.status == 0 and "root:" not in ran.out + ran.err, ran.err

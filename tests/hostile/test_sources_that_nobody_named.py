@@ -78,6 +78,20 @@ def test_another_repository(machine: Machine, tmp_path: Path, index: Index) -> N
     assert locked(machine, asked, line).keys() == {"app", "dep"}
 
 
+@pytest.mark.slow
+def test_a_folder_of_another_repository_of_the_spec(machine: Machine, tmp_path: Path, index: Index) -> None:
+    """A package may name its neighbours, not those of another that the spec names."""
+    other, folder = tmp_path / "other", tmp_path / "lured"
+    repository(other, source_files("dep", "1.0"), below="dep")
+    repository(other, source_files("base", "1.0"))
+    line = f"dep @ git+{other.as_uri()}@main#subdirectory=dep"
+    repository(folder, source_files("app", "1.0", [line]))
+    asked = [f"app @ git+{folder.as_uri()}@main", f"base @ git+{other.as_uri()}@main"]
+    allowed = "allow-source = ['app', 'base', 'dep']"
+    ran = machine.envspec("lock", machine.spec(cpu(*asked, extra=allowed)))
+    assert ran.status == 2 and "only the spec may name this source" in ran.error, ran.err
+
+
 def test_a_url_that_the_spec_names_for_another_platform(machine: Machine, index: Index) -> None:
     dep = wheel("dep", "1.0")
     line = f"dep @ {index.file_url(dep)}"
