@@ -241,6 +241,17 @@ def test_thousands_of_whiteouts_over_thousands_of_files(tmp_path: Path) -> None:
     assert time.process_time() - begun < 5, "each of one by each of the other takes four times as long"
 
 
+def test_the_entries_of_a_layer_are_not_kept(tmp_path: Path) -> None:
+    """A million of them would be a gigabyte."""
+    folder = write_base(tmp_path / "base", dict.fromkeys((f"usr/share/{number}" for number in range(20_000)), ""))
+    tracemalloc.start()
+    try:
+        layout_source(folder, open_folder(folder)).image("linux/amd64")
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("line", ["dev", "dev:x", ":::", "dev:x:1000"])
 @pytest.mark.parametrize("file", ["passwd", "group", "shadow"])
 def test_a_list_of_users_with_half_a_line(file: str, line: str, machine: Machine) -> None:
