@@ -95,7 +95,7 @@ class _Unpacked:
 
     def read(self, size: int) -> bytes:
         try:
-            piece = self._plain.read(min(size, _PIECE))
+            piece = self._plain.read(size)
         except (OSError, EOFError, ValueError, zlib.error) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise

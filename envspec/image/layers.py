@@ -118,7 +118,8 @@ def _accounts(base: BaseFiles) -> _Accounts:
 
 
 def _lines(text: str) -> list[list[str]]:
-    return [line.split(":") for line in text.splitlines() if line]
+    # the C library ends a line at no other character
+    return [line.split(":") for line in text.split("\n") if line]
 
 
 def _with_user(accounts: _Accounts, user: str) -> _Accounts:

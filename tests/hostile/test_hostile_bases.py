@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from support.base_image import add_blob, documents, layer, system, write_base, write_layout
+from support.base_image import add_blob, documents, layer, system, text, write_base, write_layout
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
 from support.machine import Machine
@@ -258,6 +258,15 @@ def test_a_list_of_users_with_half_a_line(file: str, line: str, machine: Machine
     write_base(machine.folder / "base", system(PYTHON, more={f"etc/{file}": f"root:x:0:0:root:/:/bin/sh\n{line}\n"}))
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar")
     assert ran.status == 0, ran.err
+
+
+@pytest.mark.parametrize("end", ["\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028"])
+def test_half_a_line_of_passwd_becomes_no_user(end: str, machine: Machine) -> None:
+    """For the C library, and whoever looks at the base, it is a part of the line before."""
+    line = f"lp:x:7:7:printer{end}evil::0:0::/:/bin/sh\n"
+    write_base(machine.folder / "base", system(PYTHON, more={"etc/passwd": f"root:x:0:0:root:/:/bin/sh\n{line}"}))
+    assert machine.envspec("image", SPEC, "--base", "./base", "-o", "out").status == 0
+    assert line in text(machine.folder / "out", "system", "etc/passwd")
 
 
 def test_a_user_that_the_base_has_already(machine: Machine) -> None:
