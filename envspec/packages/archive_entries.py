@@ -144,15 +144,20 @@ def leading_out(members: Iterable[tarfile.TarInfo]) -> str | None:
         parts, target = _parts(member.name), _parts(member.linkname)
         paths = [(member.name, parts), *([(member.linkname, target)] if member.islnk() else [])]
         for name, path in paths:
-            above = {"/".join(path[:count]).casefold() for count in range(1, len(path) + 1)}
+            above = {_fold("/".join(path[:count])) for count in range(1, len(path) + 1)}
             if name.startswith("/") or ".." in path or above & links:
                 return member.name
         if member.issym():
-            links.add("/".join(parts).casefold())
+            links.add(_fold("/".join(parts)))
             up = target.count("..")
             if member.linkname.startswith("/") or up >= len(parts) or target[:up] != [".."] * up:
                 return member.name
     return None
+
+
+def _fold(path: str) -> str:
+    """Give what paths have in common that are one on some file systems, of macOS or Windows."""
+    return unicodedata.normalize("NFD", path).casefold()
 
 
 def _parts(path: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Whatever fails while a file is written is told as that: a disk that fills up at any byte, no inodes, a limit on the
 size of files, a folder that is read-only. Never as a file that someone tampered with."""
 
+import errno
 import os
 import re
 import resource
@@ -15,6 +16,7 @@ from support.installs import PYTHON, SUBDIR, pip_pin, write_lock
 from support.machine import Machine, Ran, cpu
 from support.packages import Dist, sdist, wheel
 
+from envspec.base.storage import storage_error
 from envspec.lock.model import Pin
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore, WantedFile
@@ -77,6 +79,42 @@ def test_a_digest_is_of_what_lies_on_disk(tmp_path: Path, index: Index, monkeypa
     assert store.fetch_unknown(index.file_url(BIG), BIG.file.replace(".whl", ".bin")).sha256 != BIG.sha256
 
 
+def test_a_disk_that_says_so_when_a_file_is_closed(
+    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network's file system takes all of a write, and tells of a quota as a descriptor goes: `close(2)`."""
+    index.add(BIG)
+    store = FileStore(tmp_path, Fetcher(credentials={}, env={"UV_HTTP_RETRIES": "0"}))
+    closed = os.close
+
+    def close(descriptor: int) -> None:
+        own = os.path.samestat(os.fstat(descriptor), part.stat()) if part.exists() else False
+        closed(descriptor)
+        if own:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    part = tmp_path / f"{BIG.sha256}.part"
+    monkeypatch.setattr(os, "close", close)
+    with pytest.raises(OSError, match="quota"):
+        store.fetch(index.file_url(BIG), WantedFile(BIG.file, BIG.sha256, len(BIG.content)))
+
+
+def test_no_room_for_more_files_is_told_as_that(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "disk", "size=8M,nr_inodes=3"):
+        (tmp_path / "disk" / "a").touch()
+        (tmp_path / "disk" / "b").touch()
+        with pytest.raises(OSError, match="No space left") as full:
+            (tmp_path / "disk" / "c").touch()
+        told = storage_error(full.value, tmp_path / "disk" / "c", option="-o")
+        assert "no room for more files" in (told.hint or "")
+    with tmpfs(tmp_path / "small", "size=4k"):
+        with pytest.raises(OSError, match="No space left") as full:
+            (tmp_path / "small" / "a").write_bytes(bytes(1 << 20))
+        assert (
+            storage_error(full.value, tmp_path / "small" / "a", option="-o").hint == "free some space, then run again"
+        )
+
+
 @pytest.mark.parametrize("left", [16, 120, 300])
 @pytest.mark.parametrize("place", ["cache", "prefix"])
 @pytest.mark.by_day(2)
@@ -125,6 +163,20 @@ def test_a_source_that_is_unpacked_on_a_full_disk(tmp_path: Path, index: Index, 
     machine.spec(cpu("src", extra="allow-source = ['src']"))
     with tmpfs(machine.cache, f"size={left}k"):
         told_as_it_is(machine.envspec("lock", "specs/demo.toml", seconds=120), "No space left")
+
+
+def test_a_source_that_is_unpacked_under_a_limit(tmp_path: Path, index: Index) -> None:
+    source = sdist("src", "1.0", static=False, files={"data.txt": "a" * 900_000})
+    index.add(source)
+    machine = Machine(tmp_path / "machine", index.url)
+    machine.spec(cpu("src", extra="allow-source = ['src']"))
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))
+    try:
+        ran = machine.envspec("lock", "specs/demo.toml", seconds=120)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    told_as_it_is(ran, "File too large")
 
 
 COMMANDS = """
