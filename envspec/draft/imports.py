@@ -37,6 +37,10 @@ _OTHERWISE: Mapping[str, tuple[str, ...]] = {
 """Modules whose package has another name, as RECORDs of its wheels have it. Others are looked for by their own name."""
 
 
+_THROUGH = (("torch.utils.tensorboard", "tensorboard"),)
+"""Modules that import a package which theirs doesn't require, as the first line of torch/utils/tensorboard does."""
+
+
 @dataclass(frozen=True)
 class Import:
     """A module that sources import, by the files that do: as they are imported themselves (`files`), only in a
@@ -88,13 +92,16 @@ def _modules(path: Path) -> Iterator[tuple[str, bool]]:
     waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:
         node, guarded = waiting.pop()
+        named: list[str] = []
         if isinstance(node, ast.Import):
-            yield from ((one.name, guarded) for one in node.names)
+            named = [one.name for one in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            yield node.module, guarded
+            named = [node.module]
         elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
             within = guarded or isinstance(node, ast.Try | ast.FunctionDef | ast.AsyncFunctionDef)
             waiting += ((child, within) for child in ast.iter_child_nodes(node))
+        yield from ((one, guarded) for one in named)
+        yield from ((other, guarded) for one in named for begin, other in _THROUGH if one.startswith(begin))
 
 
 def _roots(sources: Iterable[Path], root: Path) -> Mapping[str, Collection[Path]]:

@@ -17,6 +17,12 @@ def sources(root: Path, **texts: str) -> dict[str, Import]:
     return {one.module: one for one in read_imports(root)}
 
 
+def test_a_module_of_torch_that_imports_a_package_imports_it(tmp_path: Path) -> None:
+    """As apple/ml-mdm's trainer: no METADATA of torch's asks for tensorboard."""
+    found = sources(tmp_path, log="from torch.utils.tensorboard import SummaryWriter\n")
+    assert found.keys() == {"tensorboard", "torch"}
+
+
 def test_kinds_of_imports(tmp_path: Path) -> None:
     found = sources(
         tmp_path,
