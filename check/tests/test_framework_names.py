@@ -1,12 +1,16 @@
-"""Which frameworks a lock has, and the GPUs that the driver gives."""
+"""Which frameworks a lock has, the GPUs that the driver gives, and how much of them frameworks take."""
 
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from typing import Any
 
 import pytest
+from envspec_check.checks.frameworks import together
+from envspec_check.checks.frameworks.kit import judge
 from envspec_check.cuda_driver import Driver, driver_gpus
+from envspec_check.interface import CHECKS, Context, Fault
 from envspec_check.lock import FRAMEWORKS, frameworks
 
 
@@ -76,3 +80,63 @@ def test_the_driver_says_how_much_memory_is_free_and_keeps_no_context() -> None:
 def test_a_driver_that_gives_an_error_has_no_gpus(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: StandInLibrary(function))
     assert driver_gpus() == []
+
+
+GIB = 1 << 30
+LOCK = {"pip": [{"name": name, "version": "1"} for name in ("torch", "jax", "tensorflow")]}
+CONTEXT = Context({"target": "t", "lock": LOCK}, "cuda", "basic", 5, True, 0, 60.0, Path(), "check", gpus=1)
+
+
+def take(monkeypatch: pytest.MonkeyPatch, **left: float) -> None:
+    """Let frameworks take turns that leave so many of 80 GiB, and 79 where a variable tells them to."""
+
+    def turns(ctx: Context, names: list[str], **env: str) -> list[dict[str, Any]]:
+        gib = {name: left["bounded"] if env else left[name] for name in names}
+        return [
+            {"framework": name, "gpus": 1, "error": 0.0, "free_bytes": 80 * GIB, "left_bytes": int(gib[name] * GIB)}
+            for name in names
+        ]
+
+    monkeypatch.setattr(together, "take_turns", turns)
+    monkeypatch.setattr(together, "Driver", lambda: Driver(StandInLibrary()))
+
+
+def test_a_framework_that_takes_what_it_needs_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    take(monkeypatch, jax=20.0, bounded=79.0)
+    details, figures = together.compare_taken(CONTEXT, "jax")
+    assert details["taken_bytes"] == 60 * GIB and details["total_bytes"] == 80 * GIB
+    assert figures[1] == ("jax.memory.least", float(GIB), "B")
+
+
+def test_a_framework_that_heeds_no_bound_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    take(monkeypatch, tensorflow=1.0, bounded=1.0)
+    with pytest.raises(Fault, match=r"with TF_FORCE_GPU_ALLOW_GROWTH=true tensorflow takes 79.0 GiB for little work"):
+        together.compare_taken(CONTEXT, "tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("left", "status", "reason"),
+    [
+        ({"torch": 10.0, "jax": 20.0, "tensorflow": 19.0}, "pass", None),
+        ({"torch": 10.0, "jax": 20.0, "tensorflow": 0.5}, "fail", "tensorflow takes all but 0.5 of 80.0 GiB"),
+    ],
+)
+def test_none_takes_all_memory(
+    left: dict[str, float], status: str, reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(monkeypatch, **left)
+    found = together.together_memory(CONTEXT)
+    assert (found.status, found.reason) == (status, reason)
+    assert found.remedy is None or found.remedy.startswith('env = { TF_FORCE_GPU_ALLOW_GROWTH = "true" }')
+
+
+def test_a_number_that_is_none_is_the_worst() -> None:
+    found = judge({"a": 1e-9, "b": float("nan"), "c": 1e-3}, 1e-6, "in fp32", errors="all")
+    assert found.status == "fail" and found.details["errors"] == "all"
+    assert "b in fp32" in (found.reason or "")
+
+
+def test_each_framework_of_the_table_has_checks() -> None:
+    groups = {one.group for one in CHECKS.values()}
+    assert set(FRAMEWORKS) - groups == {"torch"}
+    assert {name for name in groups & set(FRAMEWORKS) if f"{name}.build" not in CHECKS} == {"cupy", "rapids"}

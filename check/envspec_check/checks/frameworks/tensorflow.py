@@ -11,7 +11,8 @@ from envspec_check.capability import capability_of
 from envspec_check.checks.frameworks import oracle
 from envspec_check.checks.frameworks.kit import APART, WRONG, Kit, judge, put_checks
 from envspec_check.checks.frameworks.oracle import Params, farthest, numpy
-from envspec_check.interface import Context, Fault, Outcome, Skip, check, failed, passed
+from envspec_check.checks.frameworks.together import compare_taken
+from envspec_check.interface import MIB, Context, Fault, Outcome, Skip, check, failed, passed
 from envspec_check.lock import is_direct
 
 HOSTS = 4
@@ -197,6 +198,25 @@ def tensorflow_devices(ctx: Context) -> Outcome:
     if "GPU" not in tf.linalg.matmul(tf.ones((8, 8)), tf.ones((8, 8))).device or int(found) != 499500:
         return failed("tensorflow computes a product on the CPU though it sees GPUs", WRONG, details=details)
     return passed(details=details)
+
+
+@check("tensorflow.memory", needs="gpu", torch=False)
+def tensorflow_memory(ctx: Context) -> Outcome:
+    """TensorFlow takes no more of a GPU than it needs where it is told to, and gives back what it held."""
+    tf = settle(ctx)
+    if not on_gpu(ctx, tf):
+        raise Skip("tensorflow is built for CPUs")
+    details, figures = compare_taken(ctx, "tensorflow")
+    with tf.device("GPU:0"):
+        counts = [tf.config.experimental.get_memory_info("GPU:0")["current"]]
+        held = tf.ones((256, MIB // 4)) + 1.0
+        counts.append(tf.config.experimental.get_memory_info("GPU:0")["current"])
+        del held
+        counts.append(tf.config.experimental.get_memory_info("GPU:0")["current"])
+    details["in_use_bytes"] = counts
+    if not counts[1] - counts[0] >= 256 * MIB or not counts[2] - counts[0] < 16 * MIB:
+        return failed("tensorflow doesn't give back the memory of a tensor that is gone", WRONG, details=details)
+    return passed(details=details, figures=figures)
 
 
 put_checks("tensorflow", TensorFlowKit)

@@ -16,15 +16,12 @@ from envspec_check.capability import capability_of
 from envspec_check.checks.frameworks import oracle
 from envspec_check.checks.frameworks.kit import APART, WRONG, Kit, judge, put_checks
 from envspec_check.checks.frameworks.oracle import Params, farthest, numpy
-from envspec_check.cuda_driver import Driver
-from envspec_check.interface import MIB, Context, Fault, Outcome, Skip, check, failed, internal, passed
+from envspec_check.checks.frameworks.together import compare_taken
+from envspec_check.interface import MIB, Context, Outcome, Skip, check, failed, passed
 from envspec_check.lock import is_direct
 
 HOSTS = 4
 """The devices that a CPU is told to be, so that something can be shared."""
-
-SMALL = 2048 * MIB
-"""What JAX may take of a GPU for little work: CUDA's own context, the libraries' workspaces, and what is computed."""
 
 
 def plugins() -> Dict[str, str]:
@@ -353,43 +350,12 @@ def split_layers(jax: Any, params: Params, lying: Callable[..., Any]) -> Params:
     return {name: jax.device_put(one, lying(*axes[name])) for name, one in params.items()}
 
 
-@internal("jax.taken")
-def take_some(ctx: Context) -> int:
-    """Prints how much of the GPU's memory is taken by a little work, under the environment's own variables."""
-    driver = Driver()
-    before, total = driver.memory()
-    jnp = importlib.import_module("jax.numpy")
-    held = jnp.ones((1024, 1024)) @ jnp.ones((1024, 1024))
-    held.block_until_ready()
-    print("taken", before - driver.memory()[0], total)
-    return 0
-
-
-def footprint(ctx: Context, **env: str) -> Tuple[int, int]:
-    ended = ctx.run_again("jax.taken", env=env, timeout=ctx.timeout * 0.4)
-    found = re.search(r"^taken (-?\d+) (\d+)$", ended.output, re.MULTILINE)
-    if not found:
-        print(ended.output)
-        raise Fault(f"JAX in a process of its own ended with status {ended.code}", "its output says why")
-    return int(found.group(1)), int(found.group(2))
-
-
 @check("jax.memory", needs="gpu", torch=False)
 def jax_memory(ctx: Context) -> Outcome:
-    """JAX takes no more of a GPU than it needs where it is told to, gives back what it held, and by itself leaves some
-    for others."""
+    """JAX takes no more of a GPU than it needs where it is told to, and gives back what it held."""
     if not plugins():
         raise Skip("jax has no CUDA plugin")
-    own, total = footprint(ctx)
-    little, _ = footprint(ctx, XLA_PYTHON_CLIENT_PREALLOCATE="false")
-    details: Dict[str, Any] = {"total_bytes": total, "taken_bytes": own, "without_preallocation_bytes": little}
-    figures = [("jax.memory.taken", float(own), "B"), ("jax.memory.without_preallocation", float(little), "B")]
-    if little > SMALL:
-        told = f"with XLA_PYTHON_CLIENT_PREALLOCATE=false JAX takes {little / 2**30:.1f} GiB for little work"
-        return failed(told, "see which variables that begin with XLA_ are set", details=details)
-    if own > 0.95 * total:
-        told = f"JAX takes {own / 2**30:.1f} of {total / 2**30:.1f} GiB at its start: nothing is left for others"
-        return failed(told, "export XLA_PYTHON_CLIENT_PREALLOCATE=false, or a smaller MEM_FRACTION", details=details)
+    details, figures = compare_taken(ctx, "jax")
     jax = settle(ctx)
     device = jax.devices()[0]
     counts = [device.memory_stats()["bytes_in_use"]]

@@ -6,13 +6,16 @@ import importlib
 import itertools
 import json
 import os
-from typing import Any, Callable, Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 from envspec_check.checks.frameworks.oracle import TOLERANCES, farthest, numpy
 from envspec_check.cuda_driver import Driver
-from envspec_check.interface import Context, Fault, Outcome, Skip, check, failed, internal, passed
+from envspec_check.interface import MIB, Context, Fault, Outcome, Skip, check, failed, internal, passed
 from envspec_check.lock import frameworks
 from envspec_check.process import write_whole
+
+SMALL = 2048 * MIB
+"""What a framework may take of a GPU for little work: CUDA's context, the libraries' workspaces, what is computed."""
 
 LEAVES = 0.1
 """The share of the free memory that a framework leaves to the next one at least."""
@@ -93,6 +96,20 @@ def take_turns(ctx: Context, names: List[str], **env: str) -> List[Dict[str, Any
         raise Fault(told, "its output says why; two of them may bring unlike releases of one library")
     found: List[Dict[str, Any]] = json.loads((ctx.scratch / "turns.json").read_text(encoding="utf-8"))
     return found
+
+
+def compare_taken(ctx: Context, name: str) -> Tuple[Dict[str, Any], List[Tuple[str, float, str]]]:
+    """How much of a GPU a framework takes for a little work, by itself and where it's told to take no more than that
+    needs: details and figures. Raises Fault where it is too much."""
+    total = Driver().memory()[1]
+    variable = LESS[name].partition("=")
+    runs = [take_turns(ctx, [name], **env)[0] for env in ({}, {variable[0]: variable[2]})]
+    own, little = (one["free_bytes"] - one["left_bytes"] for one in runs)
+    details = {"total_bytes": total, "taken_bytes": own, f"taken_bytes with {LESS[name]}": little}
+    if little > SMALL:
+        told = f"with {LESS[name]} {name} takes {little / 2**30:.1f} GiB for little work"
+        raise Fault(told, "see which other variables of it are set", details=details)
+    return details, [(f"{name}.memory.taken", float(own), "B"), (f"{name}.memory.least", float(little), "B")]
 
 
 @check("together.compute", torch=False)
