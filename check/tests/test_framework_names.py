@@ -103,7 +103,7 @@ def take(monkeypatch: pytest.MonkeyPatch, **left: float) -> None:
 
 def test_a_framework_that_takes_what_it_needs_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
     take(monkeypatch, jax=20.0, bounded=79.0)
-    details, figures = together.compare_taken(CONTEXT, "jax")
+    details, figures = together.compare_footprints(CONTEXT, "jax")
     assert details["taken_bytes"] == 60 * GIB and details["total_bytes"] == 80 * GIB
     assert figures[1] == ("jax.memory.least", float(GIB), "B")
 
@@ -111,7 +111,7 @@ def test_a_framework_that_takes_what_it_needs_says_how_much(monkeypatch: pytest.
 def test_a_framework_that_heeds_no_bound_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     take(monkeypatch, tensorflow=1.0, bounded=1.0)
     with pytest.raises(Fault, match=r"with TF_FORCE_GPU_ALLOW_GROWTH=true tensorflow takes 79.0 GiB for little work"):
-        together.compare_taken(CONTEXT, "tensorflow")
+        together.compare_footprints(CONTEXT, "tensorflow")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from envspec_check.capability import capability_of
 from envspec_check.checks.frameworks import oracle
 from envspec_check.checks.frameworks.kit import APART, WRONG, Kit, judge, put_checks
 from envspec_check.checks.frameworks.oracle import Params, farthest, numpy
-from envspec_check.checks.frameworks.together import compare_taken
+from envspec_check.checks.frameworks.together import compare_footprints
 from envspec_check.interface import MIB, Context, Outcome, Skip, check, failed, passed
 from envspec_check.lock import is_direct
 
@@ -355,7 +355,7 @@ def jax_memory(ctx: Context) -> Outcome:
     """JAX takes no more of a GPU than it needs where it is told to, and gives back what it held."""
     if not plugins():
         raise Skip("jax has no CUDA plugin")
-    details, figures = compare_taken(ctx, "jax")
+    details, figures = compare_footprints(ctx, "jax")
     jax = settle(ctx)
     device = jax.devices()[0]
     counts = [device.memory_stats()["bytes_in_use"]]

@@ -11,7 +11,7 @@ from envspec_check.capability import capability_of
 from envspec_check.checks.frameworks import oracle
 from envspec_check.checks.frameworks.kit import APART, WRONG, Kit, judge, put_checks
 from envspec_check.checks.frameworks.oracle import Params, farthest, numpy
-from envspec_check.checks.frameworks.together import compare_taken
+from envspec_check.checks.frameworks.together import compare_footprints
 from envspec_check.interface import MIB, Context, Fault, Outcome, Skip, check, failed, passed
 from envspec_check.lock import is_direct
 
@@ -206,7 +206,7 @@ def tensorflow_memory(ctx: Context) -> Outcome:
     tf = settle(ctx)
     if not on_gpu(ctx, tf):
         raise Skip("tensorflow is built for CPUs")
-    details, figures = compare_taken(ctx, "tensorflow")
+    details, figures = compare_footprints(ctx, "tensorflow")
     with tf.device("GPU:0"):
         counts = [tf.config.experimental.get_memory_info("GPU:0")["current"]]
         held = tf.ones((256, MIB // 4)) + 1.0

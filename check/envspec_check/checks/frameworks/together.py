@@ -98,7 +98,7 @@ def take_turns(ctx: Context, names: List[str], **env: str) -> List[Dict[str, Any
     return found
 
 
-def compare_taken(ctx: Context, name: str) -> Tuple[Dict[str, Any], List[Tuple[str, float, str]]]:
+def compare_footprints(ctx: Context, name: str) -> Tuple[Dict[str, Any], List[Tuple[str, float, str]]]:
     """How much of a GPU a framework takes for a little work, by itself and where it's told to take no more than that
     needs: details and figures. Raises Fault where it is too much."""
     total = Driver().memory()[1]
