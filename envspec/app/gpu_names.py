@@ -77,6 +77,8 @@ def explain_unknown(name: str) -> tuple[str, str]:
     if maker:
         return f'"{shown}" is {maker}\'s, and envspec locks for NVIDIA GPUs (CUDA) and CPUs only', _INSTEAD[maker]
     near = [f'"{one}"' for one in gpus.nearest(name)]
+    if gpus.meanings(name):
+        return f'"{shown}" is the name of several GPUs', f"name one: {', '.join(near[:-1])} or {near[-1]}"
     meant = f"did you mean {' or '.join([', '.join(near[:-1]), near[-1]] if near[1:] else near)}? " if near else ""
     way = 'of a newer GPU, name the compute capability ("sm_90"); `envspec gpus` lists the names'
     return f'unknown GPU "{shown}"', f"{meant}{way[0].upper() if near else way[0]}{way[1:]}"

@@ -116,13 +116,14 @@ def _numbers(words: str) -> set[str]:
 def _same_class(asked: str, known: str) -> bool:
     if names_jetson(asked) or names_jetson(known):
         return names_jetson(asked) and names_jetson(known)
-    return _series(asked) in (None, _series(known))
+    own = _series(asked)
+    return own == _series(known) if own or words_of(asked)[:1] in (("rtx",), ("gtx",)) else True
 
 
 @lru_cache(maxsize=1024)
 def _series(name: str) -> str | None:
-    """The letters before the number of a data-centre GPU's name: "h" of H100, "gb" of GB200; None for other names."""
-    found = re.match(r"(?!sm)(?!rtx|gtx)([a-z]{1,2})\d", "".join(words_of(name)[:1]))
+    """The letters before the number of a GPU's name: "h" of H100, "gb" of GB200, "a" of RTX A5000; None without."""
+    found = re.match(r"(?:rtx|gtx)?(?!sm|rtx|gtx)([a-z]{1,2})\d", "".join(words_of(name)))
     return found[1] if found else None
 
 
@@ -231,7 +232,17 @@ def find(name: str) -> tuple[Gpu, ...]:
     "sm_90"). Case, spaces, dashes and underscores don't matter. An architecture doesn't stand for Jetson modules of the
     same name.
     """
-    return _capability(name) or _architecture(name) or _product(name)
+    return _capability(name) or _architecture(name) or (() if meanings(name) else _product(name))
+
+
+def meanings(name: str) -> tuple[str, ...]:
+    """List the products that an unclear name may mean: "RTX 6000" is of Turing, Ada and Blackwell. Empty for others."""
+    return () if "quadro" in name.lower() else _unclear().get("".join(words_of(name)), ())
+
+
+@cache
+def _unclear() -> dict[str, tuple[str, ...]]:
+    return {"".join(words_of(row["name"])): tuple(row["means"]) for row in read("gpus")["unclear"]}
 
 
 def capability_of(name: str) -> str | None:
@@ -241,7 +252,10 @@ def capability_of(name: str) -> str | None:
 
 
 def nearest(name: str, most: int = 3) -> tuple[str, ...]:
-    """Find the known names nearest to an unknown one, of its own class; empty if nothing is near."""
+    """Find the known names nearest to an unknown one, of its own class, or those that an unclear one may mean; empty if
+    nothing is near."""
+    if means := meanings(name):
+        return means[:most]
     known_names = [_short(gpu.name) for gpu in products()]
     known_names += [c.architecture.lower() for c in capabilities().values()]
     known_names += [sm_of(c) for c in capabilities()]

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import tomli
 
+from envspec.app.gpu_names import known_gpus
+from envspec.base.errors import InputError
 from envspec.facts import gpus
 
 TABLE = tomli.loads(Path(__file__).with_name("gpu_names.toml").read_text(encoding="utf-8"))
@@ -16,6 +18,28 @@ def test_each_name_has_the_capability_that_its_source_gives() -> None:
     found = {row["name"]: {gpu.capability for gpu in gpus.find(row["name"])} for row in TABLE["names"]}
     wrong = {row["name"]: found[row["name"]] for row in TABLE["names"] if found[row["name"]] != _expected(row)}
     assert wrong == {}
+
+
+def test_every_name_of_nvidias_open_kernel_modules() -> None:
+    lines = Path(__file__).with_name("openrm_names.txt").read_text(encoding="utf-8").splitlines()
+    rows = [line.split(maxsplit=1) for line in lines if not line.startswith("#")]
+    assert len(rows) == 235
+    wrong = {name: found for capability, name in rows if (found := gpus.capability_of(name)) != capability}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", ["RTX 6000", "NVIDIA RTX-5000", "rtx4000"])
+def test_a_name_of_several_generations_asks(name: str) -> None:
+    assert gpus.find(name) == ()
+    assert {gpus.capability_of(one) for one in gpus.nearest(name)} == {"7.5", "8.9", "12.0"}
+    with pytest.raises(InputError, match="is the name of several GPUs") as error:
+        known_gpus([name])
+    assert error.value.hint and error.value.hint.startswith('name one: "Quadro RTX ')
+
+
+@pytest.mark.parametrize("name", ["Quadro RTX 6000", "NVIDIA RTX 6000 Ada Generation", "RTX PRO 6000", "RTX 6000D"])
+def test_a_name_of_one_generation_does_not(name: str) -> None:
+    assert gpus.capability_of(name)
 
 
 def _expected(row: dict[str, str]) -> set[str]:

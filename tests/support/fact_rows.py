@@ -18,6 +18,7 @@ NAMED_BY = {
     "gpus.capabilities": "capability",
     "gpus.drivers": "name",
     "gpus.gpus": "name",
+    "gpus.unclear": "name",
     "libraries.libraries": "package version",
     "neighbours.packages": "package",
     "neighbours.cxx11abi": "torch",
