@@ -157,9 +157,22 @@ def test_a_change_reaches_the_targets_that_it_is_for() -> None:
     assert [target.glibc for target in seen[0].targets] == ["2.35", "2.28"] and one.hint == "b 1"
 
 
+def test_a_match_spec_that_the_spec_lacks_is_one_more() -> None:
+    one = refusal("cudnn-architecture", "a", ("x",), Way("cudnn", conda="cudnn <9.11"))
+    seen: list[Spec] = []
+
+    def attempt(spec: Spec, names: Collection[str]) -> Attempt:
+        seen.append(spec)
+        return Attempt((), whole=True)
+
+    all_in_the_way(SPEC, ("x", "y"), Attempt((one,), whole=True), attempt)
+    lines = {target.name: [line.text for line in seen[0].conda_dependencies(target)] for target in seen[0].targets}
+    assert lines == {"x": ["cudnn <9.11"], "y": []}
+
+
 _REMEDY = re.compile(
     r'[Nn]earest: |(?:cuda|python|glibc) = "[<>=]*\{\}'
-    r'|"[\w{}.-]*(?:[<>=]=|[<>])\{\}'
+    r'|"[\w{}.-]* ?(?:[<>=]=|[<>])\{\}'
     r"|\b(?:take|write|hold|pin)\b[^;]*(?:[<>=]=?\{\}|\{\} or (?:older|newer))"
 )
 
