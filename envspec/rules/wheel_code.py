@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -52,12 +53,16 @@ class WheelBuild:
         return self.notes.cuda if self.notes else None
 
 
+_LOADED = re.compile(r"\.py$|\.so(?:\.\d+)*$")
+"""nixl-cu12 and nixl-cu13 share the headers of asio and three example programs."""
+
+
 def not_beside(name: str, other: str, read: Mapping[str, WheelBuild]) -> str | None:
-    """Say by its files why a library can't stand in a target of its counterpart's CUDA: they share a path.
-    None where it can, or where a wheel wasn't read."""
+    """Say by its files why a library can't stand in a target of its counterpart's CUDA: they share a path of what
+    programs load. None where it can, or where a wheel wasn't read."""
     paths = (read[name].paths if name in read else None) or ()
     its = set((read[other].paths if other in read else None) or ())
-    shared = next((path for path in paths if path in its), None)
+    shared = next((path for path in paths if path in its and _LOADED.search(path)), None)
     return f": it and {other} both install {without_unseen(shared[-80:])}" if shared else None
 
 

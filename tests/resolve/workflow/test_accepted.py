@@ -74,6 +74,8 @@ OLD, NEW, ASKED = "acme-libs-cu12", "acme-libs-cu13", 'acme-libs-cu13; extra == 
         ("13.0", [OLD, ASKED], "lib/libacme.so", None),
         ("13.0", [OLD, NEW], "{}/libacme.so", None),
         ("12.8", [OLD, NEW], "{}/libacme.so", None),
+        ("13.0", [OLD, NEW], "acme/asio.hpp", None),
+        ("13.0", [OLD, NEW], "lib/libacme.so.4.8", "it and acme-libs-cu13 both install lib/libacme.so.4.8"),
         ("13.0", [OLD, NEW], "lib/libacme.so", "it and acme-libs-cu13 both install lib/libacme.so"),
         (
             "13.0",
