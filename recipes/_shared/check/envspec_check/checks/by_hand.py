@@ -152,7 +152,11 @@ def of_losses(torch: Any, device: str) -> Iterator[Case]:
     logs = torch.tensor([[[0.6, 0.4]], [[0.7, 0.3]]], device=device).log()
     lengths = (torch.tensor([2]), torch.tensor([1]))
     paths = 0.4 * 0.3 + 0.6 * 0.3 + 0.4 * 0.7
-    yield "CTCLoss", torch.nn.CTCLoss(reduction="sum")(logs, torch.tensor([[1]]), *lengths), -math.log(paths)
+    yield (
+        "CTCLoss",
+        torch.nn.CTCLoss(reduction="sum")(logs, torch.tensor([[1]], device=device), *lengths),
+        -math.log(paths),
+    )
     if hasattr(torch.nn, "LinearCrossEntropyLoss"):
         layer = torch.nn.LinearCrossEntropyLoss(2, 4).to(device)
         with torch.no_grad():
