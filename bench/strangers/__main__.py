@@ -126,10 +126,15 @@ def taken(stranger: Stranger, options: list[str]) -> dict[str, Any]:
 
 def imported(stranger: Stranger, options: list[str], one: dict[str, Any]) -> dict[str, Any]:
     """Take a repository for a machine without a GPU, install its lock and import modules of its own, with its folders
-    before the installed packages: what came of it, and with which torch."""
+    before the installed packages: what came of it, with which torch, and what `check --imports` had added."""
     row = taken(stranger, one.get("options", options))
     if row["what"] != "locked":
         return row
+    # what its sources import and another of its files declares, as the hint names it
+    if found := re.search(
+        r"^hint: envspec (add specs/it\.toml .*)$", stranger.run("check", "--imports")[2], re.MULTILINE
+    ):
+        row["added"] = shlex.split(found[1])[2:] if stranger.run(*shlex.split(found[1]))[0] == 0 else []
     folders = [*one.get("folders", ()), ".", "src"]
     program = f"import sys; sys.path[:0] = {folders}; import {', '.join(one['modules'])}"
     program += "; print(getattr(sys.modules.get('torch'), '__version__', ''))"

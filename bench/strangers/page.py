@@ -24,10 +24,10 @@ others, those for which `envspec check --imports` names the file or extra of the
 those that no file declares, which it names too.
 
 *Imports on a CPU* is asked of those that need no compiler: the repository is taken anew with the options named there,
-locked, installed by `envspec run`, and imports modules of its own that need most of what its sources import. PyTorch's
-index, which alone has wheels of torch for CPUs, couldn't be reached: `--cuda` is that of PyPI's own wheels, which
-import without a GPU, and `cpu` where this machine has such a wheel. bench/strangers/repositories.toml lists the
-modules.
+locked, given what `envspec check --imports` names with the file that declares it, installed by `envspec run`, and
+imports modules of its own that need most of what its sources import. PyTorch's index, which alone has wheels of torch
+for CPUs, couldn't be reached: `--cuda` is that of PyPI's own wheels, which import without a GPU, and `cpu` where this
+machine has such a wheel. bench/strangers/repositories.toml lists the modules.
 
 """
 OLD = """
@@ -108,7 +108,8 @@ def _torch(row: Mapping[str, Any]) -> str:
 
 def _on_cpu(row: Mapping[str, Any], options: Sequence[str]) -> str:
     said = _plain(str(row.get("imports", f"{row['what']}: {row.get('error', '')}"))[:300])
-    return f"{said}{_torch(row)} (`{' '.join(options)}`)"
+    added = f", {len(row['added'])} added" if row.get("added") else ""
+    return f"{said}{_torch(row)} (`{' '.join(options)}`{added})"
 
 
 def _options(row: Mapping[str, Any]) -> str:

@@ -44,3 +44,30 @@ def test_a_hints_line_is_added_to_the_spec_once(tmp_path: Path) -> None:
     assert not strangers.add_line(spec, "pip", 'allow-source = ["b", "a"]')
     pip = tomli.loads(spec.read_text("utf-8"))["pip"]
     assert pip == {"allow-source": ["a", "b"], "accept": {"near-name": {"x": "why"}}}
+
+
+def test_what_a_hint_says_is_added_and_the_import_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {
+        "check": (1, "", "error: no\nhint: envspec add specs/it.toml tensorboard\n"),
+        "add": (0, "", ""),
+        "run": (1, "", "note: made\nTraceback …\nModuleNotFoundError: No module named 'hydra'\n"),
+    }
+    ran: list[tuple[str, ...]] = []
+
+    def run(*words: str) -> tuple[int, str, str]:
+        ran.append(words)
+        return said[words[0]]
+
+    stranger = strangers.Stranger(tmp_path, 1, tmp_path / "logs" / "log")
+    monkeypatch.setattr(stranger, "run", run)
+    monkeypatch.setattr(strangers, "taken", lambda stranger, options: {"what": "locked", "options": options})
+    row = strangers.imported(stranger, ["--cuda", "cpu"], {"modules": ["a.b", "c"], "folders": ["part"]})
+    assert row == {
+        "what": "locked", "options": ["--cuda", "cpu"], "added": ["tensorboard"],
+        "imports": "not imported: No module named 'hydra'",
+    }  # fmt: skip
+    assert (
+        ran[1] == ("add", "specs/it.toml", "tensorboard") and "import a.b, c" in ran[2][-1] and "'part'" in ran[2][-1]
+    )
+    said["run"] = (0, "2.13.0+cpu\n", "")
+    assert strangers.imported(stranger, [], {"modules": ["a"]})["torch"] == "2.13.0+cpu"
