@@ -112,6 +112,11 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
     pins, builds, origins, read = pinned.versions, pinned.builds, pinned.origins, pinned.read
     origin = origins.get("torch", neighbours.Origin("pypi", ""))
     own = {one for one, at in origins.items() if torch_builds.is_own_build(pins[one], at.index)}
+    major = case.cuda.partition(".")[0] if case.cuda else None
+    both = of_both_majors(pinned.needs, major) if major else {}
+    right = {one for one, other in both.items() if wheel_code.not_beside(one, other, read) is None}
+    # beside its counterpart a library for another CUDA isn't what runs
+    run = {one: version for one, version in pins.items() if one not in right}
     found = [
         *_torch(case, pins, pinned.architectures.get("torch", ((), ())), read.get("torch"), origin),
         *_pytorch(case, pins, builds),
@@ -120,8 +125,8 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *_without_gpu(case, pins, _names(pinned.needs), _is_dead_weight),
         *_libraries(case, pins),
         *wheel_code.overlap_problems(pinned.order, read, builds),
-        *neighbours.problems(case, pins, builds, origins, read),
-        *wheel_code.problems(case, pins, read, own),
+        *neighbours.problems(case, run, builds, origins, read),
+        *wheel_code.problems(case, run, read, own),
         *_for_servers(case, pins, builds, origins, read),
     ]
     findings = [locate(spec, target, wanted, problem) for problem in found]

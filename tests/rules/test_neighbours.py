@@ -5,6 +5,7 @@ from test_pin_verdicts import spec_of
 
 from envspec.base.finding import Finding
 from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.facts import neighbours
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import PinnedVersions, judge_pins
@@ -171,3 +172,14 @@ def test_what_is_only_partly_there_is_a_warning() -> None:
 def test_a_row_names_a_release_that_it_covers(row: neighbours.Neighbour) -> None:
     assert row in neighbours.of_release(row.package, row.release)
     assert "<" in row.versions or "==" in row.versions, "a row without an end speaks of releases that nobody has seen"
+
+
+@pytest.mark.parametrize(("requires", "codes"), [(["nixl-cu12", "nixl-cu13"], []), ([], ["built-for-another"])])
+def test_a_library_beside_its_counterpart_isnt_what_runs(requires: list[str], codes: list[str]) -> None:
+    """nixl requires both, and loads the one of torch's CUDA."""
+    spec, target = spec_of("13.0", ("H100",))
+    pins = {"torch": "2.13.0+cu130", "nixl": "1.3.1", "nixl-cu12": "1.3.1", "nixl-cu13": "1.3.1"}
+    plugin = CompiledLibrary("nixl_cu12/libplugin_GDS.so", ("8.0", "9.0"), ("9.0",), ("12",))
+    read = {"nixl-cu12": WheelBuild(code=DeviceCode((plugin,)))}
+    found = judge_pins(spec, target, PinnedVersions(pins, needs={"nixl": requires}, read=read))
+    assert [one.code for one in found if one.code == "built-for-another"] == codes
