@@ -123,6 +123,8 @@ def source_fault(path: str | os.PathLike[str], bounds: Bounds, file: str = "") -
                 count, unpacked = count + 1, unpacked + max(0, member.size)
                 if fault := _too_much(count, unpacked, size, bounds):
                     return fault
+                if max(member.name.count("/"), member.linkname.count("/")) > DEEPEST:
+                    return f"has an entry more than {DEEPEST} folders deep"
                 if member.name.startswith("/") or ".." in member.name.split("/"):
                     return f"has the entry {member.name!r}: it leads out of the folder that it's unpacked to"
     except _TooMuch as error:

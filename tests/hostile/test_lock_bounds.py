@@ -253,6 +253,16 @@ def test_a_source_whose_links_lead_out(members: list[tuple[str, bytes, str]], tm
     assert with_links(tmp_path, *members) in {name for name, _, _ in members}
 
 
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE])
+def test_a_source_of_folders_without_end(kind: bytes, tmp_path: Path) -> None:
+    """A name of a megabyte is a kilobyte when it is packed, and its folders one by one would be 250 GB."""
+    deep = "x-1/" + "a/" * 3000 + "b"
+    member = (deep, kind, "") if kind == tarfile.REGTYPE else ("x-1/b", kind, deep)
+    with_links(tmp_path, member)
+    (path,) = tmp_path.iterdir()
+    assert "more than 100 folders deep" in source_fault(path, Bounds(10, 1 << 20, 50), "x-1.tar.gz")
+
+
 def test_a_source_whose_links_stay(tmp_path: Path) -> None:
     members = [
         ("x-1/lib.so", tarfile.SYMTYPE, "lib.so.1"), ("x-1/lib.so.1", tarfile.REGTYPE, ""),

@@ -5,6 +5,8 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
+from envspec.lock.model import GitSource, Pin
+from envspec.lock.rules.requirements import pinned_address
 from envspec.packages.address import is_within, parse_address
 
 ORG = "https://code.example/our-org"
@@ -110,3 +112,10 @@ def test_what_is_an_address_is_the_same_one_to_the_parser_of_uv_and_rattler(piec
 def test_a_port_is_ascii_digits(port: str) -> None:
     with pytest.raises(ValueError, match=r"host and a port|as it is|no port"):
         parse_address(f"https://code.example:{port}/x")
+
+
+def test_a_pin_whose_repository_has_a_fragment_of_its_own_is_at_no_commit() -> None:
+    """Its commit would stand in the fragment, and its revision would be another."""
+    for url, is_one in (("https://code.example/a", True), ("https://code.example/a@v1#", False)):
+        pin = Pin("pip", "a", "1", "git", None, git=GitSource(url, "0" * 40))
+        assert (pinned_address(pin) is not None) is is_one
