@@ -70,7 +70,7 @@ def test_a_lock_that_is_too_large_to_be_one(repository: Hostile) -> None:
         file.write(b"#\n" * (9 << 20))
     for command in ("check", "diff", "export"):
         ran = repository.machine.envspec(*COMMANDS[command])
-        assert ran.status in (1, 2) and "larger than 16 MiB" in ran.out + ran.err, ran.err
+        assert ran.status in (1, 2) and "locks/demo/envspec.lock: larger than 16 MiB" in ran.out + ran.err, ran.err
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ODD if kind != "a folder"])

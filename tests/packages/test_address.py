@@ -119,3 +119,10 @@ def test_a_pin_whose_repository_has_a_fragment_of_its_own_is_at_no_commit() -> N
     for url, is_one in (("https://code.example/a", True), ("https://code.example/a@v1#", False)):
         pin = Pin("pip", "a", "1", "git", None, git=GitSource(url, "0" * 40))
         assert (pinned_address(pin) is not None) is is_one
+
+
+@pytest.mark.parametrize("odd", ["\\", " ", "\t", "\x7f", "\n"])
+def test_a_login_ends_no_host(odd: str) -> None:
+    """WHATWG's parsers, as uv's, take what stands before a backslash for the host, and drop tabs and line ends."""
+    with pytest.raises(ValueError, match="can't stand in an address"):
+        parse_address(f"https://evil.example{odd}@code.example/a")
