@@ -39,6 +39,8 @@ def test_a_label_beside_condas_torch() -> None:
     conda = Pin("conda", "pytorch", "2.4.1", "conda-forge/linux-64", None, build="cuda128_mkl_py312_h0_1")
     assert said(conda, replace(SCATTER, version="2.1.2+pt24cu121")) == []
     assert len(said(conda, SCATTER)) == 1
+    # which C++ ABI conda's torch has, the tables of torch's wheels don't say
+    assert said(conda, pin("flash-attn", "2.8.3+cu12torch2.4cxx11abitrue")) == []
 
 
 @pytest.mark.parametrize(

@@ -126,3 +126,16 @@ def test_a_login_ends_no_host(odd: str) -> None:
     """WHATWG's parsers, as uv's, take what stands before a backslash for the host, and drop tabs and line ends."""
     with pytest.raises(ValueError, match="can't stand in an address"):
         parse_address(f"https://evil.example{odd}@code.example/a")
+
+
+def test_a_file_is_the_one_whose_hash_the_requirement_names() -> None:
+    url = "https://code.example/a-1.0-py3-none-any.whl"
+    asked = parse_address(f"{url}#sha256={'A' * 64}")
+    assert asked.names(parse_address(f"{url}#sha256={'a' * 64}")) and parse_address(url).names(asked)
+    assert not asked.names(parse_address(f"{url}#sha256={'b' * 64}")) and not asked.names(parse_address(url))
+
+
+@pytest.mark.parametrize("said", ["subdirectory=a&subdirectory=b", f"sha256={'a' * 64}&sha256={'b' * 64}"])
+def test_a_fragment_that_says_a_thing_twice(said: str) -> None:
+    with pytest.raises(ValueError, match="twice"):
+        parse_address(f"https://code.example/a.zip#{said}")
