@@ -124,7 +124,7 @@ def _read_package(package: Package) -> Found:
 
 LOG_OF_SEARCH = "uv_resolver::resolver=debug"
 """The value of RUST_LOG with which uv says on stderr what its search comes to."""
-_QUOTING = re.compile(r"^WARN .* has invalid metadata: .*\n(?:.*\n)*?[ \t]*\^+(?:\n|\Z)", re.MULTILINE)
+_QUOTING = re.compile(r"^WARN .* has invalid metadata: .*\n(?:.*\n){0,4}?[ \t]*\^+(?:\n|\Z)", re.MULTILINE)
 _SELECTED = re.compile(rf"DEBUG Selecting: ([\w.-]+)==({_VERSION.pattern}) ")
 _LEFT = re.compile(
     rf"DEBUG Recording dependency conflict of ([\w.-]+)==({_VERSION.pattern}) from incompatibility of \((.+)\)"
