@@ -92,6 +92,22 @@ def test_a_folder_of_another_repository_of_the_spec(machine: Machine, tmp_path: 
     assert ran.status == 2 and "only the spec may name this source" in ran.error, ran.err
 
 
+def test_code_of_another_repository_than_the_spec_names_for_another_platform(
+    machine: Machine, tmp_path: Path, index: Index
+) -> None:
+    """uv would build what a package names, by the name alone that the spec lets be built, and be refused afterwards."""
+    own, evil, mark = tmp_path / "own", tmp_path / "evil", tmp_path / "mark"
+    files = source_files("dep", "1.0")
+    repository(own, files)
+    repository(evil, {**files, "backend.py": f"open({str(mark)!r}, 'w')\n{files['backend.py']}"})
+    app = wheel("app", "1.0", f"dep @ git+{evil.as_uri()}@main")
+    index.add(app)
+    asked = [f"app @ {index.file_url(app)}", f"dep @ git+{own.as_uri()}@main ; sys_platform == 'win32'"]
+    ran = machine.envspec("lock", machine.spec(cpu(*asked, extra="allow-source = ['dep']")))
+    assert ran.status == 2 and "only the spec may name a repository" in ran.error, ran.err
+    assert not mark.exists()
+
+
 def test_a_url_that_the_spec_names_for_another_platform(machine: Machine, index: Index) -> None:
     dep = wheel("dep", "1.0")
     line = f"dep @ {index.file_url(dep)}"

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 from envspec.facts.cuda_stack import NOT_FOR_METADATA
 from envspec.lock.toml_text import key, value
 from envspec.net.fetch import give_up_seconds
+from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
 from envspec.resolve.pip.direct import DirectFiles, with_hash
@@ -85,10 +86,10 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
         "--python", sys.executable, "--python-version", request.full_python, "--python-platform", request.uv_platform,
         "--format", "pylock.toml", "--output-file", answer.name, "--no-header", "--quiet",
         # sources of indexes are shown as wheels; git and direct URLs remain, which uv builds where it may
-        "--only-binary", ":all:", *(f"--no-binary={name}" for name in _sources_for_uv(request)),
+        "--only-binary", ":all:", *(f"--no-binary={name}" for name in sources_for_uv(request)),
         *(f"--prerelease-package={name}=disallow" for name in asked.no_pre_releases),
     ]  # fmt: skip
-    if _sources_for_uv(request):
+    if sources_for_uv(request):
         (folder / "build.txt").write_text("".join(f"{name}<0\n" for name in NOT_FOR_METADATA), encoding="utf-8")
         command += ["--build-constraints", "build.txt"]
     if request.constraints:
@@ -124,9 +125,11 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
     return tuple(replace(one, tried=came_to[one.name]) if one.name in came_to else one for one in found)
 
 
-def _sources_for_uv(request: Request) -> list[str]:
-    """List the sources that may be built and aren't of an index."""
-    own = {requirement_name(text) for text in request.addressed if "@" in text}
+def sources_for_uv(request: Request) -> list[str]:
+    """List the sources that may be built and aren't of an index: the spec names their address for this target. Where it
+    names it for another alone, a package could name any, and its code would run before that is refused."""
+    markers = Markers(request.platform, request.full_python)
+    own = {requirement_name(text) for text in request.addressed if "@" in text and markers.hold(text)}
     return [name for name in request.allow_source if name in own]
 
 

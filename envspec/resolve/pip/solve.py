@@ -50,6 +50,7 @@ from envspec.resolve.pip.answer import (
     tell_own_hashes,
     with_hashes,
 )
+from envspec.resolve.pip.compile import sources_for_uv
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.floors import (
@@ -568,7 +569,7 @@ class PipResolver:
                 if not url.startswith("git+"):
                     told = url_requirement_error(url) if building else git_only_url_error(name, url)
                     raise prefix(told, label) from None
-                if not building and canonical_name(name) not in map(requirement_name, request.addressed):
+                if not building and canonical_name(name) not in sources_for_uv(request):
                     raise prefix(stray_repository(canonical_name(name), url, _addresses((request,))), label) from None
             if not index.live or question.gated:
                 raise
