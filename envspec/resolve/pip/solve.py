@@ -696,6 +696,5 @@ def _unfit(message: str, request: Request) -> list[str]:
 
 def _strays(names: Iterable[str], request: Request) -> list[str]:
     """Find packages with a named index that the spec doesn't ask for, so that uv looked for them elsewhere."""
-    direct = {requirement_name(text) for text in request.addressed}
-    named = {name for name, _ in request.sources}
-    return sorted({canonical_name(name) for name in names} & (named - direct))
+    named = {name for name, _ in request.sources} - {*map(requirement_name, request.addressed)}
+    return sorted({canonical_name(name) for name in names} & named)
