@@ -137,12 +137,13 @@ def imported(stranger: Stranger, options: list[str], one: dict[str, Any]) -> dic
         row["added"] = shlex.split(found[1])[2:] if stranger.run(*shlex.split(found[1]))[0] == 0 else []
     folders = [*one.get("folders", ()), ".", "src"]
     program = f"import sys; sys.path[:0] = {folders}; import {', '.join(one['modules'])}"
-    program += "; print(getattr(sys.modules.get('torch'), '__version__', ''))"
+    program += "; print('torch', getattr(sys.modules.get('torch'), '__version__', ''))"
     code, out, err = stranger.run("run", "specs/it.toml", "--", "python", "-c", program)
     shutil.rmtree(stranger.log.parent.parent / "environments", ignore_errors=True)
     said = re.findall(r"^(?:error: |\w+Error: )(.*)$", err, re.MULTILINE) or err.splitlines()[-1:] or [""]
     if code == 0:
-        return row | {"imports": "imported", "torch": out.split()[-1] if out.split() else ""}
+        torch = re.search(r"^torch (\S+)$", out, re.MULTILINE)
+        return row | {"imports": "imported", "torch": torch[1] if torch else ""}
     return row | {"imports": "not imported: " + re.sub(r"://[^/\s]+", "://…", said[-1])}
 
 

@@ -34,8 +34,9 @@ OLD = """
 ## Old repositories
 
 20 of 2021 to 2024, each taken by `envspec init it --from . --as-of HEAD --cuda cpu` and `envspec lock`, installed by
-`envspec run`, and asked to import modules of its own. The last 6 have torch: those are for the CUDA of PyPI's wheels
-of their day. PyPI has no jaxlib from before June 2023 any more, so three can't be what they were.
+`envspec run`, and asked to import modules of its own. The last 6 have torch: four of them are taken for the CUDA of
+PyPI's wheels of their day instead of `cpu`. PyPI has no jaxlib from before June 2023 any more, so
+three can't be what they were.
 """
 _IMPORTS = ("locked", "offered", "named")
 
@@ -80,7 +81,7 @@ def page_text(done: Mapping[str, Mapping[str, Any]], listed: Mapping[str, Any]) 
     lines += [OLD, "| repository | day | outcome | options | packages |", "|---|---|---|---|---:|"]
     for name, one in listed["old"].items():
         row = done.get(name, {"what": "not asked yet"})
-        outcome = _plain(row.get("imports", "")) + _torch(row) or row["what"] + _why(name, row, outside)
+        outcome = _plain(row.get("imports", "")) + _torch(row) or _what(name, row, outside) + _why(name, row, outside)
         cells = [name, one["day"], outcome, _options(row), str(row.get("packages", ""))]
         lines.append(f"| {' | '.join(cells)} |")
     return HEAD.format(machine=" ".join(listed["machine"])) + "\n".join(lines) + "\n"
