@@ -114,8 +114,8 @@ def losses(nn: Any, torch: Any, device: str) -> Iterator[Tuple[Any, Sequence[Any
     cosine = sum(a * b for a, b in pairs) / math.sqrt(sum(a * a for a in ONE) * sum(b * b for b in TWO))
     yield nn.CosineEmbeddingLoss(margin=0.1), ([ONE], [TWO], [-1]), max(0.0, cosine - 0.1)
     apart = [math.sqrt(sum((a - b) ** 2 for a, b in zip(ONE, other))) for other in (TWO, SHARES)]
-    yield nn.TripletMarginLoss(margin=0.7), ([ONE], [TWO], [SHARES]), max(0.0, apart[0] - apart[1] + 0.7)
-    first, at = LOGITS[0], CLASSES[0]
+    yield nn.TripletMarginLoss(margin=2.0), ([ONE], [TWO], [SHARES]), max(0.0, apart[0] - apart[1] + 2.0)
+    first, at = LOGITS[1], CLASSES[1]
     others = [max(0.0, 1 - first[at] + x) for x in (*first[:at], *first[at + 1 :])]
     yield nn.MultiMarginLoss(), ([first], [at]), sum(others) / 4
     yield (
