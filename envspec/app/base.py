@@ -24,6 +24,7 @@ from envspec.image.manifest import read_image
 from envspec.image.sif import open_sif, read_sif
 from envspec.lock.inventory import Difference, Inventory, differences, read_inventory
 
+_BASES = "a base is an image's name, an OCI layout's folder or FILE.tar, a FILE.sif, or a folder"
 _PIECE = 1 << 20
 _MOST_BYTES = 16 << 20
 """Of an inventory's file: a base of 100,000 packages has 5 MB."""
@@ -39,13 +40,17 @@ def read_base(base: str, platform: str, *, offline: bool = False) -> Inventory:
                 found = take_stock(read_folder(path), base, {})
             elif path.suffix == ".sif":
                 found = _read_sif(path, progress)
+            elif path.is_file() and path.suffix != ".tar":
+                raise InputError("this is no base", hint=_BASES, place=Place(base))
             else:
-                found = _read_image(base, platform, progress, offline=offline)
+                # a name of one word is an image's here, where nothing is written
+                named = path.exists() or path.suffix == ".tar" or base.startswith((".", os.sep))
+                found = _read_image(base if named else f"docker://{base}", platform, progress, offline=offline)
         except OSError as error:
             raise storage_error(error, path, option="BASE", doing="can't be read") from None
     if found.python is None:
         raise InputError(f"{base} has no Python", hint="name an image, a SIF or an environment that has one")
-    return found
+    return replace(found, source=base)
 
 
 def _read_sif(path: Path, progress: Progress) -> Inventory:

@@ -12,7 +12,7 @@ from support.documents import valid
 from support.machine import Machine
 
 from envspec.app.base import compare_bases, read_base
-from envspec.base.errors import InputError, Place
+from envspec.base.errors import EnvspecError, InputError, Place
 from envspec.base.texts import UNSEEN
 from envspec.lock.inventory import Inventory, read_inventory
 
@@ -139,11 +139,21 @@ def test_what_another_tag_changes(tmp_path: Path) -> None:
     assert [(one.part, one.old, one.new) for one in found if one.part != "digest"] == [("packages", None, "0.8.1")]
 
 
-@pytest.mark.parametrize("folder", ["nothing", "empty"])
-def test_what_is_no_base(folder: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"), [("nothing", "doesn't exist"), ("empty", "has no Python"), ("a.txt", "this is no base")]
+)
+def test_what_is_no_base(name: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"doesn't exist|has no Python"):
-        read_base(str(tmp_path / folder), "linux-64")
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(InputError, match=said):
+        read_base(str(tmp_path / name), "linux-64")
+
+
+def test_a_name_of_one_word_is_an_images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is asked of its registry: offline it can't be."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(EnvspecError, match="debian"):
+        read_base("debian", "linux-64", offline=True)
 
 
 def test_a_file_that_is_no_sif(tmp_path: Path) -> None:
