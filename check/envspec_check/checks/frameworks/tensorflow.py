@@ -18,6 +18,9 @@ from envspec_check.lock import is_direct
 HOSTS = 4
 """The devices that a CPU is told to be, so that something can be shared."""
 
+FP16_SUMS = 2e-2
+"""How far products in fp16 may be off on CPUs, where older releases (2.15.1) sum in fp16 too."""
+
 
 def on_gpu(ctx: Context, tf: Any) -> bool:
     """Whether the checks run on the GPU: a build for CPUs has its checks there."""
@@ -47,6 +50,7 @@ class TensorFlowKit(Kit):
 
     def __init__(self, ctx: Context, exact: bool = False) -> None:
         self.tf = settle(ctx, exact)
+        self.gpu = on_gpu(ctx, self.tf)
         self.operators = {
             "matmul": self.tf.linalg.matmul,
             "convolution": lambda images, kernel: self.tf.nn.conv2d(images, kernel, 2, "VALID"),
@@ -54,6 +58,9 @@ class TensorFlowKit(Kit):
             "norm": self.norm,
             "lookup": lambda table: self.tf.gather(table, oracle.rows_of(table.shape[0])) * self.like(0.5, table),
         }
+
+    def tolerance(self, precision: str) -> float:
+        return FP16_SUMS if precision == "fp16" and not self.gpu else super().tolerance(precision)
 
     def put(self, array: Any, precision: str) -> Any:
         kinds = {"fp32": self.tf.float32, "bf16": self.tf.bfloat16, "fp16": self.tf.float16}
@@ -272,7 +279,7 @@ def tensorflow_keras(ctx: Context) -> Outcome:
     batches = [oracle.batch_of(ctx.seed, step) for step in range(20)]
     rows, labels = (numpy().concatenate(part) for part in zip(*batches))
     fitted = model.fit(rows, labels, batch_size=oracle.BATCH, epochs=3, verbose=0).history["loss"]
-    details = {"keras": keras.__version__, "losses": fitted}
+    details = {"keras": getattr(keras, "__version__", None), "losses": fitted}
     if not fitted[-1] <= 0.6 * fitted[0]:
         return failed(
             f"the loss of a model of Keras goes from {fitted[0]:.3g} to {fitted[-1]:.3g}", WRONG, details=details

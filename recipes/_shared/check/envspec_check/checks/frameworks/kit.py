@@ -47,6 +47,9 @@ class Kit:
     def __init__(self, ctx: Context, exact: bool = False) -> None:
         """`exact`: only algorithms that give the same bits for the same input."""
 
+    def tolerance(self, precision: str) -> float:
+        return TOLERANCES[precision]
+
     def put(self, array: Any, precision: str) -> Any:
         """An array on the device, in a precision."""
         raise NotImplementedError
@@ -90,7 +93,7 @@ def operators(ctx: Context, kit: Callable[..., Kit], precision: str) -> Outcome:
             slope = oracle.slope(case.exact, exact, at, way, own.back(weights))
             apart = abs(float((gradient * way).sum()) - slope) / float(np.sqrt((gradient**2).sum()) or 1.0)
             pulled["gradient %d of %s" % (at, name)] = apart if math.isfinite(apart) else math.inf
-    limit = TOLERANCES[precision]
+    limit = own.tolerance(precision)
     whole = {**results, **pulled}
     # A gradient is a longer chain of roundings than a result.
     bounds = (results, limit), (pulled, 2 * limit)
