@@ -159,6 +159,10 @@ class IndexProxy:
     def owns(self, url: str) -> bool:
         return url.startswith(self.base + "/") and self.file(url) is None
 
+    def is_of_other_index(self, url: str) -> bool:
+        """Say whether a file is served from an index that isn't PyTorch's."""
+        return url.startswith(f"{self.base}/") and url[len(self.base) + 1 :].split("/", 1)[0] in self.roots
+
     def variant_of(self, url: str) -> str:
         return _variant(url[len(self.base) + 1 :].split("/", 1)[0])
 

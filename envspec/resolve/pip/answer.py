@@ -176,7 +176,8 @@ def in_own_addresses(found: Sequence[Found], proxy: IndexProxy, direct: DirectFi
     def own(file: FoundFile) -> FoundFile:
         address = proxy.file(file.url)
         if address is not None:
-            return replace(found_file(address), uploaded=file.uploaded)
+            of_pypi = proxy.is_of_other_index(file.url)
+            return replace(found_file(address), uploaded=file.uploaded, of_other_index=of_pypi)
         return replace(file, file=unquote(file.url.rpartition("/")[2])) if proxy.owns(file.url) else file
 
     return tuple(

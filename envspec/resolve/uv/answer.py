@@ -50,6 +50,8 @@ class FoundFile:
     """Whether its publisher withdrew it."""
     requires_python: str | None = field(default=None, compare=False)
     """What its page says of it, where that isn't the same for all files of its release."""
+    of_other_index: bool = field(default=False, compare=False)
+    """Whether the index proxy served it from an index that isn't PyTorch's."""
 
 
 def read_pylock(text: str) -> tuple[Found, ...]:

@@ -117,3 +117,15 @@ def test_a_name_has_its_own_hash_in_each_variant() -> None:
                 for name, (sha256, _) in release["files"].items():
                     hashes.setdefault(name, set()).add(sha256)
     assert sum(len(found) > 1 for found in hashes.values()) > 20
+
+
+def test_a_release_that_the_live_index_lacks_is_pypis(
+    recorded: RecordedIndex, index: Index, machine: Machine
+) -> None:
+    """The facts know none of its time, so the live index is asked, and PyPI behind it."""
+    machine.configure(f'pytorch = "{recorded.whl}"')
+    index.add(wheel("torch", "1.13.1", tag="cp310-cp310-manylinux1_x86_64"))
+    spec = cpu("torch==1.13.1", targets="[targets.t]\nplatform = 'linux-64'\ncuda = '11.7'\ngpus = ['A100']\n")
+    lock = machine.locked(spec=spec.replace('python = "3.12"', 'python = "3.10"'))
+    (torch,) = (pin for pin in lock.targets[0].pins if pin.name == "torch")
+    assert (torch.version, torch.index) == ("1.13.1", "pypi")
