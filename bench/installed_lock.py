@@ -6,7 +6,8 @@
 `ask` writes what the check is asked with, and beside the lock's slice the digest of each locked wheel's RECORD, which
 it reads by ranges. `check` makes a virtual environment of the distributions that the lock names, file by file, from
 those that the interpreter has, and runs the whole check there. That check holds each distribution's RECORD to the
-locked wheel's, and reads every file for the hash that RECORD has for it: so the environment is the lock's, or it fails.
+locked wheel's, and files to the size and the hash that RECORD has for them: so the environment is the lock's, or it
+fails.
 
 `check` asks for nothing but the standard library.
 """

@@ -119,13 +119,11 @@ def test_a_name_has_its_own_hash_in_each_variant() -> None:
     assert sum(len(found) > 1 for found in hashes.values()) > 20
 
 
-def test_a_release_that_the_live_index_lacks_is_pypis(
-    recorded: RecordedIndex, index: Index, machine: Machine
-) -> None:
-    """The facts know none of its time, so the live index is asked, and PyPI behind it."""
+def test_a_release_that_the_live_index_lacks_is_pypis(recorded: RecordedIndex, index: Index, machine: Machine) -> None:
+    """The facts know none of its time, so the live index is asked, and PyPI behind it, whose file is judged as its own:
+    it was locked as PyTorch's, and taken for a CUDA build."""
     machine.configure(f'pytorch = "{recorded.whl}"')
-    index.add(wheel("torch", "1.13.1", tag="cp310-cp310-manylinux1_x86_64"))
-    spec = cpu("torch==1.13.1", targets="[targets.t]\nplatform = 'linux-64'\ncuda = '11.7'\ngpus = ['A100']\n")
-    lock = machine.locked(spec=spec.replace('python = "3.12"', 'python = "3.10"'))
-    (torch,) = (pin for pin in lock.targets[0].pins if pin.name == "torch")
-    assert (torch.version, torch.index) == ("1.13.1", "pypi")
+    index.add(wheel("torch", "1.13.1", tag="cp310-cp310-manylinux1_x86_64"), wheel("setuptools", "69.5.1"))
+    target = "[targets.t]\nplatform = 'linux-64'\ncuda = '11.7'\ngpus = ['A100']\n"
+    ran = machine.envspec("lock", machine.spec(cpu("torch==1.13.1", targets=target, python="3.10")), status=1)
+    assert "t asks for CUDA 11.7, but torch 1.13.1 from pypi is a CPU build" in ran.error
