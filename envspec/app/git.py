@@ -127,17 +127,19 @@ def set_up(program: Sequence[str] | None, *, for_user: bool) -> Path:
 
 
 def unreviewed_locks(base: str, specs: Collection[str], reviewed: Collection[str]) -> Iterator[tuple[str, str]]:
-    """List a repository's locks that differ from a commit and are shown by no review of a spec: their paths from its
-    top, and what happened to each. A lock that went with its spec is one, and one that stays without, which pip goes on
-    reading.
+    """List a repository's locks that differ in HEAD from a commit and are shown by no review of a spec: their paths
+    from its top, and what happened to each. A lock that went with its spec is one, and one that stays without, which
+    pip goes on reading.
 
     `specs` are those of this job, `reviewed` the locks that it has shown; a lock whose spec is another's job is left to
     that. Raises ToolError.
     """
     top = work_tree(Path.cwd()) or Path.cwd()
     shown, own = ({os.path.relpath(one, top) for one in paths} for paths in (reviewed, specs))
-    was = set(git_output(["ls-tree", "-rz", "--name-only", "--end-of-options", base], top).split("\0"))
-    changed = ["diff", "-z", "--name-only", "--no-renames", "--end-of-options", base, "--", ":(glob)**/locks/*/**"]
+    commit = git_output(["rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}"], top)
+    was = set(git_output(["ls-tree", "-r", "-z", "--name-only", commit], top).split("\0"))
+    # two trees: of the working tree git asks filters, which a repository's configuration names
+    changed = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", commit, "HEAD", "--", ":(glob)**/locks/*/**"]
     told: set[str] = set()
     for path in filter(None, git_output(changed, top).split("\0")):
         parts = path.split("/")

@@ -37,12 +37,13 @@ ABSENT = {
 
 
 def types_of(kind: Any) -> Iterator[type]:
-    """The dataclasses that a type is made of."""
+    """The dataclasses that a type is made of, in what a lock holds."""
     if is_dataclass(kind):
         yield kind  # type: ignore[misc]
         hints = get_type_hints(kind)
         for one in fields(kind):
-            yield from types_of(hints[one.name])
+            if one.compare:
+                yield from types_of(hints[one.name])
     for inner in get_args(kind):
         yield from types_of(inner)
 
