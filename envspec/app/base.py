@@ -38,6 +38,8 @@ def read_base(base: str, platform: str, *, offline: bool = False) -> Inventory:
         try:
             if path.is_dir() and not (path / "oci-layout").is_file():
                 found = take_stock(read_folder(path), base, {})
+            elif path.suffix == ".sif" and not path.exists():
+                raise InputError("the file isn't there", hint=_BASES, place=Place(base))
             elif path.suffix == ".sif":
                 found = _read_sif(path, progress)
             elif path.is_file() and path.suffix != ".tar":

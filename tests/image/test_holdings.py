@@ -140,7 +140,8 @@ def test_what_another_tag_changes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("nothing", "doesn't exist"), ("empty", "has no Python"), ("a.txt", "this is no base")]
+    ("name", "said"),
+    [("nothing", "doesn't exist"), ("empty", "has no Python"), ("a.txt", "this is no base"), ("a.sif", "isn't there")],
 )
 def test_what_is_no_base(name: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
