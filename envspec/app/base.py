@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -20,12 +18,12 @@ from envspec.export.plan import OCI_PLATFORMS
 from envspec.image.base import read_layers
 from envspec.image.holdings import WANTED, read_folder, take_stock
 from envspec.image.layer import Descriptor
-from envspec.image.manifest import read_image
+from envspec.image.manifest import read_image, variables_of
 from envspec.image.sif import open_sif, read_sif
 from envspec.lock.inventory import Difference, Inventory, differences, read_inventory
+from envspec.net.file_store import sha256_of
 
 _BASES = "a base is an image's name, an OCI layout's folder or FILE.tar, a FILE.sif, or a folder"
-_PIECE = 1 << 20
 _MOST_BYTES = 16 << 20
 """Of an inventory's file: a base of 100,000 packages has 5 MB."""
 
@@ -58,13 +56,8 @@ def read_base(base: str, platform: str, *, offline: bool = False) -> Inventory:
 def _read_sif(path: Path, progress: Progress) -> Inventory:
     sif = open_sif(path)
     files = read_sif(sif, WANTED, os.environ)
-    digest = hashlib.sha256()
-    progress.phase(f"hashing {path.name}", path.stat().st_size)
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            progress.came(len(piece))
-    return take_stock(files, str(path), {}, f"sha256:{digest.hexdigest()}", sif.platform)
+    progress.phase(f"hashing {path.name}")
+    return take_stock(files, str(path), {}, f"sha256:{sha256_of(path)}", sif.platform)
 
 
 def _read_image(base: str, platform: str, progress: Progress, *, offline: bool) -> Inventory:
@@ -85,15 +78,9 @@ def _read_image(base: str, platform: str, progress: Progress, *, offline: bool) 
             return file
 
         files = read_layers(zip(image.layers, image.diff_ids, strict=True), blob, base, WANTED)
-        return take_stock(files, base, _variables(image.config), source.top.digest, platform)
-
-
-def _variables(config: Mapping[str, object]) -> dict[str, str]:
-    """Read the environment's variables of an image's configuration."""
-    own = config.get("config")
-    lines = own.get("Env") if isinstance(own, dict) else None
-    texts = (line for line in lines if isinstance(line, str)) if isinstance(lines, list) else ()
-    return {name: text for name, found, text in (line.partition("=") for line in texts) if found}
+        own = image.config.get("config")
+        variables = variables_of(own.get("Env") if isinstance(own, dict) else None)
+        return take_stock(files, base, variables, source.top.digest, platform)
 
 
 def load_inventory(path: Path) -> Inventory:

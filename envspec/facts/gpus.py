@@ -242,7 +242,7 @@ def meanings(name: str) -> tuple[str, ...]:
 
 @cache
 def _unclear() -> dict[str, tuple[str, ...]]:
-    return {"".join(words_of(row["name"])): tuple(row["means"]) for row in read("gpus")["unclear"]}
+    return {"".join(words_of(row["name"])): tuple(row["means"]) for row in read("gpus").get("unclear", ())}
 
 
 def capability_of(name: str) -> str | None:

@@ -14,7 +14,7 @@ from envspec.export.plan import ENTRYPOINT, HEALTH_CHECK, UID, WORKSPACE, Plan, 
 from envspec.image.base import BaseImage
 from envspec.image.layer import KINDS, Descriptor, LayerPlan, PackedLayer, pack
 from envspec.image.layout import Layout
-from envspec.image.manifest import CONFIG, INDEX, MANIFEST, document_bytes, oci_layer
+from envspec.image.manifest import CONFIG, INDEX, MANIFEST, document_bytes, oci_layer, variables_of
 
 # The configuration and the manifest of an image: what a Dockerfile's last lines say, over what the base has.
 
@@ -100,8 +100,7 @@ def manifest_document(
 
 def _variables(old: Any, own: Mapping[str, str]) -> list[str]:
     """Put variables over those of the base, as ENV does."""
-    found = dict(one.partition("=")[::2] for one in old if isinstance(one, str)) if isinstance(old, list) else {}
-    return [f"{name}={value}" for name, value in {**found, **own}.items()]
+    return [f"{name}={value}" for name, value in {**variables_of(old), **own}.items()]
 
 
 _PIECE = 1 << 20

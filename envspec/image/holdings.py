@@ -52,9 +52,9 @@ _HOPS = 8
 """Links of a program that are followed."""
 
 
-def read_folder(root: Path, wanted: ReadPaths = WANTED) -> BaseFiles:
-    """Read the wanted files below a folder, a whole system's root or an environment's; no link is followed. Raises
-    OSError for a folder that can't be listed."""
+def read_folder(root: Path) -> BaseFiles:
+    """Read the files that an inventory is made from, below a whole system's root or an environment's; no link is
+    followed. Raises OSError for a folder that can't be listed."""
     files: dict[str, bytes] = {}
     paths: set[str] = set()
     links: dict[str, str] = {}
@@ -69,13 +69,13 @@ def read_folder(root: Path, wanted: ReadPaths = WANTED) -> BaseFiles:
         for name in names:
             full = os.path.join(folder, name)
             path = os.path.relpath(full, root)
-            if wanted.seen.fullmatch(path):
+            if WANTED.seen.fullmatch(path):
                 paths.add(path)
                 if os.path.islink(full):
                     links[path] = os.readlink(full)
-            if wanted.kept.fullmatch(path) and not os.path.islink(full) and os.path.isfile(full):
+            if WANTED.kept.fullmatch(path) and not os.path.islink(full) and os.path.isfile(full):
                 with open(full, "rb") as file:
-                    files[path] = file.read(wanted.head)
+                    files[path] = file.read(WANTED.head)
     return BaseFiles(files, {}, frozenset(paths), links)
 
 

@@ -19,11 +19,16 @@ from envspec.packages.archive_entries import Bounds, TarMember
 _PIECE = 1 << 18
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _HINT = "choose another base image, or find out who made this one"
-_ENTRIES = 5
-"""How many times the entries of the largest wheel a layer may have: a whole system is in one."""
+_WHEELS = 5
+"""How many times the entries of the largest wheel a system may have."""
 
 Look = Callable[[tarfile.TarFile, tarfile.TarInfo, str], None]
 """Takes the layer, one of its entries, and that one's path below the root."""
+
+
+def most_entries() -> int:
+    """Give the most entries of a layer, or of another archive that a whole system is in."""
+    return LIMITS.archive_entries * _WHEELS
 
 
 def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, where: str) -> set[str]:
@@ -39,7 +44,7 @@ def read_layer(layer: Descriptor, diff_id: str, file: BinaryIO, look: Look, wher
         )
     file.seek(0)
     stream = _Unpacked(file, layer)
-    most = LIMITS.archive_entries * _ENTRIES
+    most = most_entries()
     gone = set[str]()
     try:
         with tarfile.open(fileobj=stream, mode="r|", bufsize=_PIECE, errorlevel=1, tarinfo=TarMember) as archive:  # type: ignore[call-overload]

@@ -124,6 +124,12 @@ def check_content(content: bytes, blob: Descriptor, where: str) -> bytes:
     return content
 
 
+def variables_of(lines: Any) -> dict[str, str]:
+    """Read the environment's variables of an image's configuration, its `Env`; what isn't one counts for none."""
+    texts = (line for line in lines if isinstance(line, str)) if isinstance(lines, list) else ()
+    return dict(text.partition("=")[::2] for text in texts)
+
+
 def document_bytes(document: Mapping[str, Any] | Sequence[Any]) -> bytes:
     """Write a document: the same values give the same bytes."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

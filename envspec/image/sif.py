@@ -15,7 +15,7 @@ from pathlib import Path
 from envspec.base import programs
 from envspec.base.errors import InputError, Place, ToolError
 from envspec.image.base import BaseFiles, ReadPaths
-from envspec.net.limits import LIMITS
+from envspec.image.layer_stream import most_entries
 
 _HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
 _DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
@@ -24,8 +24,6 @@ _MOST_DESCRIPTORS = 1000
 _PLATFORMS = {b"02": "linux-64", b"04": "linux-aarch64"}
 _LINE = re.compile(r"([-l])[rwxstST-]{9} \S+\s+(\d+) \S+ \S+ squashfs-root/(.+)")
 _QUIET = programs.Streams(stderr=subprocess.DEVNULL)
-_MOST_ENTRIES = 5
-"""How many times the entries of the largest wheel a SIF may have: a whole system is in one."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,15 @@ def read_sif(sif: Sif, wanted: ReadPaths, env: Mapping[str, str]) -> BaseFiles:
         raise _too_much(sif, f"{total} bytes of records, and {wanted.most} are the most that are read")
     content = _cat(sif, command, env, list(sizes), total)
     files: dict[str, bytes] = {}
+    at = 0
     for path, size in sizes.items():
-        files[path], content = content[: min(size, wanted.head)], content[size:]
+        files[path] = content[at : at + min(size, wanted.head)]
+        at += size
     return BaseFiles(files, {}, frozenset(paths), links)
 
 
 def _list(sif: Sif, command: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
-    most = LIMITS.archive_entries * _MOST_ENTRIES
+    most = most_entries()
     with programs.start([*command, "-lln", str(sif.path.absolute())], env, streams=_QUIET) as running:
         assert running.stdout is not None
         for count, line in enumerate(running.stdout):

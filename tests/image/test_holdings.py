@@ -1,13 +1,11 @@
 """The inventory of a base: read from layers in the shape of NVIDIA's, from prefixes, and compared."""
 
-import io
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
-from support.base_image import write_base
+from support.base_image import layer, write_base
 from support.documents import valid
 from support.machine import Machine
 
@@ -32,21 +30,6 @@ def record(name: str, version: str, folder: str = SITE) -> dict[str, str | bytes
     return {
         f"{folder}/{stem}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     }
-
-
-def tar(files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path, content in files.items():
-            data = content.encode() if isinstance(content, str) else content
-            info = tarfile.TarInfo(path)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-        for path, target in (links or {}).items():
-            info = tarfile.TarInfo(path)
-            info.type, info.linkname = tarfile.SYMTYPE, target
-            archive.addfile(info)
-    return buffer.getvalue()
 
 
 SYSTEM = {
@@ -74,8 +57,8 @@ UPPER = {
 
 def ngc(folder: Path, upper: Mapping[str, str | bytes] = UPPER, tag: str = "base") -> Path:
     """Make an image in the shape of NVIDIA's: Python in /usr, Debian's folders, a torch with a local version."""
-    lower = tar(SYSTEM, {"usr/bin/python3": "python3.12"})
-    return write_base(folder / tag, lower, tar(upper), Env=list(VARIABLES))
+    lower = layer(SYSTEM, {"usr/bin/python3": "python3.12"})
+    return write_base(folder / tag, lower, layer(upper), Env=list(VARIABLES))
 
 
 def test_an_image_in_the_shape_of_nvidias(tmp_path: Path) -> None:
@@ -100,7 +83,7 @@ def test_a_virtual_environment_in_an_image(tmp_path: Path) -> None:
     """PATH leads to it, its program is a link to the system's, and it sees the system's packages where it says so."""
     site = "opt/venv/lib/python3.12/site-packages"
     files = {**SYSTEM, "opt/venv/pyvenv.cfg": "include-system-site-packages = true\n", **record("einops", "0.8", site)}
-    lower = tar(files, {"usr/bin/python3": "python3.12", "opt/venv/bin/python3": "/usr/bin/python3"})
+    lower = layer(files, {"usr/bin/python3": "python3.12", "opt/venv/bin/python3": "/usr/bin/python3"})
     base = write_base(tmp_path / "base", lower, Env=["PATH=/opt/venv/bin:/usr/bin"])
     found = read_base(str(base), "linux-64")
     assert found.executable == "opt/venv/bin/python3" and found.python == "3.12"
@@ -108,8 +91,8 @@ def test_a_virtual_environment_in_an_image(tmp_path: Path) -> None:
 
 
 def test_a_link_that_an_upper_layer_replaces(tmp_path: Path) -> None:
-    lower = tar({**SYSTEM, "usr/bin/python3.11": ""}, {"usr/bin/python3": "python3.11"})
-    base = write_base(tmp_path / "base", lower, tar({}, {"usr/bin/python3": "python3.12"}))
+    lower = layer({**SYSTEM, "usr/bin/python3.11": ""}, {"usr/bin/python3": "python3.11"})
+    base = write_base(tmp_path / "base", lower, layer({}, {"usr/bin/python3": "python3.12"}))
     assert read_base(str(base), "linux-64").python == "3.12"
 
 

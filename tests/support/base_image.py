@@ -38,8 +38,8 @@ def system(
     return files | dict(more or {})
 
 
-def layer(files: Mapping[str, str | bytes]) -> bytes:
-    """A layer's tar with these files."""
+def layer(files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None) -> bytes:
+    """A layer's tar with these files, and links with their targets."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path, text in files.items():
@@ -47,6 +47,10 @@ def layer(files: Mapping[str, str | bytes]) -> bytes:
             info = tarfile.TarInfo(path)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
+        for path, target in (links or {}).items():
+            info = tarfile.TarInfo(path)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            archive.addfile(info)
     return buffer.getvalue()
 
 

@@ -154,10 +154,12 @@ def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Find
     paths = list(_paths(recipes, plan))
     there = exported_recipes(plan, paths)
     found = recipe_reasons(plan, there, paths, lambda path: _text(recipes / path))
+    if not found:
+        return (), ""
     texts = ((path, _text(recipes / path), text) for path, text in there.files.items())
     others = [recipes / path for path, old, text in texts if old and _is_others(path, old.encode(), text.encode())]
     moves = [shlex.join(["mv", str(path), f"{path}.own"]) for path in others]
-    return found, " && ".join([*moves, _command(spec.path, there, recipes)]) if found else ""
+    return found, " && ".join([*moves, _command(spec.path, there, recipes)])
 
 
 def earlier_files(plan: SpecPlan, recipes: Path, targets: Container[str], written: Mapping[str, str]) -> Superseded:
