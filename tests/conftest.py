@@ -120,6 +120,16 @@ def _starts_once(item: pytest.Function) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What an administrator wrote below this machine's /etc decides no test: `support.site` writes where one does."""
+    from envspec.base import places
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(places, "ETC", str(tmp_path_factory.mktemp("etc")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
     """Ctrl-C always counts: children would inherit the ignored SIGINT that a background job of a shell script has."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from envspec.app.gpu_names import known_gpus
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import InputError, LockError, ToolError
 from envspec.base.finding import Finding, errors
+from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
 from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, hardware_of, overall
@@ -45,11 +47,11 @@ class Diagnosis:
 
 
 def examine_machine() -> Diagnosis:
-    """Examine this machine, git's configuration, and the site's policy."""
+    """Examine this machine, git's configuration, envspec's own, and the site's policy."""
     from envspec.prove.doctor.examine import examine
     from envspec.prove.doctor.gather import gather
 
-    return Diagnosis((*examine(gather()), *_git_drivers(), *_policy()))
+    return Diagnosis((*examine(gather()), *_git_drivers(), *_configuration(), *_policy()))
 
 
 _DRIVER = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
@@ -136,6 +138,19 @@ def _forbidden(spec: Spec, file: LockFile | None) -> tuple[Finding, ...]:
     if file is not None:
         breaches += judge.judge_lock(policy, file.lock) + judge_file(policy, file)
     return tuple(replace(one, remedy=ask(policy)) for one in breaches)
+
+
+def _configuration() -> tuple[Result, ...]:
+    """Give what is configured, each value with the file that says it; empty where nothing is."""
+    from envspec.base.settings import configured_values
+
+    try:
+        values = configured_values(os.environ)
+    except InputError as error:
+        broken = Finding("error", "configuration-broken", error.message, error.place, error.hint)
+        return (Result("configuration", "unknown", "envspec's configuration can't be used", (broken,)),)
+    told = tuple(Finding("info", "configured", f"{key} = {redact(value)} ({where})") for key, value, where in values)
+    return (Result("configuration", "ok", "what counts here, and where it's from", told),) if told else ()
 
 
 def _policy() -> tuple[Result, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from envspec.app.find_specs import only_spec, spec_file
 from envspec.app.observer import observer, say, warn
 from envspec.base.errors import InputError
-from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config_file, home_of
+from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config_paths, home_of
 from envspec.base.progress import Progress
 from envspec.base.texts import plural, printable
 from envspec.install.environments import memo
@@ -152,7 +152,8 @@ def _sources(asked: RunRequest, path: str) -> memo.Sources:
     from envspec.lock.signing.model import SUFFIX
     from envspec.spec.project import FILE, project_location
 
-    own = [os.path.abspath(path), site_policy.PLACE, str(config_file(os.environ, home_of(os.environ)).absolute())]
+    said = map(os.path.abspath, config_paths(os.environ, str(home_of(os.environ))))
+    own = [os.path.abspath(path), site_policy.place(), *said]
     first = memo.Sources.of(own)
     spec = inputs.read_spec(path)
     lock = os.path.abspath(inputs.folder_of(spec, asked.locks_dir).path)

@@ -1,4 +1,4 @@
-"""The place of this site's policy. Most machines have none, and load no more than this."""
+"""This site's policy. Most machines have none, and load no more than this."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envspec.base.places import etc
+
 if TYPE_CHECKING:
     from envspec.review.policy.model import Policy
 
-PLACE = "/etc/envspec/policy.toml"
-"""The one place. No variable, option, configuration or spec names another one: who could would be free of it."""
-OWNER: int | None = 0 if hasattr(os, "geteuid") else None
-"""root."""
+
+def place() -> str:
+    """Give the one place of a policy."""
+    return etc("envspec", "policy.toml")
 
 
 def site_policy() -> Policy | None:
     """The policy of this machine's site, None where it has none. Raises PolicyError for one that can't be taken at its
     word."""
     try:
-        os.lstat(PLACE)
+        os.lstat(place())
     except (FileNotFoundError, NotADirectoryError):
         # to load what reads one takes longer than to see that
         return None
@@ -29,4 +31,4 @@ def site_policy() -> Policy | None:
 
     from envspec.review.policy.schema import load_policy
 
-    return load_policy(Path(PLACE), OWNER)
+    return load_policy(Path(place()))

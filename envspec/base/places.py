@@ -1,8 +1,9 @@
-"""The places of this user's files: the cache, the configuration, the environments, by the XDG Base Directory rules; and
-whether a link leads from a repository to them."""
+"""The places of this user's files: the cache, the configuration, the environments, by the XDG Base Directory rules; of
+the files of whoever runs this machine; and whether a link leads from a repository to them."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -71,14 +72,15 @@ def config_home(env: Mapping[str, str], home: Path) -> Path:
 
 
 def config_file(env: Mapping[str, str], home: Path) -> Path:
-    """Give envspec's own configuration: the file that ENVSPEC_CONFIG names, or the usual one."""
-    return _path(config_path(env, str(home)))
+    """Give the user's own configuration, to write to: the file that ENVSPEC_CONFIG names, or the usual one."""
+    return _path(config_paths(env, str(home))[-1])
 
 
-def config_path(env: Mapping[str, str], home: str) -> str:
-    """Give the same as a text: every command looks there, and few need more of paths."""
-    usual = env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    return env.get("ENVSPEC_CONFIG") or os.path.join(usual, "envspec", "config.toml")
+def config_paths(env: Mapping[str, str], home: str) -> tuple[str, ...]:
+    """Give the files of envspec's configuration, what comes later over what came before: the site's, the user's usual
+    one, and the one that ENVSPEC_CONFIG names. As texts: every command looks there, and few need more of paths."""
+    usual = os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "envspec", "config.toml")
+    return tuple(dict.fromkeys((etc("envspec", "config.toml"), usual, env.get("ENVSPEC_CONFIG") or usual)))
 
 
 def environments_dir(env: Mapping[str, str], home: Path, configured: str | None) -> Path:
@@ -134,3 +136,54 @@ def _is_own_group(group: int, user: int) -> bool:
     except KeyError:
         return False
     return entry.gr_name == owner.pw_name and set(entry.gr_mem) <= {owner.pw_name}
+
+
+# Files of whoever runs this machine. The place is a constant: no variable, option, configuration or spec names another
+# one, for whoever could name one would be free of the site's word. Tests move it in their own process.
+
+ETC = "/etc"
+OWNER: int | None = 0 if hasattr(os, "geteuid") else None
+"""root."""
+MOST_BYTES = 1 << 20
+
+
+def etc(*names: str) -> str:
+    """Give the path of a file of this machine: `etc("pip.conf")`."""
+    return os.path.join(ETC, *names)
+
+
+def read_site_file(path: str, what: str, hint: str, owner: int | None = None) -> str | None:
+    """Read a file of the site, None for one that isn't there. `what` names the file in errors, `hint` ends them;
+    `owner` is the user whose file it must be, root if left out.
+
+    Raises InputError for one that others may write to, or whose folder they may, and for one that can't be read.
+    """
+    owner = OWNER if owner is None else owner
+    try:
+        folder = os.stat(os.path.dirname(path))
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR) and not os.path.islink(path):
+            return None
+        raise _fault(path, f"{what} can't be read: {error.strerror}", hint) from None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise _fault(path, f"{what} isn't a plain file", hint)
+        for where, one in ((path, found), (os.path.dirname(path), folder)):
+            if who := stranger(one, owner):
+                raise _fault(where, f"{what} can't be trusted: {who}", hint)
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(MOST_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > MOST_BYTES:
+        raise _fault(path, f"{what} is larger than 1 MiB", hint)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _fault(path, f"{what} isn't UTF-8", hint) from None
+
+
+def _fault(path: str, message: str, hint: str) -> InputError:
+    return InputError(message, hint=hint, place=Place(path))

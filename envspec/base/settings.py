@@ -18,14 +18,25 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from envspec.base.documents import Unreadable, read_toml, read_yaml
 from envspec.base.errors import InputError, Place
-from envspec.base.places import cache_dir, config_home, environments_dir, home_of, stranger, this_user
+from envspec.base.places import (
+    ENVIRONMENTS,
+    cache_dir,
+    config_home,
+    environments_dir,
+    etc,
+    home_of,
+    stranger,
+    this_user,
+)
+from envspec.base.reader.document import key_path, toml
 from envspec.base.redact import register, register_all, register_url
-from envspec.base.user_config import Site, load_user_config, refuse_no_address
+from envspec.base.user_config import PROXIES, Site, load_user_config, read_layers, refuse_no_address
 
 
 @dataclass(frozen=True)
 class Settings:
     """default_index  the URL that stands for "pypi", None for uv's own default; may hold credentials
+    default_from      the variable or the file that named it; empty for `[mirrors]` and for none
     mirrors           index name → URL, from `[mirrors]` of envspec's config ("pypi", "pytorch", "pytorch/cu126", …)
     find_links        folders or pages that pip is configured to search; used to install, never to lock
     cache_dir         envspec's own cache
@@ -40,6 +51,7 @@ class Settings:
 
     cache_dir: Path
     default_index: str | None = None
+    default_from: str = ""
     mirrors: Mapping[str, str] = field(default_factory=dict)
     find_links: tuple[str, ...] = ()
     cache_size: int | None = None
@@ -166,17 +178,26 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     home = home_of(env) if home is None else home
     configs = config_home(env, home)
     pip = _pip_config(env, home, configs)
-    config = load_user_config(configs / "envspec" / "config.toml", env.get("ENVSPEC_CONFIG"))
+    config = load_user_config(env, str(home))
     mirrors = config.mirrors
     uv_files = _uv_files(env, configs)
     named = [(variable, env.get(variable)) for variable in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")]
-    named.append(("index-url of pip's configuration", pip.get("index-url")))
-    named.append(("the default index of uv.toml", _uv_default_index(uv_files)))
+    named.append((f"index-url of {pip.get('file')}", pip.get("index-url")))
+    named += [(f"the default index of {path}", _uv_default_index(table)) for path, table in uv_files.items()]
     where, default = next(((where, url) for where, url in named if url), ("", None))
     if default:
         # uv takes `<name>=<url>` as well
         default = re.sub(r"^[\w-]+=(?=[a-z]+://)", "", default) if where == "UV_DEFAULT_INDEX" else default
         refuse_no_address(default, where)
+    config.refuse_other("mirrors.pypi", mirrors.get("pypi"), default, where)
+    for key, mine, variable in (
+        ("run.environments", config.environments, ENVIRONMENTS),
+        ("run.targets", ",".join(config.run_targets), "ENVSPEC_DEFAULT_TARGET"),
+    ):
+        config.refuse_other(key, mine, env.get(variable) or None, variable)
+    for variable in PROXIES:
+        # an empty one says: none
+        config.refuse_other("site.proxy", config.site.proxy, env.get(variable), variable)
     links = (
         env.get("UV_FIND_LINKS", "").split(",")
         + env.get("PIP_FIND_LINKS", "").split()
@@ -187,16 +208,27 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     return Settings(
         cache_dir=cache_dir(env, home),
         environments=environments_dir(env, home, config.environments),
-        trusted=_trusted_hosts(env, uv_files, config.trusted_indexes),
+        trusted=_trusted_hosts(env, uv_files.values(), config.trusted_indexes),
         run_targets=_names(env.get("ENVSPEC_DEFAULT_TARGET")) or config.run_targets,
         default_index=default or mirrors.get("pypi"),
+        default_from=where,
         mirrors=mirrors,
         find_links=tuple(dict.fromkeys(link for link in links if link)),
         cache_size=config.cache_size,
         timeouts=config.timeouts,
-        keyring=_asks_keyring(env, uv_files),
+        keyring=_asks_keyring(env, uv_files.values()),
         site=config.site,
     )
+
+
+def configured_values(env: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
+    """Give each value of envspec's configuration that counts, and PyPI's address: its key, the value as TOML has it,
+    and the file or variable that says it. Raises InputError as `load_settings`."""
+    layers, settings = read_layers(env, str(home_of(env))), load_settings(env)
+    values = {key_path(path): (toml(value), str(layers.place(path))) for path, value in layers.leaves()}
+    if settings.default_from:
+        values["mirrors.pypi"] = (toml(settings.default_index), settings.default_from)
+    return tuple((key, *said) for key, said in values.items())
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -207,7 +239,7 @@ def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[s
     """Read pip's configuration in pip's precedence: site, user, then PIP_CONFIG_FILE; `[install]` over `[global]`."""
     if env.get("PIP_CONFIG_FILE") == os.devnull:
         return {}
-    files = [Path("/etc/pip.conf"), home / ".pip" / "pip.conf", config_home / "pip" / "pip.conf"]
+    files = [Path(etc("pip.conf")), home / ".pip" / "pip.conf", config_home / "pip" / "pip.conf"]
     if env.get("PIP_CONFIG_FILE"):
         files.append(Path(env["PIP_CONFIG_FILE"]))
     found: dict[str, str] = {}
@@ -222,35 +254,34 @@ def _pip_config(env: Mapping[str, str], home: Path, config_home: Path) -> dict[s
         for section in ("global", "install"):
             if parser.has_section(section):
                 found.update(parser.items(section))
+                if parser.has_option(section, "index-url"):
+                    found["file"] = str(path)
     return found
 
 
-def _uv_files(env: Mapping[str, str], config_home: Path) -> tuple[Mapping[str, Any], ...]:
+def _uv_files(env: Mapping[str, str], config_home: Path) -> dict[Path, Mapping[str, Any]]:
     """uv's configuration, the user's before the system's; what can't be read is uv's to report."""
     named = env.get("UV_CONFIG_FILE")
-    paths = [Path(named)] if named else [config_home / "uv" / "uv.toml", Path("/etc/uv/uv.toml")]
-    found = []
+    paths = [Path(named)] if named else [config_home / "uv" / "uv.toml", Path(etc("uv", "uv.toml"))]
+    found: dict[Path, Mapping[str, Any]] = {}
     for path in paths:
         try:
             table = read_toml(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, Unreadable):
             continue
         register_all(table)
-        found.append(table)
-    return tuple(found)
+        found[path] = table
+    return found
 
 
-def _uv_default_index(files: Iterable[Mapping[str, Any]]) -> str | None:
-    """The default index of uv's user or system configuration."""
-    for table in files:
-        listed, pip = table.get("index"), table.get("pip")
-        for index in listed if isinstance(listed, list) else ():
-            if isinstance(index, dict) and index.get("default") and isinstance(index.get("url"), str):
-                return str(index["url"])
-        url = table.get("index-url") or (pip.get("index-url") if isinstance(pip, dict) else None)
-        if isinstance(url, str):
-            return url
-    return None
+def _uv_default_index(table: Mapping[str, Any]) -> str | None:
+    """The default index of one of uv's configurations."""
+    listed, pip = table.get("index"), table.get("pip")
+    for index in listed if isinstance(listed, list) else ():
+        if isinstance(index, dict) and index.get("default") and isinstance(index.get("url"), str):
+            return str(index["url"])
+    url = table.get("index-url") or (pip.get("index-url") if isinstance(pip, dict) else None)
+    return url if isinstance(url, str) else None
 
 
 def _trusted_hosts(
@@ -282,7 +313,7 @@ def _asks_keyring(env: Mapping[str, str], files: Iterable[Mapping[str, Any]]) ->
 def condarc_files(env: Mapping[str, str]) -> list[Path]:
     """List the files that exist, in the order of conda's documentation ("Searching for .condarc"): later ones win."""
     home = Path(env.get("HOME", "~")).expanduser()
-    folders = [Path("/etc/conda")]
+    folders = [Path(etc("conda"))]
     if env.get("CONDA_ROOT"):
         folders.append(Path(env["CONDA_ROOT"]))
     folders += [Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "conda", home / ".conda"]

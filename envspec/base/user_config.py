@@ -1,16 +1,23 @@
-"""envspec's own configuration, `~/.config/envspec/config.toml`: what belongs to a user or a site and not to a spec."""
+"""envspec's own configuration: what belongs to a user or a site and not to a spec.
+
+Three files say it, merged key by key: the site's `/etc/envspec/config.toml`, the user's `~/.config/envspec/config.toml`
+over it, and the one that `ENVSPEC_CONFIG` names over both. What the site's `final` names is the site's alone.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import tomli
+
 from envspec.base.errors import InputError, Place
-from envspec.base.reader.document import decode, key_path, parse_toml
-from envspec.base.reader.nodes import CONTROL, Array, Names, Number, Table, Text
+from envspec.base.places import config_paths, read_site_file
+from envspec.base.reader.document import Document, decode, key_path, merge, parse_toml, show
+from envspec.base.reader.nodes import CONTROL, Array, Names, Node, Number, Table, Text
 from envspec.base.reader.structure import Checked
 from envspec.base.redact import has_credentials, redact, register_url
 from envspec.base.texts import bytes_of
@@ -25,6 +32,8 @@ ARCHIVES = ("debian", "debian-security", "debian-snapshot", "ubuntu", "ubuntu-po
 `debian-snapshot` is the archive of snapshots, which has `debian/20261101T000000Z/`."""
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy")
 """The variables by which programs learn of a proxy, in the form that all of them read."""
+PROXIES = tuple(spelled for name in ("http_proxy", "https_proxy", "all_proxy") for spelled in (name, name.upper()))
+"""All that name one."""
 
 _FEATURE = Text(
     doc="A feature of nodes.", example="h100", says="a feature's name", pattern="[A-Za-z0-9_][A-Za-z0-9_.:=-]{0,99}"
@@ -63,8 +72,7 @@ class Site:
 
     def variables(self, env: Mapping[str, str]) -> dict[str, str]:
         """Give the variables of the proxy that an environment lacks: none where it names a proxy, or none, itself."""
-        named = ("http_proxy", "https_proxy", "all_proxy")
-        if self.proxy is None or any(name in env or name.upper() in env for name in named):
+        if self.proxy is None or any(name in env for name in PROXIES):
             return {}
         direct = {} if "no_proxy" in env or "NO_PROXY" in env else {"no_proxy": ",".join(self.no_proxy)}
         return {"http_proxy": self.proxy, "https_proxy": self.proxy, **(direct if self.no_proxy else {})}
@@ -139,6 +147,8 @@ _TARGET = Text(
     doc="A target's name, or a pattern.", example="cu128-*", says="a target's name", pattern=rf"[^{CONTROL}]+"
 )
 
+_KEY = Text(doc="A key, or a whole table.", example="mirrors.pypi", says="a key", pattern=rf"[^{CONTROL}]+")
+
 FORMAT = Table(
     doc="The configuration of a user or a site.",
     keys={
@@ -154,8 +164,11 @@ FORMAT = Table(
         ),
         "site": SITE,
         "trusted-indexes": Names(doc="The hosts that get the login of an index.", names=_INDEX, values=_HOST),
+        "final": Array(doc="Keys of the site's file.", items=_KEY, example=("mirrors.pypi", "site.proxy"), unique=True),
     },
 )
+
+_ADMIN = "tell who runs this machine: its configuration says which addresses to ask"
 
 
 @dataclass(frozen=True)
@@ -167,6 +180,7 @@ class UserConfig:
     run_targets   patterns of targets for `envspec run`, where the machine doesn't tell
     site          what `[site]` says
     trusted_indexes  index name → the host, with its port if it isn't the scheme's, that may get its login
+    final         the keys and tables that the site alone sets → the place that says so
     """
 
     mirrors: Mapping[str, str] = field(default_factory=dict)
@@ -176,20 +190,90 @@ class UserConfig:
     run_targets: tuple[str, ...] = ()
     site: Site = field(default_factory=Site)
     trusted_indexes: Mapping[str, str] = field(default_factory=dict)
+    final: Mapping[str, Place] = field(default_factory=dict)
 
-
-def load_user_config(usual: Path, asked: str | None) -> UserConfig:
-    """Read the file asked for, which must be there, else the usual one. Raises InputError for a broken one."""
-    path = Path(asked or usual)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        if asked:
+    def refuse_other(self, key: str, mine: object, said: object, where: str) -> None:
+        """Raise InputError where a variable, or another program's file (`where`), says something else of a key that is
+        the site's alone. Nothing said is None."""
+        by = _final_place(key, self.final)
+        if by is not None and said is not None and said != mine:
             raise InputError(
-                f"ENVSPEC_CONFIG names {path}, which can't be read: {error.strerror}", hint="correct it, or unset it"
-            ) from None
-        return UserConfig()
-    checked = Checked(parse_toml(decode(content, str(path)), str(path)), FORMAT)
+                f"{where} says otherwise than {key}, which {by} leaves to the site",
+                hint=f"take it out; `envspec doctor` shows the site's {key}",
+            )
+
+
+def _final_place(key: str, final: Mapping[str, Place]) -> Place | None:
+    return next((place for name, place in final.items() if key == name or key.startswith(f"{name}.")), None)
+
+
+def read_layers(env: Mapping[str, str], home: str) -> Document:
+    """Read the configuration's files, merged. Raises InputError for one that is broken or can't be trusted, for one
+    that `ENVSPEC_CONFIG` names and isn't there, and for what the site keeps for itself."""
+    site, *own = config_paths(env, home)
+    text = read_site_file(site, "the site's configuration", _ADMIN)
+    merged = parse_toml(text or "", site)
+    said = merged.data.get("final")
+    named = enumerate(said) if isinstance(said, list) else ()
+    places = {key: merged.place(("final", index)) for index, name in named if (key := _known_key(name))}
+    for path in own:
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+        except OSError as error:
+            if path == env.get("ENVSPEC_CONFIG"):
+                raise InputError(
+                    f"ENVSPEC_CONFIG names {path}, which can't be read: {error.strerror}",
+                    hint="correct it, or unset it",
+                ) from None
+            continue
+        layer = parse_toml(decode(content, path), path)
+        _refuse_final(layer, merged, places)
+        merged = merge(merged, layer)
+    return merged
+
+
+def _known_key(name: object) -> str | None:
+    """Give a key or a table's name as messages spell it, None where the format has none such: a typo would fix
+    nothing."""
+    try:
+        value: Any = tomli.loads(f"{name} = 0")
+    except tomli.TOMLDecodeError:
+        return None
+    path: list[str] = []
+    node: Node = FORMAT
+    while isinstance(value, dict) and len(value) == 1:
+        (key, value), *_ = value.items()
+        found = node.keys.get(key) if isinstance(node, Table) else node.values if isinstance(node, Names) else None
+        if found is None or key == "final":
+            return None
+        path, node = [*path, key], found
+    return key_path(path)
+
+
+def _refuse_final(layer: Document, site: Document, final: Mapping[str, Place]) -> None:
+    known = dict(site.leaves())
+    for where, value in layer.leaves():
+        if where[0] == "final":
+            raise InputError(
+                f"`final` stands in {site.file} alone: a user's file fixes nothing",
+                hint="take it out", place=layer.place(where),
+            )  # fmt: skip
+        by = _final_place(key_path(where), final)
+        if by is not None and known.get(where) != value:
+            raise InputError(
+                f"{key_path(where)} is the site's alone: {by} says so",
+                hint="take it out, or ask who runs this machine", place=layer.place(where),
+            )  # fmt: skip
+
+
+def load_user_config(env: Mapping[str, str], home: str) -> UserConfig:
+    """Read the configuration. Raises InputError as `read_layers`, and for values that are wrong."""
+    checked = Checked(read_layers(env, home), FORMAT)
+    final = {where: _known_key(name) for where, name in checked.children("final")}
+    for where in (where for where, key in final.items() if key is None):
+        told = f"final: {show(checked.value(*where))} is no key of this file"
+        checked.problem(where, told, 'write it as it stands in its table, for example "cache.max-size"')
     for where, url in checked.children("mirrors"):
         _judge_mirror(checked, where, str(where[-1]), url)
     site = site_of(checked)
@@ -205,6 +289,7 @@ def load_user_config(usual: Path, asked: str | None) -> UserConfig:
         run_targets=tuple(checked.value("run", "targets") or ()),
         site=site,
         trusted_indexes={name: host.lower() for name, host in checked.table("trusted-indexes").items()},
+        final={str(key): checked.place(*where) for where, key in final.items()},
     )
 
 

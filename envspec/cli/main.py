@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +18,7 @@ from envspec import __version__
 from envspec.app.observer import Observer, observe
 from envspec.base import redact
 from envspec.base.errors import EnvspecError, InputError
+from envspec.base.places import config_paths
 from envspec.base.storage import shortage
 from envspec.cli.become import close_umask
 from envspec.cli.console import (
@@ -266,24 +266,29 @@ def run(argv: list[str]) -> int:
 def _proxy_of_site() -> Iterator[None]:
     """Give this process, and so all that it starts, the site's proxy where the environment names none. Who called
     `main` in a process of its own gets the environment back."""
-    from envspec.base.places import config_path
-
-    path = config_path(os.environ, os.path.expanduser(os.environ.get("HOME", "~")))
-    # whoever needs the configuration tells what is wrong with it
+    home = os.path.expanduser(os.environ.get("HOME", "~"))
     more: Mapping[str, str] = {}
-    with suppress(OSError, EnvspecError):
-        with open(path, "rb") as file:
-            names_one = b"proxy" in file.read()
-        if names_one:
-            from envspec.base.user_config import load_user_config
+    # to load what reads them takes longer than to see that none names one
+    if any(map(_names_a_proxy, config_paths(os.environ, home))):
+        from envspec.base.user_config import load_user_config
 
-            more = load_user_config(Path(path), None).site.variables(os.environ)
+        # whoever needs the configuration tells what is wrong with it
+        with suppress(EnvspecError):
+            more = load_user_config(os.environ, home).site.variables(os.environ)
     os.environ.update(more)
     try:
         yield
     finally:
         for name in more:
             os.environ.pop(name, None)
+
+
+def _names_a_proxy(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b"proxy" in file.read()
+    except OSError:
+        return False
 
 
 def _attempt(argv: list[str]) -> int | Failure:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from envspec.base import places
 from envspec.base.errors import InputError
 from envspec.base.settings import Credentials, Settings, index_credentials, load_settings, split_credentials
-
-SYSTEM_FILES = (Path("/etc/pip.conf"), Path("/etc/uv/uv.toml"))
 
 
 @pytest.fixture
@@ -50,10 +49,20 @@ def test_precedence(home: Path) -> None:
         found.append(settings(home).default_index)
     hosts = ["uv-default", "uv-index", "pip-index", "pip-conf", "uv-toml", "mirror"]
     expected: list[str | None] = [f"https://{host}/simple" for host in hosts]
-    if any(path.exists() for path in SYSTEM_FILES):
-        assert found[:6] == expected
-    else:
-        assert found == [*expected, None]
+    assert found == [*expected, None]
+
+
+def test_the_machines_own_files_of_pip_and_uv(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is below the user's file of the same program."""
+    monkeypatch.setattr(places, "ETC", str(tmp_path / "etc"))
+    write(tmp_path / "etc" / "uv" / "uv.toml", '[[index]]\nurl = "https://uv-etc/simple"\ndefault = true\n')
+    assert settings(home).default_index == "https://uv-etc/simple"
+    assert settings(home).default_from == f"the default index of {tmp_path}/etc/uv/uv.toml"
+    write(tmp_path / "etc" / "pip.conf", "[global]\nindex-url = https://pip-etc/simple\n")
+    assert settings(home).default_index == "https://pip-etc/simple"
+    assert settings(home).default_from == f"index-url of {tmp_path}/etc/pip.conf"
+    everything(home)
+    assert settings(home).default_index == "https://pip-conf/simple"
 
 
 def test_an_empty_variable_is_no_setting(home: Path) -> None:
@@ -180,10 +189,10 @@ def test_an_address_must_be_one(home: Path, variable: str, value: str, shown: st
 
 def test_an_address_of_pips_or_uvs_file_must_be_one(home: Path, tmp_path: Path) -> None:
     pip = write(tmp_path / "pip.conf", "[global]\nindex-url = ftp://pip\n")
-    with pytest.raises(InputError, match="index-url of pip's configuration is 'ftp://pip'"):
+    with pytest.raises(InputError, match=f"index-url of {pip} is 'ftp://pip'"):
         settings(home, PIP_CONFIG_FILE=str(pip))
     uv = write(tmp_path / "uv.toml", 'index-url = "gopher://uv"')
-    with pytest.raises(InputError, match=r"the default index of uv\.toml is 'gopher://uv'"):
+    with pytest.raises(InputError, match=f"the default index of {uv} is 'gopher://uv'"):
         settings(home, UV_CONFIG_FILE=str(uv), PIP_CONFIG_FILE=os.devnull)
     # one that isn't used is nobody's concern
     assert settings(home, PIP_CONFIG_FILE=str(pip), UV_INDEX_URL="https://x").default_index == "https://x"

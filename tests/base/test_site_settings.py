@@ -25,7 +25,7 @@ drivers = { "550" = "driver550" }
 def load(tmp_path: Path, text: str) -> UserConfig:
     path = tmp_path / "config.toml"
     path.write_text(text, encoding="utf-8")
-    return load_user_config(path, None)
+    return load_user_config({"ENVSPEC_CONFIG": str(path)}, "/nonexistent")
 
 
 def test_what_is_there(tmp_path: Path) -> None:

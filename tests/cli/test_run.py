@@ -448,11 +448,11 @@ def test_a_policy_that_came_later_is_obeyed(locked: Machine, monkeypatch: pytest
     """The memo of an earlier run holds only under the policy that it was made under."""
     policy = place_policy(monkeypatch, tmp_path, "")
     script = (
-        "from envspec.app import site_policy; from envspec.cli import main; import os, sys;"
-        "site_policy.PLACE = sys.argv[1]; site_policy.OWNER = os.geteuid();"
+        "from envspec.base import places; from envspec.cli import main; import os, sys;"
+        "places.ETC = sys.argv[1]; places.OWNER = os.geteuid();"
         "sys.exit(main.run(['run', '--', 'echo', 'ran']))"
     )
-    words = [sys.executable, "-c", script, str(policy)]
+    words = [sys.executable, "-c", script, str(policy.parents[1])]
 
     def go() -> tuple[int, str]:
         done = subprocess.run(

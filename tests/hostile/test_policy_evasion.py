@@ -50,9 +50,9 @@ def test_no_variable_moves_it(project: Machine, monkeypatch: pytest.MonkeyPatch,
 
 def test_no_variable_of_envspec_names_it() -> None:
     """The only place is a constant."""
-    source = (ROOT / "envspec" / "app" / "site_policy.py").read_text("utf-8")
-    assert 'PLACE = "/etc/envspec/policy.toml"' in source
-    for path in (ROOT / "envspec" / "review" / "policy").glob("*.py"):
+    source = (ROOT / "envspec" / "base" / "places.py").read_text("utf-8")
+    assert 'ETC = "/etc"\n' in source and "OWNER: int | None = 0 if" in source and "os.environ" not in source
+    for path in (*(ROOT / "envspec/review/policy").glob("*.py"), ROOT / "envspec/app/site_policy.py"):
         assert "environ" not in path.read_text("utf-8"), path
 
 

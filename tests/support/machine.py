@@ -14,7 +14,11 @@ from support import forked, in_process
 
 ROOT = Path(__file__).resolve().parents[2]
 # A process started under nohup ignores SIGHUP, and hands that on; the program's own answer is what is tested.
-_PROGRAM = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); from envspec.__main__ import main; main()"
+_PROGRAM = (
+    "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL);"
+    "from envspec.base import places; places.ETC = '/nonexistent';"  # this machine's site is no part of a test
+    "from envspec.__main__ import main; main()"
+)
 
 
 _interpreters: dict[str, bytes] = {}

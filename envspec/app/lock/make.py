@@ -26,11 +26,11 @@ from envspec.base.atomic import stage_file
 from envspec.base.errors import EnvspecError, InputError, OutsideError, parts
 from envspec.base.open_folder import locate
 from envspec.base.places import config_file, home_of
-from envspec.base.reader.document import decode, parse_toml
+from envspec.base.reader.document import decode, key_path, parse_toml
 from envspec.base.reader.structure import Checked
 from envspec.base.storage import storage_error
 from envspec.base.texts import nearest, printable
-from envspec.base.user_config import FORMAT
+from envspec.base.user_config import FORMAT, load_user_config
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, flaws_of, sound
@@ -436,6 +436,9 @@ def trust_index(env: Mapping[str, str], name: str, host: str) -> Path:
     try:
         text = decode(path.read_bytes(), str(path)) if path.exists() else ""
         Checked(parse_toml(text, str(path)), FORMAT).raise_problems()
+        config = load_user_config(env, str(home_of(env)))
+        key = key_path(("trusted-indexes", name))
+        config.refuse_other(key, config.trusted_indexes.get(name), host, "--trust-index")
         document = tomlkit.parse(text)
         document.setdefault("trusted-indexes", tomlkit.table())[name] = host
         own = path.resolve()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, time
 from typing import Any
 
@@ -114,16 +114,60 @@ _HINTS = (
 
 @dataclass(frozen=True)
 class Document:
-    """A TOML document: its values, and where they stand in `file`."""
+    """A TOML document: its values, and where they stand in `file`.
+
+    files  the file of each path, in a document that was merged of several
+    """
 
     file: str
     data: Mapping[str, Any]
     positions: Mapping[Path, Position]
+    files: Mapping[Path, str] = field(default_factory=dict)
 
     def place(self, path: Path, *, at_key: bool = False) -> Place:
         """Return the place of the value at `path`, or of its key."""
         position = self.positions[path]
-        return _place(self.file, position.key if at_key else position.value)
+        return _place(self.files.get(path, self.file), position.key if at_key else position.value)
+
+    def leaves(self) -> Iterator[tuple[Path, Any]]:
+        """Yield every value that is no table, with its path."""
+        return _leaves(self.data, ())
+
+
+def _leaves(table: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def merge(lower: Document, upper: Document) -> Document:
+    """Merge two documents key by key: tables part by part, and of any other value the upper one stands."""
+    replaced: set[Path] = set()
+    data = _merge_tables(lower.data, upper.data, (), replaced)
+    kept = [path for path in lower.positions if not any(path[:depth] in replaced for depth in range(1, len(path) + 1))]
+    files = {path: lower.files.get(path, lower.file) for path in kept}
+    return Document(
+        upper.file,
+        data,
+        {path: lower.positions[path] for path in kept} | dict(upper.positions),
+        files | {path: upper.files.get(path, upper.file) for path in upper.positions},
+    )
+
+
+def _merge_tables(
+    lower: Mapping[str, Any], upper: Mapping[str, Any], path: Path, replaced: set[Path]
+) -> dict[str, Any]:
+    data = dict(lower)
+    for key, value in upper.items():
+        before = data.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            data[key] = _merge_tables(before, value, (*path, key), replaced)
+        else:
+            replaced.add((*path, key))
+            data[key] = value
+    return data
 
 
 def _place(file: str, mark: Mark) -> Place:

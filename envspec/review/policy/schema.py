@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import stat
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from envspec.base.errors import InputError, Place, SpecError
-from envspec.base.places import stranger
+from envspec.base.places import read_site_file
 from envspec.base.reader.document import Document, parse_toml, table_name
 from envspec.base.reader.nodes import CONTROL, LINE, Array, Boolean, Names, Table, Text, schema_of
 from envspec.base.reader.structure import Violation, violations
@@ -199,7 +196,6 @@ def rendered_json_schema() -> str:
 # Reading the policy file, which must be root's: a file that a user can change has no force.
 
 
-MOST_BYTES = 1 << 20
 _HOURS = {"hour": 1, "day": 24, "week": 168}
 _ADMIN = "tell who runs this machine: as long as the policy can't be read, envspec does nothing that it may forbid"
 
@@ -208,38 +204,17 @@ class PolicyError(InputError):
     """The policy file can't be taken at its word. `place` names it."""
 
 
-def load_policy(path: Path, owner: int | None = 0) -> Policy | None:
-    """Read the policy; None where the site has none. `owner` is the user id whose file it must be, None on systems
-    without.
+def load_policy(path: Path, owner: int | None = None) -> Policy | None:
+    """Read the policy; None where the site has none. `owner` is the user id whose file it must be, root if left out.
 
     Raises PolicyError for one that others may write to, that can't be read, or that isn't in its format: nothing of it
     is ignored.
     """
     try:
-        folder = path.parent.stat()
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR) and not path.is_symlink():
-            return None
-        raise _error(path, f"the site's policy can't be read: {error.strerror}") from None
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise _error(path, "the site's policy isn't a plain file")
-        for where, one in ((path, found), (path.parent, folder)):
-            if who := stranger(one, owner):
-                raise _error(where, f"the site's policy can't be trusted: {who}")
-        with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(MOST_BYTES + 1)
-    finally:
-        os.close(descriptor)
-    if len(data) > MOST_BYTES:
-        raise _error(path, "the site's policy is larger than 1 MiB")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise _error(path, "the site's policy isn't UTF-8") from None
-    return parse_policy(text, str(path))
+        text = read_site_file(str(path), "the site's policy", _ADMIN, owner)
+    except InputError as error:
+        raise PolicyError(error.message, hint=error.hint, place=error.place) from None
+    return None if text is None else parse_policy(text, str(path))
 
 
 def parse_policy(text: str, path: str) -> Policy:
@@ -292,7 +267,3 @@ def _wrong(document: Document, wrong: Violation) -> PolicyError:
     message = wrong.message.replace(f"{table_name(())} lacks", "it lacks")
     hint = wrong.hint() if callable(wrong.hint) else wrong.hint
     return PolicyError(f"the site's policy: {message}", hint=hint or _ADMIN, place=where)
-
-
-def _error(path: Path, message: str) -> PolicyError:
-    return PolicyError(message, hint=_ADMIN, place=Place(str(path)))
