@@ -13,6 +13,7 @@ from envspec import __version__
 from envspec.app import inputs
 from envspec.app.observer import observer, say, warn
 from envspec.app.outputs import within_repository
+from envspec.app.policy import permit_addresses
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
 from envspec.lock.write import digest, dumps
@@ -81,6 +82,8 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -
     spec, lock = inputs.look_at_lock(path, locks_dir)
     chosen = inputs.locked_targets(lock, targets)
     now, found = datetime.now(timezone.utc), packages(chosen)
+    if not how.offline:
+        permit_addresses(spec)
     with observer().progress("looking up releases") as progress:
         name, facts = look_up_facts(spec.indexes, found, how, os.environ, now, progress.count, warn)
     told = findings(found, facts, spec.audit, now, how.min_age)

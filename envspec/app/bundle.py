@@ -17,6 +17,8 @@ from envspec.app.observer import observer, say, warn
 from envspec.app.outputs import open_output
 from envspec.app.own_project import build_project, built_sources, refuse_newer_glibc
 from envspec.app.policy import refuse_target
+from envspec.app.release_dates import dates_text
+from envspec.app.site_policy import site_policy
 from envspec.base.errors import InputError, Place
 from envspec.base.open_folder import open_folder
 from envspec.base.scratch import scratch_folder
@@ -34,6 +36,7 @@ from envspec.install.build import BuildRules
 from envspec.install.bundle import (
     BASE,
     BASE_SUMS,
+    DATES,
     DEFINITION,
     INSTALLER,
     LIMITS,
@@ -207,6 +210,8 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         carried: dict[str, str | bytes] = {**_carried_files(spec, lock, chosen, held, rules)}
         carried |= later_files(lock, held, found)
         carried |= _project(spec, chosen)
+        if (policy := site_policy()) is not None and policy.minimum_age is not None:
+            carried[DATES] = dates_text(chosen)
         brought = None
         if asked.with_base:
             plan = make_plan(spec, lock, chosen)

@@ -13,6 +13,7 @@ from envspec.app import inputs
 from envspec.app.audit import tell_unread
 from envspec.app.observer import observer, warn
 from envspec.app.outputs import within_repository
+from envspec.app.policy import permit_addresses
 from envspec.app.verify import ask_indexes, claims_in
 from envspec.base.errors import InputError, LockError, OutsideError, SpecError
 from envspec.base.finding import Finding, Severity
@@ -239,6 +240,8 @@ def _add_audit(review: Review, old: Side, new: Side, spec: Spec | None, request:
     wanted = versions(review)
     chosen = _packages_in(wanted, old, new)
     now = datetime.now(timezone.utc)
+    if spec is not None and not request.how.offline:
+        permit_addresses(spec)
     try:
         with observer().progress("looking up releases") as progress:
             indexes = spec.indexes if spec else {}

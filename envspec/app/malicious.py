@@ -41,8 +41,8 @@ def refuse_malicious(
 ) -> None:
     """Refuse releases that are reported as malicious, and say where the service that the user named couldn't be asked.
 
-    That stops nothing by itself: only where the site's policy wants an answer it is an error. Raises Malicious,
-    OutsideError.
+    That stops nothing by itself: only where the site's policy wants an answer, and none is known from before, it is an
+    error. Raises Malicious, OutsideError.
     """
     policy, service, now = site_policy(), service_of(os.environ), datetime.now(timezone.utc)
     wanted = policy is not None and policy.advisories
@@ -53,13 +53,17 @@ def refuse_malicious(
     look = look_for_malicious(found, spec.audit, os.environ, now, service=service, offline=offline, on_trouble=warn)
     if look.found:
         raise Malicious(look.found, path)
-    if look.unasked and policy is not None and wanted:
+    if look.unknown and policy is not None and wanted:
+        names = printable(", ".join(f"{one.name} {one.version}" for one in look.unknown))
         raise OutsideError(
-            f"the site's policy wants releases looked up in OSV's reports, and they couldn't be: {look.unasked}",
+            f"{policy.path} wants releases looked up in OSV's reports ([releases] ask-advisories), and of {names} "
+            f"nothing is known: {look.unasked}",
             hint=whom_to_ask(policy),
             place=Place(path),
         )
-    if look.unasked and service and not quiet:
+    if look.unasked and wanted:
+        say(f"note: OSV's malware reports are those of {look.since}: {printable(look.unasked)}", style="cyan")
+    elif look.unasked and service and not quiet:
         say(f"note: not all releases were looked up in OSV's malware reports: {printable(look.unasked)}", style="cyan")
 
 

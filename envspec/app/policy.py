@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
@@ -13,7 +12,6 @@ from envspec.app.observer import say
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, OutsideError, Place
 from envspec.base.finding import Finding
-from envspec.base.progress import Progress
 from envspec.base.texts import printable
 from envspec.facts.torch_builds import variant_of
 from envspec.lock.model import Lock, LockedTarget
@@ -102,8 +100,8 @@ def refuse_new_lock(policy: Policy, spec: Spec, lock: Lock, path: str, *, offlin
     """Judge a lock that was just made, before it is written, or that is fresh. Raises Forbidden, OutsideError."""
     from envspec.review.policy.judge import judge_lock
 
-    found = (*judge_lock(policy, lock), *_ages(policy, spec, tuple(lock), lock, offline=offline))
-    _refuse(policy, found, path, spec.path)
+    _refuse(policy, judge_lock(policy, lock), path, spec.path)
+    _refuse(policy, _ages(policy, spec, tuple(lock), lock, offline=offline), path, spec.path)
 
 
 def refuse_builds(policy: Policy, names: Iterable[str], path: str) -> None:
@@ -142,9 +140,15 @@ def refuse_target(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, of
     """
     policy = site_policy()
     if policy is not None:
-        used = {pin.index if pin.kind == "pip" else pin.index.rpartition("/")[0] for pin in target.pins}
-        found = (*_addresses(policy, spec, used), *_ages(policy, spec, (target,), lock, offline=offline))
-        _refuse(policy, found, path, spec.path)
+        used = {pin.index if pin.kind == "pip" else pin.index.rpartition("/")[0] for pin in target.fetched}
+        _refuse(policy, _addresses(policy, spec, used), path, spec.path)
+        _refuse(policy, _ages(policy, spec, (target,), lock, offline=offline), path, spec.path)
+
+
+def permit_addresses(spec: Spec) -> None:
+    """Judge the addresses of a spec's indexes on this machine, before any is asked. Raises Forbidden, PolicyError."""
+    if (policy := site_policy()) is not None:
+        _refuse(policy, _addresses(policy, spec, _indexes_of(spec)), spec.path)
 
 
 def _refuse(policy: Policy, found: Iterable[Finding], what: str, spec: str | None = None) -> None:
@@ -164,6 +168,7 @@ def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Findin
     if policy.indexes is None and not policy.places:
         return ()
     from envspec.base.settings import load_settings
+    from envspec.base.user_config import load_site_config
     from envspec.resolve.conda.channels import channel_addresses, load_conda_config
     from envspec.review.policy.judge import judge_addresses
 
@@ -180,7 +185,14 @@ def _addresses(policy: Policy, spec: Spec, names: Iterable[str]) -> tuple[Findin
             mirror = settings.pytorch_mirror(name.partition("/")[2])
             if mirror is not None:
                 used[name] = mirror
-    return judge_addresses(policy, used)
+    own = load_site_config().mirrors
+    mirrors = {name: mirror for name in used if (mirror := own.get(name) or own.get(name.partition("/")[0]))}
+    return judge_addresses(policy, used, {name: at for name, at in mirrors.items() if _is_allowed(policy, spec, name)})
+
+
+def _is_allowed(policy: Policy, spec: Spec, name: str) -> bool:
+    address = spec.index_addresses.get(name)
+    return policy.allows_index(name) if address is None else policy.allows_address(address)
 
 
 def _ages(
@@ -189,55 +201,29 @@ def _ages(
     if policy.minimum_age is None:
         return ()
 
-    from envspec.review.policy.judge import judge_ages
+    from envspec.app.release_dates import ask_dates, dated_files, known_dates
+    from envspec.review.policy.judge import AGE, judge_ages
 
     # what is built with them runs, too
     targets = tuple(replace(target, pins=target.fetched) for target in targets)
-    times = upload_times(spec, targets, os.environ, offline=offline)
-    return judge_ages(policy, replace(lock, targets=targets), times, datetime.now(timezone.utc))
-
-
-_WORKERS = 16
-
-
-def upload_times(
-    spec: Spec, targets: Iterable[LockedTarget], env: Mapping[str, str], *, offline: bool
-) -> dict[tuple[str, str], str | None]:
-    """When each file came (RFC 3339), by index and file name; a file without a date has None or is left out. Raises
-    OutsideError where an index can't be asked."""
-    from envspec.base.settings import load_settings
-    from envspec.net.connections import index_fetcher
-    from envspec.review.audit.learn import IndexPages, pypi_address, shipped_files
-    from envspec.review.audit.model import packages
-
-    targets = tuple(targets)
-    if offline:
+    judged, now = replace(lock, targets=targets), datetime.now(timezone.utc)
+    files = dated_files(targets, policy.young)
+    known = known_dates(files, targets)
+    young = tuple(one for one in judge_ages(policy, judged, known.times, now) if one.code == "too-young")
+    lacking = {key: pin for key, pin in files.items() if key not in known.times}
+    if young or not lacking:
+        if offline and known.asked:
+            say(f"note: ages are judged by the dates that were asked on {known.asked} or later", style="cyan")
+        return young or judge_ages(policy, judged, known.times, now)
+    try:
+        if offline:
+            raise OutsideError("--offline forbids asking")
+        times = {**known.times, **ask_dates(spec, lacking)}
+    except OutsideError as error:
+        names = ", ".join(sorted(file for _, file in lacking))
         raise OutsideError(
-            "the site's policy wants to know how old each release is, and --offline forbids asking",
-            hint="run without --offline",
-        )
-    found = packages(targets)
-    times: dict[tuple[str, str], str | None] = {key: facts.uploaded for key, facts in shipped_files(found).items()}
-    settings = load_settings(env)
-    wanted = sorted(
-        {(one.index, one.name) for one in found if one.indexed_files and not _has_times(times, one.index, one)}
-    )
-    if wanted:
-        named = settings.index_urls(spec.indexes)
-        fetcher = index_fetcher(settings, named, env)
-        pages = IndexPages(pypi_address(settings, env), named, settings.pytorch_mirror, fetcher)
-        with ThreadPoolExecutor(_WORKERS) as pool:
-            for (index, _), page in zip(wanted, pool.map(lambda key: pages.ask(*key), wanted), strict=True):
-                times |= {(index, file): facts.uploaded for file, facts in (page or {}).items()}
-    conda = [pin for target in targets for pin in target.pins if pin.kind == "conda"]
-    if conda:
-        from envspec.resolve.conda.setup import conda_resolver, times_of_upload
-
-        resolver = conda_resolver(spec, env, offline=offline, progress=Progress())
-        times |= times_of_upload(resolver, conda, {target.inputs.platform for target in targets})
-    return times
-
-
-def _has_times(times: Mapping[tuple[str, str], str | None], index: str, package: object) -> bool:
-    files = getattr(package, "indexed_files", ())
-    return all(times.get((index, artifact.file)) for artifact in files)
+            f"{policy.path} wants to know how old each release is ({AGE}), and of {printable(names)} nothing is known: "
+            f"{error.message}",
+            hint=f"`envspec install` where the indexes answer asks and keeps the dates; or {ask(policy)}",
+        ) from None
+    return judge_ages(policy, judged, times, now)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envspec.app import inputs
 from envspec.app.observer import observer
+from envspec.app.policy import permit_addresses
 from envspec.app.site_policy import site_policy
 from envspec.lock.model import Lock, LockedTarget
 from envspec.review.verify.ask import SecondSource, ask_all
@@ -50,7 +51,9 @@ def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims
 
 
 def ask_indexes(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
-    """Ask this machine's indexes and channels for claims of a lock."""
+    """Ask this machine's indexes and channels for claims of a lock. Raises Forbidden where the site's policy forbids
+    an address."""
+    permit_addresses(spec)
     policy = site_policy()
     second = policy.second if policy is not None else {}
     pins = tuple(pin for target in lock for pin in target.pins)

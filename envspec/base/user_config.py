@@ -6,6 +6,7 @@ over it, and the one that `ENVSPEC_CONFIG` names over both. What the site's `fin
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -265,6 +266,11 @@ def _refuse_final(layer: Document, site: Document, final: Mapping[str, Place]) -
                 f"{key_path(where)} is the site's alone: {by} says so",
                 hint="take it out, or ask who runs this machine", place=layer.place(where),
             )  # fmt: skip
+
+
+def load_site_config() -> UserConfig:
+    """Read what the site's file alone says. Raises InputError as `load_user_config`."""
+    return load_user_config({}, os.devnull)
 
 
 def load_user_config(env: Mapping[str, str], home: str) -> UserConfig:

@@ -3,6 +3,7 @@ does says, or said before. Who can't be asked stops nothing."""
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import HTTPServer
 from pathlib import Path
 
@@ -161,4 +162,26 @@ def test_where_the_site_wants_an_answer_none_is_an_error(
     if service == "no":
         monkeypatch.delenv("ENVSPEC_OSV_URL")
     told = envspec("install", PATH, "--prefix", "env", "--dry-run", *["--offline"] * (service == "offline"))
-    assert told.code == 3 and "they couldn't be" in told.err and CONTACT in told.err
+    assert told.code == 3 and "[releases] ask-advisories" in told.err and CONTACT in told.err
+
+
+def test_a_site_that_needs_an_answer_takes_the_one_that_is_known_where_nobody_can_be_asked(
+    osv: Osv, project: Project, envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its date. A release of which nobody ever said anything is refused all the same."""
+    place_policy(monkeypatch, tmp_path, "[releases]\nask-advisories = true\n")
+    project.lock(lambda target: (served(APP, "lib"), served(LIB)))
+    assert envspec("install", PATH, "--prefix", "a", "--dry-run").code == 0
+    for words in ((), ("--offline",)):
+        osv.status = 503
+        later(monkeypatch)
+        told = envspec("install", PATH, "--prefix", "a", "--dry-run", *words)
+        assert told.code == 0 and "note: OSV's malware reports are those of 20" in told.err, told.err
+    project.lock(lambda target: (served(APP, "lib"), served(wheel("lib", "2.7"))))
+    told = envspec("install", PATH, "--prefix", "a", "--dry-run", "--offline")
+    assert told.code == 3 and "[releases] ask-advisories" in told.err and "lib 2.7" in told.err
+
+
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers that are kept aren't today's any more."""
+    monkeypatch.setattr("envspec.review.audit.malicious.FRESH", timedelta(seconds=-1))

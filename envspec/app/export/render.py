@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from envspec.app.export.file_urls import file_urls, index_addresses
 from envspec.app.observer import observer
+from envspec.app.policy import permit_addresses
 from envspec.base.errors import InputError
 from envspec.base.redact import without_credentials
 from envspec.base.texts import printable
@@ -189,6 +190,7 @@ def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], format
     pins = [pin for target in targets for pin in target.pins if any(wanted.wants_url(pin) for wanted in formats)]
     urls: Mapping[tuple[str, str], str] = {}
     if pins:
+        permit_addresses(spec)
         with observer().progress("asking the indexes") as progress:
             urls = file_urls(pins, spec, os.environ, progress.count)
         # whoever installs from a file that is passed on has a login of their own

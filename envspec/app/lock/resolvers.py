@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from envspec.app.observer import observer
+from envspec.app.policy import permit_addresses
 from envspec.base.finding import Finding
 from envspec.resolve.conda.setup import conda_resolver
 from envspec.resolve.conda.solve import CondaResolver
@@ -24,9 +25,11 @@ def resolvers_of(
     """Give the resolvers of a spec, and a temporary scratch folder. `refresh` reads the live PyTorch index, `fresh`
     pages as they are now.
 
-    A spec without conda packages has no conda resolver, and needs no py-rattler.
+    A spec without conda packages has no conda resolver, and needs no py-rattler. Raises Forbidden where the site's
+    policy forbids an address.
     """
 
+    permit_addresses(spec)
     with (
         observer().resolution() as progress,
         pip_resolver(

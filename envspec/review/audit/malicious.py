@@ -27,10 +27,17 @@ FRESH = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Look:
-    """The result of a look. `unasked` says why something wasn't asked, and is empty where all of it was."""
+    """The result of a look.
+
+    unasked  why something wasn't asked; empty where all of it was
+    unknown  the releases of which no answer of any day is known
+    since    the day of the oldest answer that counts all the same; empty for none
+    """
 
     found: tuple[Finding, ...]
     unasked: str = ""
+    unknown: tuple[PublishedRelease, ...] = ()
+    since: str = ""
 
 
 def look_for_malicious(
@@ -60,6 +67,7 @@ def look_for_malicious(
         malicious = {key: answer for key, answer in other.items() if any(map(is_malicious, answer.advisories))}
         answers = {**answers, **malicious}
     unasked = "no service is named (ENVSPEC_OSV_URL)" if not service else ""
+    own: dict[PublishedRelease, DatabaseAnswer] = {}
     if service:
         own = _load_answers(path)
         oldest = stamp(now - FRESH)
@@ -74,7 +82,9 @@ def look_for_malicious(
             except OutsideError as error:
                 unasked = error.message
         answers = {**answers, **own}
-    return Look(_malicious_findings(packages, answers, accepted, now), unasked)
+    unknown = tuple(one for one in releases if one not in own) if unasked else ()
+    since = min((own[one].fetched for one in releases if one in own), default="") if unasked else ""
+    return Look(_malicious_findings(packages, answers, accepted, now), unasked, unknown, since[:10])
 
 
 def _load_answers(path: Path) -> dict[PublishedRelease, DatabaseAnswer]:

@@ -78,12 +78,16 @@ def load(path: Path) -> Stored:
     )
 
 
+def text_of(source: str, stored: Stored) -> str:
+    """Give the text of a file of answers, for `load`."""
+    files = tuple((*key, *known) for key, known in sorted(stored.files.items(), key=lambda item: item[0]))
+    return encode(_Document(source, tuple(sorted(stored.answers.items(), key=_by_release)), files)).decode()
+
+
 def save(path: Path, source: str, stored: Stored) -> None:
     """Store the answers, whole or not at all. Raises StorageError."""
-    files = tuple((*key, *known) for key, known in sorted(stored.files.items(), key=lambda item: item[0]))
-    document = _Document(source, tuple(sorted(stored.answers.items(), key=_by_release)), files)
     try:
-        atomic.write_file(path, encode(document).decode())
+        atomic.write_file(path, text_of(source, stored))
     except OSError as error:
         raise StorageError(
             f"the answers can't be stored for --offline: {error.strerror}",

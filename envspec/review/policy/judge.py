@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.redact import redact
@@ -76,9 +77,10 @@ def _join_or_nothing(names: Iterable[str]) -> str:
     return ", ".join(map(redact, names)) or "nothing"
 
 
+_NO_MIRRORS: Mapping[str, str] = MappingProxyType({})
 _INDEXES, _AT = "[indexes] allow", "[indexes] at"
 _BUILD, _FROM = "[sources] allow", "[sources] from"
-_AGE, _EXCEPT = "[releases] minimum-age", "[releases] exceptions"
+AGE, _EXCEPT = "[releases] minimum-age", "[releases] exceptions"
 
 
 def _breach(code: str, key: str, said: str, targets: tuple[str, ...] = (), package: str | None = None) -> Finding:
@@ -120,9 +122,11 @@ def judge_builds(policy: Policy, names: Iterable[str]) -> tuple[Finding, ...]:
     )
 
 
-def judge_addresses(policy: Policy, used: Mapping[str, str | None]) -> tuple[Finding, ...]:
+def judge_addresses(
+    policy: Policy, used: Mapping[str, str | None], mirrors: Mapping[str, str] = _NO_MIRRORS
+) -> tuple[Finding, ...]:
     """Judge the addresses at which this machine asks the indexes: name → address, None for where envspec or uv would
-    ask by itself."""
+    ask by itself. `mirrors` are the site's own of indexes that are allowed, which so needn't be named twice."""
     found = []
     for name, address in used.items():
         said = f"{name} is asked at {redact(address)}" if address else f"{name} is asked where uv or conda has it"
@@ -131,6 +135,8 @@ def judge_addresses(policy: Policy, used: Mapping[str, str | None]) -> tuple[Fin
             if address is None or not is_within(address, place):
                 found.append(_breach("index-elsewhere", _AT, f"{said}, and has to be at {redact(place)}"))
         elif address is not None and not policy.allows_address(address):
+            if name in mirrors and is_within(address, mirrors[name]):
+                continue
             found.append(_breach("index-forbidden", _INDEXES, f"{said}, which isn't allowed"))
     return tuple(found)
 
@@ -221,10 +227,10 @@ def _of_age(
             moment = moment_of(uploaded.get((pin.index, named)))
             if moment is None:
                 said = f"{named} has no publication date"
-                yield _breach("age-unknown", _AGE, said, (target.name,), pin.name)
+                yield _breach("age-unknown", AGE, said, (target.name,), pin.name)
             elif now - moment < least:
                 said = f"{named} was published on {moment:%Y-%m-%d}, and may be used {_days(least)} later"
-                yield _breach("too-young", _AGE, said, (target.name,), pin.name)
+                yield _breach("too-young", AGE, said, (target.name,), pin.name)
 
 
 def _days(age: timedelta) -> str:
