@@ -19,7 +19,7 @@ from envspec.lock.freshness import reason, reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import SoundLock, UnsoundLock, judge, sound
 from envspec.lock.model import LOCK_VERSION
-from envspec.lock.read import LockConflict
+from envspec.lock.read import LockConflict, NewerLock
 from envspec.lock.signing.model import LOCK, SUFFIX, Signer
 from envspec.lock.store import LockFile, LockFolder, rendered_files
 from envspec.spec.model import Spec
@@ -31,8 +31,9 @@ class SpecState:
 
     status   "fresh"; "forbidden": the site's policy forbids what the spec asks for or the lock pins; "unsound": the
              lock's pins can't be right; "stale": the lock doesn't answer what the spec asks for, or no usable lock
-             exists; "lacking": its own sources import what no package of the lock brings; "drifted": only the files
-             rendered from the lock, its signature, or recipes, differ from it; "error": envspec couldn't judge it
+             exists; "newer": only a newer envspec reads the lock; "lacking": its own sources import what no package
+             of the lock brings; "drifted": only the files rendered from the lock, its signature, or recipes, differ
+             from it; "error": envspec couldn't judge it
     summary  what a fresh lock contains
     hint     what to do next
     compared the lock, if it is sound and of this spec
@@ -97,6 +98,9 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     lock_path = str(folder.path)
     try:
         file = folder.read_with_signature()
+    except NewerLock as error:
+        newer = reason("lock-newer", str(error), problem=str(error))
+        return SpecState(spec.path, lock_path, "newer", reasons=(newer,), hint=error.hint)
     except LockError as error:
         said, hint = str(error), error.hint or relock
         if isinstance(error, LockConflict):

@@ -17,6 +17,7 @@ from envspec.base.finding import Finding, errors
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
+from envspec.lock.read import NewerLock
 from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, hardware_of, overall
 from envspec.prove.doctor.result import Result
 from envspec.spec.model import Spec
@@ -94,7 +95,8 @@ def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, loc
         try:
             file = inputs.folder_of(spec, locks_dir).read_with_signature()
         except LockError as error:
-            general += (Finding("error", "lock-damaged", str(error), remedy=error.hint or relock),)
+            code = "lock-newer" if isinstance(error, NewerLock) else "lock-damaged"
+            general += (Finding("error", code, str(error), remedy=error.hint or relock),)
     if file is not None:
         of_lock = tuple(_of_lock(spec, file.lock, relock))
         verdicts = tuple(_with(verdict, of_lock) for verdict in verdicts)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
+from envspec import __version__
 from envspec.base.errors import InputError, Place
 
 _Value = TypeVar("_Value")
@@ -93,7 +94,9 @@ def decode_format(content: bytes, kind: type[_Value], newest: int, place: Place,
     one that envspec didn't write."""
     try:
         if decode(content, _Versioned).format > newest:
-            raise InputError("a newer envspec wrote this", place=place, hint="update envspec")
+            raise InputError(
+                "a newer envspec wrote this", place=place, hint=f"install an envspec newer than {__version__}"
+            )
         return decode(content, kind)
     except Unreadable as error:
         raise InputError(f"this file wasn't written by envspec: {error.reason}", place=place, hint=hint) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from envspec import __version__
 from envspec.base.errors import LockError, Place, StorageError
 from envspec.lock.model import LOCK_VERSION, Lock
 from envspec.lock.reading import older, v3
@@ -15,6 +16,8 @@ MOST_BYTES = 16 << 20
 """The largest lock. The largest of those that ship has 0.2 MiB; of 200 MiB, reading takes minutes and gigabytes."""
 
 _VERSION = re.compile(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
+_READ_BY = re.compile(r"^# Read by envspec ([0-9]{1,4}(?:\.[0-9]{1,4}){1,2}) and newer\.", re.MULTILINE)
+"""A line in the head of each later schema: it is the schema's, not the writer's, and names the release to install."""
 _CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
 
 
@@ -29,6 +32,10 @@ class LockLayout(LockError):
         super().__init__(
             "the lock is not as envspec writes it", place=place, hint="run `envspec lock`, which judges and rewrites it"
         )
+
+
+class NewerLock(LockError):
+    """A lock whose schema only a newer envspec reads."""
 
 
 class LockConflict(LockError):
@@ -73,7 +80,7 @@ def loads(text: str, path: str) -> Lock:
     """Parse a lock's text, of this schema or an older one; `path` is only for messages.
 
     For every text of schema 2 or later that this accepts, `dumps(loads(text)) == text`; of schema 1, but for what that
-    alone has. Raises LockError for a newer schema, a merge conflict, or what isn't allowed, LockLayout for what can be
+    alone has. Raises NewerLock, LockError for a merge conflict, or what isn't allowed, LockLayout for what can be
     read but isn't written so.
     """
     lock = read_for_display(text, path)
@@ -105,10 +112,11 @@ def _version(text: str, path: str) -> int:
     found = _VERSION.search(text, 0, 1000)
     version = int(found[1]) if found else 0
     if version > LOCK_VERSION:
-        raise LockError(
-            f"the lock has schema {version}, and this envspec reads schemas up to {LOCK_VERSION}",
+        said = _READ_BY.search(text, 0, 1000)
+        raise NewerLock(
+            f"the lock has schema {version}, and envspec {__version__} reads schemas up to {LOCK_VERSION}",
             place=place,
-            hint="update envspec",
+            hint=f"install envspec {said[1]} or newer" if said else f"install an envspec newer than {__version__}",
         )
     if version < 1:
         raise LockError("the lock doesn't begin with its `lock-version`", place=place, hint=RELOCK)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from packaging.version import Version
+
+from envspec import __version__
 from envspec.base.errors import InputError, Place, SpecError
 from envspec.base.places import read_site_file
 from envspec.base.reader.document import Document, parse_toml, table_name
@@ -48,6 +52,7 @@ _LICENCE = Text(
     pattern=rf"[^\s{CONTROL}](?:[^{CONTROL}]*[^\s{CONTROL}])?",
     max_length=200,
 )
+_VERSION = r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,2}"
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAdqeueR5Wo+Qr0PvT5Bc5/pdGu9bA1VLNnQ2O+lS+m7 ci@example.org"
 
 FORMAT = Table(
@@ -60,6 +65,12 @@ FORMAT = Table(
             says="a line of text",
             pattern=LINE,
             max_length=300,
+        ),
+        "envspec": Text(
+            doc="The oldest envspec that knows the policy: an older one says so, and refuses all that it may forbid.",
+            example="0.1.0",
+            says="a version of envspec",
+            pattern=_VERSION,
         ),
         "indexes": Table(
             doc="Where packages come from.",
@@ -223,6 +234,7 @@ def parse_policy(text: str, path: str) -> Policy:
         document = parse_toml(text, path)
     except SpecError as error:
         raise PolicyError(f"the site's policy: {error.message}", hint=_ADMIN, place=error.place) from None
+    _refuse_newer(document)
     for wrong in violations(document.data, FORMAT):
         raise _wrong(document, wrong)
     tables = {name: document.data.get(name, {}) for name in FORMAT.keys}
@@ -247,6 +259,17 @@ def parse_policy(text: str, path: str) -> Policy:
     )
 
 
+def _refuse_newer(document: Document) -> None:
+    """Before anything else in it: what an older envspec doesn't know in a newer policy is no fault of the policy's."""
+    needs = document.data.get("envspec")
+    if isinstance(needs, str) and re.fullmatch(_VERSION, needs) and Version(needs) > Version(__version__):
+        raise PolicyError(
+            f"the site's policy is for envspec {needs} and newer, and this is {__version__}",
+            hint=f"install envspec {needs} or newer: until then envspec does nothing that the policy may forbid",
+            place=document.place(("envspec",)),
+        )
+
+
 def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
     return tuple(table[key]) if key in table else None
 
@@ -265,5 +288,9 @@ def _age(text: str | None) -> timedelta | None:
 def _wrong(document: Document, wrong: Violation) -> PolicyError:
     where = document.place(wrong.path, at_key=wrong.at_key) if wrong.path else Place(document.file)
     message = wrong.message.replace(f"{table_name(())} lacks", "it lacks")
+    if message.startswith("unknown key"):
+        message = f"{message}: envspec {__version__} knows none such"
     hint = wrong.hint() if callable(wrong.hint) else wrong.hint
-    return PolicyError(f"the site's policy: {message}", hint=hint or _ADMIN, place=where)
+    if hint is None or hint.startswith("known keys"):
+        hint = f'if a newer envspec knows it, the policy says which by `envspec = "VERSION"`; {_ADMIN}'
+    return PolicyError(f"the site's policy: {message}", hint=hint, place=where)
