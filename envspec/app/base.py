@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
@@ -20,22 +21,55 @@ from envspec.image.holdings import WANTED, read_folder, take_stock
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import read_image, variables_of
 from envspec.image.sif import open_sif, read_sif
-from envspec.lock.inventory import Difference, Inventory, differences, read_inventory
+from envspec.lock.inventory import MOST_INVENTORY_BYTES, Difference, Inventory, differences, read_inventory
+from envspec.lock.model import Lock
 from envspec.net.file_store import sha256_of
+from envspec.spec.model import Spec
 
 _BASES = "a base is an image's name, an OCI layout's folder or FILE.tar, a FILE.sif, or a folder"
-_MOST_BYTES = 16 << 20
-"""Of an inventory's file: a base of 100,000 packages has 5 MB."""
 
 
-def read_base(base: str, platform: str, *, offline: bool = False) -> Inventory:
+def inventories_of(spec: Spec, *, offline: bool) -> Mapping[str, Inventory]:
+    """Read what the base of a spec has, by platform. Raises as `read_base`."""
+    assert spec.base is not None, "asked of specs that have one"
+    kind, place = spec.base.kind, spec.base.place
+    path = os.path.join(os.path.dirname(spec.path), place) if kind == "sif" else place
+    platforms = sorted({target.platform for target in spec.targets})
+    read = {one: read_base(path, one, kind, offline=offline) for one in platforms}
+    return {platform: replace(one, source=place) for platform, one in read.items()}
+
+
+def refuse_changed_base(spec: Spec, lock: Lock) -> None:
+    """Raise InputError where the prefix on which a lock comes has other packages, or another Python, than were locked.
+    Raises also as `read_base`."""
+    if spec.base is None or spec.base.kind != "prefix":
+        return
+    for platform, found in inventories_of(spec, offline=True).items():
+        left = [one for one in differences(lock.inventories[platform], found) if one.part in _DECIDING]
+        if left:
+            first = left[0]
+            raise InputError(
+                f"{spec.base.place} isn't as it was locked: {first.name} is {first.new or 'gone'}, not"
+                f" {first.old or 'absent'}{f' (and {len(left) - 1} more)' if len(left) > 1 else ''}",
+                hint=f"envspec lock {spec.path} --upgrade-images reads it again",
+                place=spec.places.get("base.prefix"),
+            )
+
+
+_DECIDING = ("python", "executable", "folders", "packages")
+
+
+def read_base(base: str, platform: str, kind: str | None = None, *, offline: bool = False) -> Inventory:
     """Read what a base has: an image of a registry, an OCI layout's folder or tar, a SIF, or the folder of a system or
-    of an environment. None of its code is run. Raises InputError, IndexFailure, ToolError, StorageError."""
+    of an environment, as `kind` says ("image", "sif", "prefix"), or the path. None of its code is run. Raises
+    InputError, IndexFailure, ToolError, StorageError."""
     path = Path(base)
     with observer().progress(f"reading {base}") as progress:
         try:
-            if path.is_dir() and not (path / "oci-layout").is_file():
-                found = take_stock(read_folder(path), base, {})
+            if kind == "image":
+                found = _read_image(f"docker://{base}", platform, progress, offline=offline)
+            elif kind == "prefix" or (path.is_dir() and not (path / "oci-layout").is_file()):
+                found = take_stock(read_folder(path), base, {}, machine=platform)
             elif path.suffix == ".sif" and not path.exists():
                 raise InputError("the file isn't there", hint=_BASES, place=Place(base))
             elif path.suffix == ".sif":
@@ -88,14 +122,14 @@ def load_inventory(path: Path) -> Inventory:
     place = Place(str(path))
     try:
         with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+            content = file.read(MOST_INVENTORY_BYTES + 1)
     except FileNotFoundError:
         hint = "write one: envspec base read BASE -o FILE"
         raise InputError("the file isn't there", hint=hint, place=place) from None
     except OSError as error:
         raise storage_error(error, path, option="the command", doing="can't be read") from None
-    if len(content) > _MOST_BYTES:
-        raise InputError(f"an inventory has {_MOST_BYTES >> 20} MiB at the most", place=place)
+    if len(content) > MOST_INVENTORY_BYTES:
+        raise InputError(f"an inventory has {MOST_INVENTORY_BYTES >> 20} MiB at the most", place=place)
     return read_inventory(content.decode("utf-8", "replace"), place)
 
 

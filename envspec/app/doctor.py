@@ -80,6 +80,7 @@ def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, loc
     from envspec.spec.targets import refuse_unknown_targets
 
     spec = inputs.read_spec(path)
+    inputs.refuse_base(spec, "`envspec doctor SPEC`")
     refuse_unknown_targets(targets, [target.name for target in spec.targets], spec.path)
     checks: tuple[Result, ...] = ()
     if hardware is None:

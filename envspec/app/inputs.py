@@ -109,17 +109,35 @@ Stale = Literal["warn", "refuse", "ignore"]
 
 
 def read_lock(
-    path: str, given: Path | None, making: Making | None = None, stale: Stale = "warn"
+    path: str,
+    given: Path | None,
+    making: Making | None = None,
+    stale: Stale = "warn",
+    *,
+    on_base: bool = False,
 ) -> tuple[Spec, SoundLock]:
     """Read a spec and its lock, which must be sound for it and hold nothing that the site forbids.
 
     Commands that install, export or run begin here. `making` is for commands that make what a site may demand.
+    `on_base` is for commands that take a lock on a base for what it is: a part of an environment.
 
-    Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError, ToolError, and AnswerNo for a lock that is stale,
-    where it is to be refused.
+    Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError, ToolError, AnswerNo for a lock that is stale,
+    where it is to be refused, and InputError for one on a base, unless `on_base`.
     """
     spec, found, _ = read_signed_lock(path, given, making, stale)
+    if not on_base:
+        refuse_base(spec, "this command")
     return spec, found
+
+
+def refuse_base(spec: Spec, what: str) -> None:
+    """Raise InputError for a spec with a base, of which `what` would make less than the environment."""
+    if spec.base is not None:
+        raise InputError(
+            f"{what} doesn't know [base] yet: the lock holds only what comes on top of it",
+            hint=f"envspec install {spec.path}, or envspec export {spec.path} --format requirements",
+            place=spec.places.get("base"),
+        )
 
 
 def read_signed_lock(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envspec.app import inputs
+from envspec.app.base import refuse_changed_base
 from envspec.app.cache_size import prune_to_limit
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import observer, say
@@ -48,7 +49,8 @@ class Installed:
 
 def install(asked: InstallRequest, *, dry_run: bool) -> Installed:
     """Install a target, or with `dry_run` only plan it. Raises EnvspecError."""
-    spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
+    spec, lock = inputs.read_lock(asked.path, asked.locks_dir, on_base=True)
+    refuse_changed_base(spec, lock)
     target = permit_target(asked, spec, lock, _target(asked, spec, lock))
     prefix = checked_prefix(asked.prefix or default_prefix(spec, lock, target, make=not dry_run))
     with observer().progress("reading the installed packages") as progress:

@@ -78,7 +78,7 @@ def newer_releases(
 
     Raises as `read_lock`, and InputError for an unknown target.
     """
-    spec, lock = inputs.read_lock(path, locks_dir, stale="ignore")
+    spec, lock = inputs.read_lock(path, locks_dir, stale="ignore", on_base=True)
     chosen = inputs.locked_targets(lock, targets)
     pins = {
         (pin.index, pin.name): pin
@@ -114,7 +114,8 @@ def newer_releases(
 
 def _upgrade(spec: Spec, lock: Lock, resolvers: Resolvers, site: NotAfter | None) -> Lock | None:
     """Give the lock that an upgrade makes; None where there is none, which a line tells."""
-    asked = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=site)
+    inventories = lock.inventories
+    asked = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=site, inventories=inventories)
     try:
         return relock(asked, resolvers)
     except EnvspecError as error:
@@ -216,7 +217,7 @@ class TargetHorizon:
 
 def horizons(path: str, names: Sequence[str], locks_dir: Path | None) -> tuple[Lock, tuple[TargetHorizon, ...]]:
     """Find the horizon of each target that has a torch of the tables. Raises InputError for an unknown target."""
-    spec, lock = inputs.read_lock(path, locks_dir, stale="ignore")
+    spec, lock = inputs.read_lock(path, locks_dir, stale="ignore", on_base=True)
     found = []
     for target in inputs.locked_targets(lock, names):
         of_spec = spec.target(target.name)

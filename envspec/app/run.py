@@ -169,14 +169,15 @@ def _sources(asked: RunRequest, path: str) -> memo.Sources:
 def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:
     """Judge the lock, choose the target and name its prefix; change nothing. With `ask`, a question is put where only
     the user can choose, and a terminal is there. Raises EnvspecError."""
-    from envspec.app import inputs
+    from envspec.app import base, inputs
     from envspec.base.settings import load_settings
     from envspec.install.environments.choose import remark
     from envspec.install.environments.make import default_prefix
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
 
-    spec, lock = inputs.read_lock(path, asked.locks_dir, stale="refuse")
+    spec, lock = inputs.read_lock(path, asked.locks_dir, stale="refuse", on_base=True)
+    base.refuse_changed_base(spec, lock)
     settings = load_settings(os.environ)
     if asked.target is not None:
         target = inputs.one_target(lock, asked.target)

@@ -36,7 +36,7 @@ def verify(path: str, targets: Sequence[str], revision: str | None, locks_dir: P
 
     Raises as `read_lock`, and InputError for an unknown target or revision.
     """
-    spec, lock = inputs.read_lock(path, locks_dir, making="proof")
+    spec, lock = inputs.read_lock(path, locks_dir, making="proof", on_base=True)
     chosen = inputs.locked_targets(lock, targets)
     claims = claims_in(spec, lock, chosen)
     old = inputs.lock_at(revision, spec, locks_dir) if revision is not None else None

@@ -92,7 +92,7 @@ def command(
     of: dict[str, str] = {}
     plans: list[tuple[str, SpecPlan, Mapping[str, str]]] = []
     for path in paths:
-        spec, lock = inputs.read_lock(path, locks_dir)
+        spec, lock = inputs.read_lock(path, locks_dir, on_base=True)
         chosen = inputs.locked_targets(lock, targets)
         folder = lock.name if tree or len(paths) > 1 else "."
         if output == "-":

@@ -84,7 +84,7 @@ def _lines(title: str, branches: tuple[Branch, ...], *, inverse: bool) -> Iterat
 
 def _label(branch: Branch, *, inverse: bool) -> str:
     extras = f"[{','.join(branch.extras)}]" if branch.extras else ""
-    conda = " (conda)" if branch.kind == "conda" else ""
+    conda = f" ({branch.kind})" if branch.kind != "pip" else ""
     # In an inverse tree, what the spec asks for is where the reasons end.
     asked = " (in the spec)" if inverse and branch.direct else ""
     repeated = f" {REPEATED}" if branch.repeated else ""

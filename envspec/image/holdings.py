@@ -11,12 +11,15 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 
 from envspec.image.base import BaseFiles, ReadPaths
 from envspec.lock.inventory import Inventory
-from envspec.packages.requirement import canonical_name
+from envspec.packages.edges import Markers
+from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.version_numbers import numbers
 
 _SITE = r"(?:.*/)?(?:site|dist)-packages"
@@ -41,7 +44,10 @@ WANTED = ReadPaths(
 
 _VERSIONS = re.compile(r"[A-Z0-9_]+_VERSION")
 _VALUES = re.compile(r"[0-9][0-9A-Za-z.+_-]{0,40}")
-_OTHERS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PIP_CONSTRAINT", "NVIDIA_REQUIRE_CUDA", "OPAL_PREFIX")
+_OTHERS = (
+    *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PIP_CONSTRAINT", "NVIDIA_REQUIRE_CUDA", "OPAL_PREFIX"),
+    "TORCH_CUDA_ARCH_LIST",
+)
 _EXPORT = re.compile(r"""^(?:export )?([A-Z][A-Z0-9_]*)="?(?:\$\{[A-Z0-9_]+:-)?"?([^"}\n]*)"?\}?"?$""", re.MULTILINE)
 _SEARCH = "/usr/local/bin:/usr/bin:/bin"
 _PLACES = ("lib", "lib64", "usr/lib", "usr/local", "opt")
@@ -80,19 +86,26 @@ def read_folder(root: Path) -> BaseFiles:
 
 
 def take_stock(
-    files: BaseFiles, source: str, variables: Mapping[str, str], digest: str | None = None, platform: str | None = None
+    files: BaseFiles,
+    source: str,
+    variables: Mapping[str, str],
+    digest: str | None = None,
+    platform: str | None = None,
+    machine: str = "linux-64",
 ) -> Inventory:
-    """Make the inventory of a base from its files and its environment's variables."""
+    """Make the inventory of a base from its files and its environment's variables. `machine` is the platform for which
+    its packages' markers are judged where it has none of its own."""
     variables = {**variables, **_variables_of_scripts(files)}
     executable, prefix = _find_python(files, variables)
     minor = _minor_of(files, executable) if executable else None
     folders = tuple(_folders(files, prefix, minor, variables)) if minor else ()
-    packages, shadowed = _packages(files, folders)
+    exact = (_patch_of(files, prefix, minor) or minor) if minor else None
+    packages, requires, shadowed = _packages(files, folders, Markers(platform or machine, exact or "3"))
     return Inventory(
         source,
         digest,
         platform,
-        (_patch_of(files, prefix, minor) or minor) if minor else None,
+        exact,
         executable,
         folders,
         _glibc(files),
@@ -100,6 +113,7 @@ def take_stock(
         dict(_told_variables(variables)),
         tuple(_constraints(files)),
         packages,
+        requires,
         shadowed,
         {one[1]: f"{one[2]} {one[3]}" for one in map(_CONDA.fullmatch, sorted(files.paths)) if one},
     )
@@ -178,19 +192,33 @@ def _folders(files: BaseFiles, prefix: str, minor: str, variables: Mapping[str, 
     yield from (one for one in dict.fromkeys([*first, own, lib64, *after]) if one in there)
 
 
-def _packages(files: BaseFiles, folders: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+def _packages(
+    files: BaseFiles, folders: Iterable[str], markers: Markers
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]], dict[str, str]]:
     rank = {folder: number for number, folder in enumerate(folders)}
     records = [(rank[one[1]], one[0]) for one in map(_RECORD.fullmatch, files.files) if one and one[1] in rank]
     packages: dict[str, str] = {}
+    requires: dict[str, tuple[str, ...]] = {}
     shadowed: dict[str, str] = {}
     for _, path in sorted(records):
         head = HeaderParser().parsestr(files.text(path).partition("\n\n")[0])
         name, version = head.get("Name"), head.get("Version")
         if name and version:
+            if canonical_name(name) not in packages and (lines := tuple(_requirements(head, markers))):
+                requires[canonical_name(name)] = lines
             first = packages.setdefault(canonical_name(name), version.strip())
             if first != version.strip():
                 shadowed.setdefault(canonical_name(name), version.strip())
-    return packages, shadowed
+    return packages, requires, shadowed
+
+
+def _requirements(head: Message, markers: Markers) -> Iterator[str]:
+    """List the requirements of a METADATA that hold, without their markers. What isn't one says nothing."""
+    for line in head.get_all("Requires-Dist", []):
+        with suppress(ValueError):
+            requirement = published_requirement(line)
+            if requirement.url is None and markers.hold(line):
+                yield str(requirement).partition(";")[0].strip()
 
 
 def _glibc(files: BaseFiles) -> str | None:

@@ -264,7 +264,9 @@ class WheelBuilder:
 
     def _base(self, folder: Path) -> Path:
         """Make an empty environment of the Python that builds are for; gives its own."""
-        make_virtual_environment(folder, self.rules.target.inputs.python, self.uv.env, self.uv, of=self.prefix)
+        make_virtual_environment(
+            folder, self.rules.target.inputs.python, self.uv.env, self.uv, of=python_of(self.prefix)
+        )
         return python_of(folder)
 
     def _isolation_options(self, pin: Pin, folder: Path) -> list[str]:

@@ -38,6 +38,7 @@ from envspec.install.interpreter import (
     version_of,
 )
 from envspec.install.model import Change, Fault, Fetching, InstallOutcome, OnWait, identity, shown_version
+from envspec.install.on_base import BasePrefix, base_of
 from envspec.install.pip import PipInstaller, pip_check, uninstall
 from envspec.install.prefix import (
     LOCK_PATH,
@@ -162,6 +163,10 @@ class Installation:
     progress: Progress = field(default_factory=Progress)
     host: InstallHost = field(default_factory=this_host)
 
+    @cached_property
+    def _base(self) -> BasePrefix | None:
+        return base_of(self.lock, self.target)
+
     def look(self) -> InstallOutcome:
         """Plan what `run` would do, and change nothing. Raises InputError, StorageError."""
         refuse_unfit(self.host, self.lock, self.target)
@@ -213,7 +218,11 @@ class Installation:
             self._verify(left)
             known, own = self._install_project(replace(begun, pip=known))
             variants = [pin.name for pin in self.target.pins if pin.artifact and pin.artifact.variant]
-            warnings = pip_check(self.prefix, find_uv(self.env), variants)
+            warnings = (
+                tuple(self._base.collisions(self._of("pip"), self.prefix))
+                if self._base  # whose packages uv's check doesn't see
+                else pip_check(self.prefix, find_uv(self.env), variants)
+            )
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
             return InstallOutcome(status, (*found, *own), warnings, (*self._notes(), *notes))
@@ -286,7 +295,9 @@ class Installation:
         """Say whether the prefix has its Python; conda's is checked by its files, like any package."""
         if self.target.pin("python", "conda") is not None:
             return True
-        return has_python(self.prefix, self.target.inputs.python) and (self._has_build() or not self._may_have_build())
+        if not has_python(self.prefix, self.target.inputs.python):
+            return False
+        return self._base.is_of(self.prefix) if self._base else self._has_build() or not self._may_have_build()
 
     def _has_build(self) -> bool:
         """Say whether the prefix's Python is what the lock names, if it names one."""
@@ -382,9 +393,11 @@ class Installation:
         uv.offline = self.offline
         if not self._has_python():
             self.progress.phase("making a virtual environment")
-            make_virtual_environment(
-                self.prefix, self.target.inputs.python, self.env, uv, self.lock.python(self.target)
-            )
+            if self._base:
+                self._base.make(self.prefix, self.env, uv)
+            else:
+                build = self.lock.python(self.target)
+                make_virtual_environment(self.prefix, self.target.inputs.python, self.env, uv, build)
         self._refuse_python()
         names = {change.name for change in found if change.kind == "pip" and change.action != "remove"}
         damaged = {

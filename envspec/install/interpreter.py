@@ -181,16 +181,15 @@ def make_virtual_environment(
     uv: Uv,
     build: LockedPython | None = None,
     of: Path | None = None,
+    *,
+    seeing_it: bool = False,
 ) -> None:
-    """Make a virtual environment in `prefix`, beside any other content: of the Python that the environment `of` has, of
+    """Make a virtual environment in `prefix`, beside any other content: of the interpreter `of`, of
     the lock's `build`, which uv fetches, or of this machine's Python where the lock names none or the user lets none be
-    fetched. Raises ToolError."""
-    there = python_of(of) if of else None
-    base = there if there and there.exists() else _find_or_fetch(python, env, uv, build)
-    done = uv.run(
-        ["venv", "--quiet", "--no-config", "--no-project", "--allow-existing", "--python", str(base), str(prefix)],
-        cwd=Path("/"),
-    )
+    fetched. With `seeing_it`, its Python sees the packages of that Python, too. Raises ToolError."""
+    base = of if of and of.exists() else _find_or_fetch(python, env, uv, build)
+    options = ["--quiet", "--no-config", "--no-project", "--allow-existing", *["--system-site-packages"] * seeing_it]
+    done = uv.run(["venv", *options, "--python", str(base), str(prefix)], cwd=Path("/"))
     if stopped := machine_error(done.returncode, done.stderr, "uv"):
         raise stopped
     if done.returncode:

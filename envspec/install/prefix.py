@@ -59,7 +59,8 @@ def digest_of(target: LockedTarget) -> str:
     """Compute a digest of everything that decides what is installed for a target, and of nothing else."""
     inputs = target.inputs
     pins = [[pin.kind, pin.name, pin.version, pin.build, pin.index, identity(pin), pin.url] for pin in target.pins]
-    text = json.dumps([inputs.platform, inputs.python, sorted(pins, key=repr)])
+    on_top_of = [target.provided] if target.provided else []
+    text = json.dumps([inputs.platform, inputs.python, sorted(pins, key=repr), *on_top_of])
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 

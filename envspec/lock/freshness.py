@@ -79,6 +79,9 @@ def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:
     if old.image_python != new.image_python:
         pythons = (one.image_python or "locked" for one in (old, new))
         yield _change("image-python-changed", "the Python of images", *pythons)
+    if old.base != new.base:
+        was, is_now = (str(one.base) if one.base else None for one in (old, new))
+        yield _change("base-changed", "the base", was, is_now)
     added, removed = _difference(old.allow_source, new.allow_source)
     if added or removed:
         changes = [*(f"{name} was added" for name in added), *(f"{name} was removed" for name in removed)]

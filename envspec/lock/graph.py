@@ -95,11 +95,14 @@ class Graph:
             tuple(inputs.requirements if roots is None else roots),
             inputs.conda_requirements,
             tuple(requirement for requirement, _ in inputs.overrides),
-            tuple((Node(pin.kind, pin.name), pin.dependencies, pin.provides) for pin in target.pins),
+            (
+                *((Node(pin.kind, pin.name), pin.dependencies, pin.provides) for pin in target.pins),
+                *((Node("base", name), (), (name,)) for name, _ in target.provided),
+            ),
         )
         edges = _follow(asked)
         return Graph(
-            {Node(pin.kind, pin.name): pin for pin in target.pins},
+            {Node(pin.kind, pin.name): pin for pin in (*target.pins, *_of_base(target))},
             *(edges.roots, edges.outgoing, edges.extras, edges.missing, edges.incoming),
         )
 
@@ -178,6 +181,11 @@ class Graph:
                         following.append(edge.target)
             level = following
         return distance
+
+
+def _of_base(target: LockedTarget) -> Iterator[Pin]:
+    """Give the packages that stay of a target's base as pins without a file, whose requirements are the base's own."""
+    return (Pin("base", name, version, "base", None) for name, version in target.provided)
 
 
 @dataclass(frozen=True)
@@ -324,17 +332,19 @@ def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Find
         asker = edge.source.name if edge.source else "the spec"
         place = None if edge.source else places.get(edge.target.name)
         pin = graph.pins[edge.target]
-        if pin.kind == "conda":
-            yield _of_conda(f"{asker} asks for {edge.requirement}")
+        if pin.kind != "pip":
+            yield _of_another(f"{asker} asks for {edge.requirement}", pin.kind)
             continue
         offered = pin.solver.extras if pin.solver.extras is not None else wanted
         for extra in sorted(wanted - offered):
             yield _unknown(f"{asker} asks for {pin.name}[{extra}]", f"{pin.name} {pin.version}", extra, offered, place)
 
 
-def _of_conda(asks: str) -> Finding:
+def _of_another(asks: str, kind: str) -> Finding:
     message = f"{asks}, but conda packages have no extras"
-    return Finding("warning", "conda-extras", message, remedy="if you need the extra, add its packages to the spec")
+    if kind == "base":
+        message = f"{asks}, and the base's inventory doesn't say what its extras require"
+    return Finding("warning", f"{kind}-extras", message, remedy="if you need the extra, add its packages to the spec")
 
 
 def _unknown(asks: str, label: str, extra: str, offered: frozenset[str], place: Place | None) -> Finding:

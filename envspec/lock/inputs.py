@@ -15,12 +15,12 @@ from envspec.base.errors import Place, SpecError
 from envspec.base.redact import redact
 from envspec.base.texts import UNSEEN, is_seen, printable
 from envspec.lock.listed import metadata_table
-from envspec.lock.model import Lock, SpecInputs, TargetInputs
+from envspec.lock.model import BaseInputs, Lock, SpecInputs, TargetInputs
 from envspec.packages.names import normalise_match_spec, normalise_requirement
 from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import canonical_name
 from envspec.packages.version_numbers import numbers
-from envspec.spec.model import Located, Spec, Target
+from envspec.spec.model import Base, Located, Spec, Target
 from envspec.spec.newer import with_moments_of_lock
 
 
@@ -33,7 +33,14 @@ def spec_inputs(spec: Spec) -> SpecInputs:
         sources={canonical_name(name): index for name, index in sorted(spec.pip.sources.items())},
         channels=spec.conda.channels,
         image_python=spec.image.python if spec.image.python != "locked" else None,
+        base=_base_inputs(spec.base) if spec.base else None,
     )
+
+
+def _base_inputs(base: Base) -> BaseInputs:
+    for reason in base.replace.values():
+        _refuse_unseen(reason, Place(""))
+    return BaseInputs(base.kind, base.place, tuple(sorted(base.replace.items())))
 
 
 def target_inputs(spec: Spec, target: Target) -> TargetInputs:
@@ -170,6 +177,7 @@ def fingerprint(spec: SpecInputs, target: TargetInputs) -> str:
             **({"accept": [code for code, _ in target.accept]} if target.accept else {}),
             **({} if target.inspect else {"inspect": False}),
             **({"cpu": target.cpu} if target.cpu else {}),
+            **({"base": str(spec.base)} if spec.base else {}),
         },
         sort_keys=True,
         separators=(",", ":"),

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from packaging.version import Version
 
 from envspec.base.documents import Unreadable, convert, read_toml
 from envspec.base.errors import InputError, Place
 from envspec.lock.toml_text import key, value
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import is_requirement
 
 INVENTORY_VERSION = 1
+_HEAD = "# Rendered by envspec from the files of a base: what it has already. Not for editing."
+MOST_INVENTORY_BYTES = 16 << 20
+"""Of an inventory's file: a base of 100,000 packages has 5 MB."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,7 @@ class Inventory:
     variables    of the environment, those that say versions, drivers and where code comes from
     constraints  the lines of pip's constraint files, such as NVIDIA's /etc/pip/constraint.txt
     packages     name -> version, of what Python imports
+    requires     name -> the requirements of its METADATA that hold there, but for those of its extras
     shadowed     name -> version, of another version in a later folder: no program imports it
     conda        name -> version and build
     """
@@ -40,14 +50,44 @@ class Inventory:
     variables: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
+    requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shadowed: Mapping[str, str] = field(default_factory=dict)
     conda: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def exact_python(self) -> str | None:
+        """Its Python with the patch release; None where it says only the minor version."""
+        return self.python if self.python and self.python.count(".") > 1 else None
+
+    @property
+    def cuda(self) -> str | None:
+        """Its CUDA, "13.0": of the runtime that lies there, or what its environment says."""
+        said = self.libraries.get("libcudart") or self.variables.get("CUDA_VERSION") or ""
+        found = re.match(r"[0-9]+\.[0-9]+", said)
+        return found[0] if found else None
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its file."""
+        return sha256_of(self.text)
+
+    def packages_besides(self, replaced: Collection[str]) -> tuple[tuple[str, str], ...]:
+        """List its packages but those that are replaced, sorted, each with the version that requirements see."""
+        return tuple(sorted((name, as_release(text)) for name, text in self.packages.items() if name not in replaced))
+
+    def constraints_on(self, replaced: Collection[str]) -> tuple[str, ...]:
+        """List its packages' and its constraint files' requirements on packages that it doesn't have or that are
+        replaced: they bound what comes on top."""
+        stay = self.packages.keys() - set(replaced)
+        lines = [line for name in stay for line in self.requires.get(name, ())]
+        lines += [line for line in self.constraints if is_requirement(line)]
+        return tuple(sorted({line for line in lines if requirement_name(line) not in stay and "@" not in line}))
 
     @property
     def text(self) -> str:
         """Its file: the same inventory gives the same text."""
         head = [
-            "# What a base has already, written by `envspec base read`. Do not edit.",
+            _HEAD,
             f"inventory-version = {INVENTORY_VERSION}",
         ]
         tables: list[str] = []
@@ -55,11 +95,27 @@ class Inventory:
             if isinstance(item, dict):
                 rows = (f"{key(one)} = {value(item[one])}" for one in sorted(item))
                 tables += ["", f"[{name}]", *rows] if item else []
-            elif isinstance(item, tuple):
+            elif isinstance(item, tuple | list):
                 head += [f"{name} = [", *(f"  {value(one)}," for one in item), "]"] if item else []
             elif item is not None:
                 head.append(f"{name} = {value(item)}")
         return "\n".join([*head, *tables, ""])
+
+
+def sha256_of(text: str) -> str:
+    """Hash the text of an inventory's file."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def as_release(version: str) -> str:
+    """Give a version of a base as requirements see it: a pre-release, such as a vendor's 2.9.0a0+nv25.09, as what it
+    is on the way to, with its local part. One that isn't PEP 440's is older than any."""
+    try:
+        found = Version(version)
+    except ValueError:
+        return "0"
+    local = f"+{found.local}" if found.local else ""
+    return f"{found.base_version}{local}" if found.is_prerelease else str(found)
 
 
 def read_inventory(text: str, place: Place) -> Inventory:
@@ -93,6 +149,8 @@ def differences(old: Inventory, new: Inventory) -> Iterator[Difference]:
     before, after = asdict(old), asdict(new)
     for part, was in before.items():
         now = after[part]
+        if part == "requires":  # it follows from the packages
+            continue
         if isinstance(was, dict):
             names = sorted({*was, *now})
             yield from (Difference(part, n, was.get(n), now.get(n)) for n in names if was.get(n) != now.get(n))

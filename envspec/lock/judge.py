@@ -70,6 +70,7 @@ _WHOLE: tuple[Callable[[Lock], Iterator[Finding]], ...] = (
     requirements.flaws,
     derived.two_hashes,
     derived.wrong_pythons,
+    derived.wrong_bases,
 )
 
 
@@ -171,7 +172,7 @@ def _judge_each(targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator
         for shown, rules in _RULES:
             inputs = shown(target.inputs)
             if (rules, inputs, pins) not in judged:
-                case = LockedCase(LockedTarget(target.name, inputs, target.pins), shared)
+                case = LockedCase(LockedTarget(target.name, inputs, target.pins, provided=target.provided), shared)
                 judged[rules, inputs, pins] = tuple(flaw for rule in rules for flaw in rule(case))
             for flaw in judged[rules, inputs, pins]:
                 yield replace(flaw, targets=(target.name,))

@@ -13,7 +13,7 @@ FOLDER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 LOCK_NAME = "envspec.lock"
 
 
-TOP = ("lock-version", "env", "images", "targets", "python", "corrections", "conda", "pip")
+TOP = ("lock-version", "env", "base", "images", "inventory", "targets", "python", "corrections", "conda", "pip")
 ROWS = ("artifacts", "built-with", "dependencies", "metadata", "overwrites")
 """The lists that may hold tables."""
 
@@ -55,6 +55,8 @@ ARTIFACT = {**_FILE, "md5": str, "variant": str, "properties": list, "priorities
 BUILT_WITH = {"name": str, "version": str, **_FILE, "targets": list}
 PUBLISHER = dict.fromkeys(("kind", "repository", "workflow", "environment", "email"), str)
 PYTHON = {"platform": str, "version": str, "build": str, **_FILE}
+BASE = {"image": str, "sif": str, "prefix": str, "replace": dict}
+INVENTORY = dict.fromkeys(("platform", "sha256", "digest"), str)
 EDGE = {"requires": str, "targets": list}
 OVERWRITTEN = {"package": str, "targets": list}
 

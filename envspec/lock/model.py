@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.tags import takes_python
 
+if TYPE_CHECKING:
+    from envspec.lock.inventory import Inventory
+
 LOCK_VERSION = 3
 """The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""
+BASE_VERSION = 4
+"""The schema of a lock on a base, which older readers would take for a whole environment."""
 
 
 @dataclass(frozen=True)
@@ -224,9 +230,27 @@ class TargetInputs:
 
 
 @dataclass(frozen=True)
+class BaseInputs:
+    """`[base]` of a spec: what is there already.
+
+    kind     "image", "sif" or "prefix"; `place` is its name or path, as the spec has it
+    replace  packages of the base that the lock may replace, each with the reason
+    """
+
+    kind: str
+    place: str
+    replace: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        replaced = ", ".join(f"{name}: {why}" for name, why in self.replace)
+        return f"{self.kind} {self.place}{f' without {replaced}' if replaced else ''}"
+
+
+@dataclass(frozen=True)
 class SpecInputs:
     """The inputs that all targets of a spec share.
 
+    base          what the lock comes on top of; None where it is a whole environment
     image_python  "base" where images use the base's own Python; None where they bring the lock's
     """
 
@@ -236,17 +260,28 @@ class SpecInputs:
     channels: tuple[str, ...] = ()
     without_corrections: tuple[str, ...] = ()
     image_python: str | None = None
+    base: BaseInputs | None = None
+
+    @property
+    def brings_python(self) -> bool:
+        """Whether the lock names the build of Python: not where images or a base have their own."""
+        return self.image_python is None and self.base is None
 
 
 @dataclass(frozen=True)
 class LockedTarget:
-    """A target of a lock: its inputs, what the GPU facts say of it, and its pins, sorted by (kind, name)."""
+    """A target of a lock: its inputs, what the GPU facts say of it, and its pins, sorted by (kind, name).
+
+    provided  the packages of its base that stay, each with the version that requirements see
+              (`envspec.lock.inventory`): of the inventory beside the lock, which the lock's text doesn't hold
+    """
 
     name: str
     inputs: TargetInputs
     pins: tuple[Pin, ...]
     architectures: tuple[str, ...] = ()
     driver_floor: str | None = None
+    provided: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @property
     def is_past_requires_python(self) -> bool:
@@ -300,6 +335,21 @@ class LockedPython:
     size: int | None = None
 
 
+def inventory_name(platform: str) -> str:
+    """Name the file of a base's inventory, beside the lock."""
+    return f"base-{platform}.toml"
+
+
+@dataclass(frozen=True)
+class LockedBase:
+    """The inventory of a platform's base, which lies beside the lock: `sha256` is of its file, `digest` of the image or
+    the SIF ("sha256:…"), None of a folder."""
+
+    platform: str
+    sha256: str
+    digest: str | None = None
+
+
 @dataclass(frozen=True, order=True)
 class LockedCorrection:
     """A bound from a wheel's own files that its METADATA leaves out, where it shaped the lock.
@@ -328,7 +378,8 @@ class LockedCorrection:
 @dataclass(frozen=True)
 class Lock:
     """The lock of one spec. `targets` is sorted by name, `images` too; an image without a known digest isn't there.
-    `corrections` are those that were read from wheels. `pythons` are sorted by platform. `schema` is that of its file:
+    `corrections` are those that were read from wheels. `pythons` and `bases` are sorted by platform; `inventories` are
+    those of the bases, as far as their files lie beside the lock and are the lock's. `schema` is that of its file:
     one of schema 2 was solved for Python X.Y.0, whatever build it names, and is judged so.
     """
 
@@ -338,6 +389,8 @@ class Lock:
     images: tuple[LockedImage, ...] = ()
     corrections: tuple[LockedCorrection, ...] = ()
     pythons: tuple[LockedPython, ...] = ()
+    bases: tuple[LockedBase, ...] = ()
+    inventories: Mapping[str, Inventory] = field(default_factory=dict, compare=False)
     schema: int = field(default=LOCK_VERSION, compare=False)
 
     def target(self, name: str) -> LockedTarget | None:
@@ -358,14 +411,30 @@ class Lock:
         if self.schema < 3:
             return self
 
-        of_base = self.inputs.image_python is not None
+        of_base = not self.inputs.brings_python
 
         def inputs(target: LockedTarget) -> TargetInputs:
             own = target.pin("python", "conda") or (None if of_base else self.python(target))
-            return target.inputs.with_python(own.version if own else None, of_base=of_base)
+            exact = self._base_python(target) or (own.version if own else None)
+            return target.inputs.with_python(exact, of_base=of_base)
 
         targets = tuple(replace(one, inputs=inputs(one)) for one in self.targets)
         return replace(self, targets=targets)
+
+    def _base_python(self, target: LockedTarget) -> str | None:
+        base = self.inventories.get(target.inputs.platform)
+        return base.exact_python if base else None
+
+    def with_inventories(self, inventories: Mapping[str, Inventory]) -> Lock:
+        """Give the lock with the inventories of its bases, by platform, and with what they provide to its targets."""
+        kept = {name for name, _ in self.inputs.base.replace} if self.inputs.base else set()
+
+        def with_base(target: LockedTarget) -> LockedTarget:
+            base = inventories.get(target.inputs.platform)
+            return replace(target, provided=base.packages_besides(kept) if base else ())
+
+        targets = tuple(map(with_base, self.targets))
+        return replace(self, targets=targets, inventories=inventories).with_python_versions()
 
     @property
     def torches(self) -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from envspec import __version__
 from envspec.base.errors import LockError, Place, StorageError
-from envspec.lock.model import LOCK_VERSION, Lock
+from envspec.lock.model import BASE_VERSION, LOCK_VERSION, Lock
 from envspec.lock.reading import older, v3
 from envspec.lock.reading.document import RELOCK
 from envspec.lock.write import dumps
@@ -100,7 +100,7 @@ def read_for_display(text: str, path: str) -> Lock:
             return older.read_first(text, path)
         if version == 2:
             return older.read_second(text, path)
-        return v3.read(text, path)
+        return v3.read(text, path) if version == LOCK_VERSION else v3.read_on_base(text, path)
     except LockError as error:
         raise _mishap(text, Place(path)) or error from None
 
@@ -111,10 +111,10 @@ def _version(text: str, path: str) -> int:
         raise LockError("the lock is empty", place=place, hint=RELOCK)
     found = _VERSION.search(text, 0, 1000)
     version = int(found[1]) if found else 0
-    if version > LOCK_VERSION:
+    if version > BASE_VERSION:
         said = _READ_BY.search(text, 0, 1000)
         raise NewerLock(
-            f"the lock has schema {version}, and envspec {__version__} reads schemas up to {LOCK_VERSION}",
+            f"the lock has schema {version}, and envspec {__version__} reads schemas up to {BASE_VERSION}",
             place=place,
             hint=f"install envspec {said[1]} or newer" if said else f"install an envspec newer than {__version__}",
         )

@@ -46,6 +46,9 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
         "env": _drop_empty(env),
         "targets": {target.name: _drop_empty(of_target) | ({} if own.inspect else {"inspect": False})},
     }
+    if inputs.base is not None:
+        document["base"] = {inputs.base.kind: inputs.base.place, **_drop_empty({"replace": dict(inputs.base.replace)})}
+        document["inventory"] = [known_fields(one) for one in lock.bases if one.platform == own.platform]
     python = lock.python(target)
     if python is not None:
         document["python"] = [known_fields(python)]

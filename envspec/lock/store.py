@@ -7,7 +7,7 @@ renders again. envspec takes no instructions from files in the folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from envspec.base.storage import storage_error
 from envspec.lock.formats import conda_explicit, conda_lock
 from envspec.lock.formats.requirements import MARK, requirements_txt
 from envspec.lock.keys import FOLDER_NAME, LOCK_NAME
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.model import Lock, LockedTarget, inventory_name
 from envspec.lock.read import loads, read_for_display, text_of
 from envspec.lock.signing.model import MOST_SIGNATURE_BYTES, SUFFIX
 from envspec.lock.write import dumps
@@ -59,7 +59,9 @@ class LockFolder:
         """Read the lock for a command that only shows it: its layout may be another than envspec's. Raises as `read`,
         but for that."""
         content = self._content()
-        return None if content is None else read_for_display(text_of(content, self.path), str(self.path))
+        if content is None:
+            return None
+        return self._with_inventories(read_for_display(text_of(content, self.path), str(self.path)))
 
     def read_with_signature(self) -> LockFile | None:
         """Read the lock with its bytes and its signature, all from the folder held open. Raises as `read`, and NotPlain
@@ -76,7 +78,24 @@ class LockFolder:
             return _lock_in(folder) if folder else None
 
     def _lock(self, content: bytes) -> Lock:
-        return loads(text_of(content, self.path), str(self.path))
+        return self._with_inventories(loads(text_of(content, self.path), str(self.path)))
+
+    def _with_inventories(self, lock: Lock) -> Lock:
+        """Give a lock on a base with the inventories beside it, as far as they are those that it names."""
+        if not lock.bases:
+            return lock
+        # few locks have a base
+        from envspec.lock.inventory import MOST_INVENTORY_BYTES, read_inventory, sha256_of
+
+        found = {}
+        with self._open() as folder:
+            for one in lock.bases if folder else ():
+                assert folder is not None
+                name = inventory_name(one.platform)
+                text = (folder.read(name, MOST_INVENTORY_BYTES + 1) or b"").decode("utf-8", "replace")
+                if sha256_of(text) == one.sha256:
+                    found[one.platform] = read_inventory(text, Place(str(self.folder / name)))
+        return lock.with_inventories(found)
 
     def is_signed(self) -> bool:
         """Return whether a signature lies beside the lock, right or not. Raises NotPlain, StorageError."""
@@ -96,9 +115,7 @@ class LockFolder:
                 )
             new = _signature_in(folder) != signature
             if new:
-                from envspec.base import atomic
-
-                atomic.replace_files(folder, {SIGNATURE_NAME: signature})
+                _replace_files(folder, {SIGNATURE_NAME: signature})
             return new
 
     def holds(self, lock: Lock) -> bool:
@@ -139,19 +156,23 @@ class LockFolder:
         Raises NotPlain, StorageError (which says whether anything was changed), and InternalError for a lock that
         couldn't be read back.
         """
-        from envspec.base import atomic
-
         wanted = {LOCK_NAME: _check_text(lock, self.name, self.path), **rendered_files(lock)}
+        wanted |= {inventory_name(platform): found.text for platform, found in lock.inventories.items()}
         with self.exclusive(on_wait), self._open() as folder:
             assert folder is not None
             changes: dict[str, bytes | None] = {
                 path: text.encode() for path, text in wanted.items() if _content(folder, path) != text.encode()
             }
             changes |= {path: None for path in self.read_rendered_files(lock) if path not in wanted}
+            changes |= {
+                path: None
+                for path in {*map(inventory_name, PLATFORMS)} - wanted.keys()
+                if is_rendered((folder.read(path) or b"").decode(errors="replace"))
+            }
             if LOCK_NAME in changes and _signature_in(folder) is not None:
                 changes[SIGNATURE_NAME] = None
             if changes:
-                atomic.replace_files(folder, changes)
+                _replace_files(folder, changes)
             return bool(changes)
 
     @contextmanager
@@ -188,6 +209,12 @@ class LockFolder:
                 return
             with folder:
                 yield folder
+
+
+def _replace_files(folder: OpenFolder, changes: Mapping[str, bytes | None]) -> None:
+    from envspec.base import atomic
+
+    atomic.replace_files(folder, changes)
 
 
 def _remove_empty_folders(folder: OpenFolder) -> None:

@@ -14,9 +14,11 @@ from envspec.base.errors import InternalError
 from envspec.lock.listed import Shared, metadata_table, same_metadata, shared_items, write_lists
 from envspec.lock.model import (
     Artifact,
+    BaseInputs,
     BuildPin,
     GitSource,
     Lock,
+    LockedBase,
     LockedCorrection,
     LockedPython,
     LockedTarget,
@@ -29,7 +31,7 @@ from envspec.packages.stated import StatedMetadata
 HEADER = "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
 
 Value = TypeVar("Value")
-Row = BuildPin | GitSource | LockedCorrection | LockedPython | Publisher
+Row = BuildPin | GitSource | LockedBase | LockedCorrection | LockedPython | Publisher
 """Values that are written as tables of their fields."""
 
 
@@ -43,7 +45,9 @@ def dumps(lock: Lock) -> str:
     every = [target.inputs for target in targets]
     shared, same = shared_items(every), same_metadata(every)
     _write_env(out, lock, shared, every[0].metadata if same else ())
+    _write_base(out, lock.inputs.base)
     _write_images(out, lock)
+    _write_rows(out, "inventory", lock.bases)
     for target in targets:
         _write_target(out, target, shared, () if same else target.inputs.metadata)
     _write_rows(out, "python", lock.pythons)
@@ -110,6 +114,13 @@ def _write_env(out: list[str], lock: Lock, shared: Shared, metadata: Iterable[St
     if inputs.sources:
         out.append("\n[env.sources]\n")
         out.extend(f"{key(name)} = {string(index)}\n" for name, index in sorted(inputs.sources.items()))
+
+
+def _write_base(out: list[str], base: BaseInputs | None) -> None:
+    if base is not None:
+        out.append(f"\n[base]\n{base.kind} = {string(base.place)}\n")
+        if base.replace:
+            out.append(f"replace = {inline(dict(base.replace))}\n")
 
 
 def _write_images(out: list[str], lock: Lock) -> None:

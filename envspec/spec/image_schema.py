@@ -1,10 +1,10 @@
-"""The spec's `[image]` table, as `envspec.spec.schema` describes the others."""
+"""The spec's `[image]` and `[base]` tables, as `envspec.spec.schema` describes the others."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from envspec.base.reader.nodes import Array, Boolean, Names, Table, Text
+from envspec.base.reader.nodes import LINE, PACKAGE, Array, Boolean, Names, Table, Text
 from envspec.spec import advice
 from envspec.spec.model import Image
 
@@ -138,6 +138,51 @@ IMAGE_TABLE = Table(
             doc="Whether CUDA images have NVIDIA's compiler and headers, for what compiles kernels when it runs.",
             example=True,
             default=Image.nvcc,
+        ),
+    },
+)
+
+BASES = ("image", "sif", "prefix")
+"""The keys of `[base]` that say what it is: one of them."""
+
+_FOLDER = Text(
+    doc="The prefix of a centre's module or of another environment on this machine, which has a Python: its folder.",
+    example="/opt/pytorch-2.9",
+    says="a folder's absolute path, in one line",
+    pattern=rf"/(?!/){LINE}",
+    max_length=1000,
+)
+
+BASE_TABLE = Table(
+    doc="What is there already: a vendor's image, a centre's SIF or prefix. Its packages stay, and the lock holds what"
+    " comes on top.",
+    keys={
+        "image": Text(
+            doc="An image in a registry, such as one of NVIDIA's; the lock has its digest.",
+            example="nvcr.io/nvidia/pytorch:25.09-py3",
+            says="an image reference [host/]name[:tag][@digest]",
+            pattern=_IMAGE,
+            max_length=512,
+            advice=advice.image,
+        ),
+        "sif": replace(
+            _FOLDER,
+            doc="A SIF on this machine, relative to the spec's file.",
+            example="bases/pytorch.sif",
+            says="the path of a FILE.sif, in one line",
+            pattern=rf"(?!-){LINE}(?<=\.sif)",
+        ),
+        "prefix": _FOLDER,
+        "replace": Names(
+            doc="Packages of the base that the lock may replace, each with the reason.",
+            names=Text(doc="A package's name.", example="numpy", says="a package's name", pattern=PACKAGE),
+            values=Text(
+                doc="Why.",
+                example="transformers needs numpy 2",
+                says="a reason in one line",
+                pattern=LINE,
+                max_length=300,
+            ),
         ),
     },
 )

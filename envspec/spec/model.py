@@ -179,6 +179,20 @@ class Image:
 
 
 @dataclass(frozen=True)
+class Base:
+    """`[base]`: what is there already, to lock on top of.
+
+    kind     "image", "sif" or "prefix"
+    place    an image's name, a SIF's or a folder's path as the spec has it
+    replace  packages of the base (normalised names) that the lock may replace, each with the reason
+    """
+
+    kind: str
+    place: str
+    replace: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+
+
+@dataclass(frozen=True)
 class Reference:
     """A site's expectation of one figure, and the deviation allowed to a run, as in ReFrame's references.
 
@@ -296,6 +310,7 @@ class Spec:
     pip: PipTable = PipTable()
     conda: CondaTable = CondaTable()
     image: Image = Image()
+    base: Base | None = None
     smoke: Smoke = Smoke()
     slurm: SlurmTable = field(default_factory=SlurmTable)
     kubernetes: KubernetesTable = field(default_factory=KubernetesTable)

@@ -17,11 +17,12 @@ from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
 from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
 from envspec.spec.document import read_bytes
-from envspec.spec.image_schema import SERVICE_ALIASES
+from envspec.spec.image_schema import BASES, SERVICE_ALIASES
 from envspec.spec.matrix import NO_TABLES, Lookups
 from envspec.spec.model import (
     AskedProject,
     Audit,
+    Base,
     CondaTable,
     Image,
     NewerFor,
@@ -29,6 +30,7 @@ from envspec.spec.model import (
     Reference,
     Smoke,
     Spec,
+    Target,
     Waiver,
 )
 from envspec.spec.newer import span_of
@@ -279,6 +281,7 @@ def parse_spec(text: str, path: str, lookups: Lookups = NO_TABLES) -> Spec:
         pip=_pip(checked),
         conda=_conda(checked),
         image=_image(checked),
+        base=_base(checked, parsed),
         smoke=_smoke(checked),
         slurm=slurm_of(checked),
         kubernetes=kubernetes_of(checked),
@@ -386,6 +389,39 @@ def _image(checked: Checked) -> Image:
         nvcc=bool(checked.value("image", "nvcc")),
         name=checked.value("image", "name"),
     )
+
+
+_NOT_ON_A_BASE = (
+    ("conda", "dependencies"),
+    ("pip", "allow-source"),
+    *(("image", key) for key in ("base", "python", "services", "apt", "build-apt", "snapshot", "nvcc")),
+)
+"""The keys of a spec that don't go with `[base]` yet."""
+
+
+def _base(checked: Checked, targets: Collection[Target]) -> Base | None:
+    if not checked.has("base"):
+        return None
+    given = [key for key in BASES if checked.has("base", key)]
+    if len(given) != 1:
+        hint = 'for example: image = "nvcr.io/nvidia/pytorch:25.09-py3"'
+        message = f"[base] is one of {', '.join(BASES)}" + (f", not {' and '.join(given)}" if given else "")
+        checked.problem(("base", given[1]) if given else ("base",), message, hint, at_key=True)
+        return None
+    for path in _NOT_ON_A_BASE:
+        if checked.has(*path) and (path[0] == "image" or checked.value(*path)):
+            hint = "leave it out: what the base has stays as it is, and wheels come on top"
+            checked.problem(path, f"{key_path(path)} doesn't go with [base]", hint, at_key=True)
+    for target in targets:
+        if target.conda:
+            message = f"{target.name} asks for conda packages, which don't go with [base]"
+            checked.problem(("base",), message, "take them from PyPI, or give them a spec of their own", at_key=True)
+    platforms = dict.fromkeys(target.platform for target in targets)
+    if (given[0] != "image" and len(platforms) > 1) or any(not one.startswith("linux-") for one in platforms if one):
+        message = f"a base of {', '.join(platforms)}: an image is for Linux, and a SIF or a prefix for one platform"
+        checked.problem(("base", given[0]), message, "give each platform a spec of its own", at_key=True)
+    replaced = {canonical_name(str(path[-1])): str(why) for path, why in checked.children("base", "replace")}
+    return Base(given[0], str(checked.value("base", given[0]) or ""), _freeze(replaced))
 
 
 def _smoke(checked: Checked) -> Smoke:

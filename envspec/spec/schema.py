@@ -33,7 +33,7 @@ from envspec.base.reader.nodes import (
 )
 from envspec.spec import advice
 from envspec.spec.cluster import KUBERNETES_TABLE, SLURM_TABLE
-from envspec.spec.image_schema import IMAGE_TABLE
+from envspec.spec.image_schema import BASE_TABLE, IMAGE_TABLE
 from envspec.spec.model import Smoke, Target
 from envspec.spec.pip_terms import INDEX_NAME, pip_terms_keys
 
@@ -557,6 +557,7 @@ FORMAT = Table(
         "targets": _TARGETS,
         "matrix": _MATRIX,
         "image": IMAGE_TABLE,
+        "base": BASE_TABLE,
         "slurm": SLURM_TABLE,
         "kubernetes": KUBERNETES_TABLE,
         "smoke": _SMOKE,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from envspec.app.export.file_urls import file_urls, index_addresses
+from envspec.app.inputs import refuse_base
 from envspec.app.observer import observer
 from envspec.app.policy import permit_addresses
 from envspec.base.errors import InputError
@@ -124,6 +125,9 @@ formats: they need URLs, or stand beside the lock already, or take long (the SBO
 too.
 """
 
+ON_BASE = ("requirements",)
+"""The formats that hold what comes on top of a base as such."""
+
 CHOICES = (*FORMATS, *PROJECTS, *recipes.RECIPES, ALL)
 """The values of --format."""
 
@@ -139,6 +143,9 @@ def render_files(
     """Render all texts before the first is written, by path relative to the spec's folder. Also gives the plan of the
     recipes, if there are any. Calls `on_left_out` with what other tools' projects can't hold.
     """
+    for name in names:
+        if name not in ON_BASE:
+            refuse_base(spec, f"--format {name}")
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}
     wanted = [name for name in recipes.RECIPES if name in names or (everything and name in recipes.OF_ALL)]

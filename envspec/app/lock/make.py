@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from envspec.app import inputs
+from envspec.app.base import inventories_of
 from envspec.app.edition import tell_edition
 from envspec.app.lock.images import ImageDigests, stale_images, wants_images
 from envspec.app.lock.notes import Notes, notice
@@ -47,6 +48,7 @@ from envspec.resolve.workflow.relock import RelockRequest, relock, tell_images
 from envspec.spec.newer import has_ended, moot, with_moments_of_lock, with_moments_of_now
 
 if TYPE_CHECKING:
+    from envspec.lock.inventory import Inventory
     from envspec.lock.store import LockFolder
     from envspec.review.policy.model import Policy
     from envspec.spec.model import Spec
@@ -240,12 +242,12 @@ def _standing(
     lacks; it asks no index. Raises Malicious, Forbidden."""
     upgrade = request.upgrade
     forced = upgrade.everything or upgrade.packages or request.refresh or request.targets or request.pins
-    if old is None or forced:
+    if old is None or forced or (request.images and spec.base is not None):
         return None
     case = spec_case(spec)
     if reasons(case, old) or flaws_of(old, case):
         return None
-    if old.schema != LOCK_VERSION and not request.offline:
+    if old.schema < LOCK_VERSION and not request.offline:
         # a lock of an older schema stays only as long as nobody can be asked for what this one holds
         return None
     found = with_missing_pythons(old, partial(bound_of, policy))
@@ -293,6 +295,7 @@ def _resolve(
 
     tell_edition()
     first = _first_pins(spec, request.pins) if request.pins else None
+    inventories = _inventories(spec, old, request)
     now, not_after = datetime.now(timezone.utc), bound_of(policy)
     bounded = _with_moments(spec, old, request, now)
     _tell_moments(spec, bounded, now, of_lock=_stays(spec, old, request))
@@ -314,6 +317,7 @@ def _resolve(
                     refreshed=request.refresh,
                     not_after=not_after,
                     first=first,
+                    inventories=inventories,
                 )
                 lock = relock(asked, resolvers, notes.take)
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock
@@ -336,6 +340,18 @@ def _resolve(
             notes.forget()
         finally:
             notes.show()
+
+
+def _inventories(spec: Spec, old: Lock | None, request: LockRequest) -> Mapping[str, Inventory]:
+    """Give what the base of a spec has, by platform: as it was locked, or read anew. Raises as `read_base`."""
+    if spec.base is None:
+        return {}
+    platforms = {target.platform for target in spec.targets}
+    known = old.inputs.base if old else None
+    same = known is not None and (known.kind, known.place) == (spec.base.kind, spec.base.place)
+    if old and same and not (request.images or request.upgrade.everything) and old.inventories.keys() >= platforms:
+        return {platform: old.inventories[platform] for platform in sorted(platforms)}
+    return inventories_of(spec, offline=request.offline)
 
 
 def _with_moments(spec: Spec, old: Lock | None, request: LockRequest, now: datetime) -> Spec:

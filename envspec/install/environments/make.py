@@ -35,6 +35,7 @@ def prefix_of(folder: Path, spec: Spec, lock: SoundLock, target: LockedTarget, h
         sorted(BuildRules.of(spec, target).keys(host).items()),
         python.sha256 if python else None,
         str(project_location(spec).path) if own else None,
+        *([lock.inputs.base.place] if lock.inputs.base else []),
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return folder / f"{lock.name}-{target.name}-{key}"

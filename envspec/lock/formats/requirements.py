@@ -59,11 +59,24 @@ def _header(lock: Lock, target: LockedTarget, groups: Iterable[str]) -> list[str
         f"{MARK}../envspec.lock. Not for editing: run `envspec lock`.",
         f"# {lock.name}, target {target.name}: Python {inputs.python} on {inputs.platform}{cuda}.",
         "#",
-        f"#   uv pip sync {_uv_options(extra, flat)}requirements.txt",
+        *_on_base(lock, target, _uv_options(extra, flat)),
         f"#   pip install --require-hashes --no-deps {past}{_pip_options(extra, flat)}-r requirements.txt",
         *_later_note(target, _uv_options(extra, flat), f"{past}{_pip_options(extra, flat)}"),
         *_git_note(groups, past),
         *_variant_note(target),
+    ]
+
+
+def _on_base(lock: Lock, target: LockedTarget, options: str) -> list[str]:
+    """Return uv's command: `uv pip sync` would remove what a base has."""
+    base = lock.inputs.base
+    if base is None:
+        return [f"#   uv pip sync {options}requirements.txt"]
+    return [
+        f"# These come on top of the {base.kind} {base.place}, in an environment that sees its packages",
+        f"# (base-{target.inputs.platform}.toml): with pip or uv, only with --no-deps.",
+        "#",
+        f"#   uv pip install --require-hashes --no-deps {options}-r requirements.txt",
     ]
 
 

@@ -1,9 +1,10 @@
-"""The lock's text in schema 3: tables of the spec's inputs, images, targets and packages."""
+"""The lock's text in schema 3: tables of the spec's inputs, images, targets and packages. Schema 4 has a base, too."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 from envspec.base.texts import printable
@@ -11,11 +12,14 @@ from envspec.lock import keys
 from envspec.lock.keys import FOLDER_NAME
 from envspec.lock.listed import KEYS, inputs_of, join, metadata_of
 from envspec.lock.model import (
+    BASE_VERSION,
     LOCK_VERSION,
     Artifact,
+    BaseInputs,
     BuildPin,
     GitSource,
     Lock,
+    LockedBase,
     LockedCorrection,
     LockedImage,
     LockedPython,
@@ -41,11 +45,16 @@ def read(text: str, path: str) -> Lock:
     return Reader(text, path).lock()
 
 
+def read_on_base(text: str, path: str) -> Lock:
+    """Parse a text whose `lock-version` is 4. Raises LockError."""
+    return OnBase(text, path).lock()
+
+
 class Reader(LockText):
     """A reading of one text, table by table. `schema` is the version of what it reads."""
 
     schema: ClassVar[int] = LOCK_VERSION
-    tables: ClassVar[Collection[str]] = keys.TOP
+    tables: ClassVar[Collection[str]] = tuple(one for one in keys.TOP if one not in ("base", "inventory"))
     target_keys: ClassVar[Mapping[str, type]] = keys.TARGET
     package_keys: ClassVar[Mapping[str, type]] = keys.PACKAGE
     artifact_keys: ClassVar[Mapping[str, type]] = keys.ARTIFACT
@@ -62,7 +71,7 @@ class Reader(LockText):
             for value, (shape, said) in ((name, keys.SHAPES["package"]), (index, keys.SHAPES["index"])):
                 if type(value) is not str or not shape.fullmatch(value):
                     self.fail(f"{name} must be {said}, not {value!r}", ("[env.sources]", 0), name)
-        inputs = inputs_of(env)
+        inputs = replace(inputs_of(env), base=self.base(data))
         tables = data.get("targets")
         if type(tables) is not dict or not tables:
             self.fail("a lock needs targets", env_at)
@@ -77,9 +86,21 @@ class Reader(LockText):
             images=self.images(data.get("images", {})),
             corrections=tuple(LockedCorrection(**row) for row in self.rows(data, "corrections", keys.CORRECTION)),
             pythons=tuple(LockedPython(**row) for row in self.rows(data, "python", keys.PYTHON)),
+            bases=tuple(LockedBase(**row) for row in self.rows(data, "inventory", keys.INVENTORY)),
             schema=self.schema,
         )
         return lock.with_python_versions()
+
+    def base(self, data: Mapping[str, Any]) -> BaseInputs | None:
+        if "base" not in data:
+            if self.schema == BASE_VERSION:
+                self.fail(f"a lock of schema {BASE_VERSION} has a base", ("[base]", 0))
+            return None
+        table = self.check(data["base"], keys.BASE, (), ("[base]", 0))
+        kinds = [kind for kind in table if kind != "replace"]
+        if len(kinds) != 1 or not all(type(why) is str for why in table.get("replace", {}).values()):
+            self.fail("a base is an image, a sif or a prefix, and replaces packages for reasons", ("[base]", 0))
+        return BaseInputs(kinds[0], table[kinds[0]], tuple(sorted(table.get("replace", {}).items())))
 
     def metadata(
         self, table: Any, types: Mapping[str, type], required: Sequence[str], where: Where
@@ -97,17 +118,21 @@ class Reader(LockText):
         for name, digest in table.items():
             if not _IMAGE_NAME.fullmatch(name):
                 self.fail(f"{name!r} can't name an image", where)
-            if type(digest) is not str or not _IMAGE_DIGEST.fullmatch(digest):
-                self.fail(f'an image\'s digest must be "sha256:" and 64 hexadecimal digits, not {digest!r}', where)
+            self.check_digest(digest, where)
         return tuple(LockedImage(name, table[name]) for name in sorted(table))
 
+    def check_digest(self, digest: Any, where: Where) -> None:
+        if digest is not None and (type(digest) is not str or not _IMAGE_DIGEST.fullmatch(digest)):
+            self.fail(f'a digest must be "sha256:" and 64 hexadecimal digits, not {digest!r}', where)
+
     def rows(self, data: Mapping[str, Any], name: str, types: Mapping[str, type]) -> list[dict[str, Any]]:
-        """Return the tables of an array at the top, checked. Only a size may be missing."""
+        """Return the tables of an array at the top, checked. Only a size or a digest may be missing."""
         header, tables = f"[[{name}]]", data.get(name, [])
         if type(tables) is not list:
             self.fail("this must be an array of tables", (header, 0))
         for nth, table in enumerate(tables):
-            self.check(table, types, [key for key in types if key != "size"], (header, nth))
+            self.check(table, types, [key for key in types if key not in ("size", "digest")], (header, nth))
+            self.check_digest(table.get("digest"), (header, nth))
             if not is_requirement(table.get("constraint", "a")):
                 self.fail("constraint isn't a requirement", (header, nth), "constraint")
         return list(tables)
@@ -271,3 +296,10 @@ class Reader(LockText):
         if not names:
             self.fail("an empty list of targets", where, key)
         return names
+
+
+class OnBase(Reader):
+    """A reading of a lock on a base."""
+
+    schema = BASE_VERSION
+    tables = keys.TOP

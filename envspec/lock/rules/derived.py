@@ -10,7 +10,7 @@ from envspec.facts import minimum
 from envspec.facts.minimum import architecture_sets, architectures, driver_floor, driver_floors
 from envspec.facts.python_builds import TRIPLES, is_released, reaches, sha256_of
 from envspec.lock.conda_files import channel_of
-from envspec.lock.model import Artifact, Lock, LockedPython, Pin, TargetInputs
+from envspec.lock.model import Artifact, Lock, LockedPython, Pin, TargetInputs, inventory_name
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.shared_paths import pip_order
 from envspec.packages.names import conda_name, requirement_name
@@ -162,6 +162,25 @@ def wrong_pythons(lock: Lock) -> Iterator[Finding]:
         if not is_released(one.build, lock.inputs.exclude_newer):
             said = f"Python {one.version} of {one.build} isn't older than exclude-newer, {lock.inputs.exclude_newer}"
             yield Finding("error", WRONG_PYTHON, said, targets=names)
+
+
+def wrong_bases(lock: Lock) -> Iterator[Finding]:
+    """Yield the platforms whose base's inventory isn't locked, or doesn't lie beside the lock as it was locked."""
+    used = {target.inputs.platform for target in lock} if lock.inputs.base else set()
+    for platform in sorted({*used, *(one.platform for one in lock.bases)}):
+        names = tuple(target.name for target in lock if target.inputs.platform == platform) or tuple(
+            target.name for target in lock
+        )
+        rows = [one for one in lock.bases if one.platform == platform]
+        if len(rows) != 1 or platform not in used:
+            said = f"{len(rows)} inventories of a base for {platform} are locked, not {int(platform in used)}"
+            yield Finding("error", "wrong-base", said, targets=names)
+        elif (found := lock.inventories.get(platform)) is None:
+            said = f"{inventory_name(platform)} beside the lock is missing, or isn't the inventory that was locked"
+            yield Finding("error", "wrong-base", said, targets=names)
+        elif found.digest != rows[0].digest:
+            said = f"{inventory_name(platform)} is of {found.digest}, and the lock is on {rows[0].digest}"
+            yield Finding("error", "wrong-base", said, targets=names)
 
 
 def _is_file_of(one: LockedPython) -> bool:

@@ -93,12 +93,16 @@ def stray_pins(case: LockedCase) -> Iterator[Finding]:
             reached.add(node)
             waiting += [Node("conda", conda_name(text)) for text in case.graph.pins[node].dependencies]
     for node in case.graph.pins:
-        if node not in reached:
+        if node not in reached and node.kind != "base":
             yield case.flaw("nothing-asks", node.name, f"{node.name} is pinned, but nothing requires it")
 
 
 def conda_duplicates(case: LockedCase) -> Iterator[Finding]:
-    """Yield the pip pins of what conda installs already: pip counts it as installed."""
+    """Yield the pip pins of what conda installs already, or what the base has: pip counts it as installed."""
+    of_base = dict(case.target.provided)
+    for pin in case.pins("pip"):
+        if pin.name in of_base:
+            yield case.flaw("installed-twice", pin.name, f"{pin.name} is pinned for pip, but the base has it already")
     provided = {name: pin for pin in case.pins("conda") for name in pin.provides}
     for pin in case.pins("pip"):
         if pin.name in provided:
@@ -114,6 +118,8 @@ def _implied_specs(case: LockedCase) -> tuple[str, ...]:
 
 
 def _what(pin: Pin) -> str:
+    if pin.kind == "base":
+        return f"the base's {pin.name} is {pin.version}"
     if pin.git:
         return f"{pin.name} is {pin.git.address}"
     if pin.url:

@@ -53,7 +53,7 @@ class Request:
     public          packages that the spec takes from PyPI, whatever index has them
     exclude_newer   RFC 3339, or None
     exempt          packages that it doesn't hold for → the bound that holds for them, None for none
-    provided        packages of conda in the same environment: PyPI name and version, which pip keeps
+    provided        packages of conda or of a base in the same environment: PyPI name and version, which pip keeps
     metadata        what the spec states of sources, in place of their METADATA
     corrections     of published METADATA
     variants        names whose releases uv sees as the variant that `machine` installs
@@ -63,6 +63,7 @@ class Request:
     final           packages with final releases that envspec's own bounds leave out: no pre-release stands in for them
     python_version  the exact Python: of the build that the target gets, or else the oldest that the spec admits
     any_python      the versions of which the machine may bring any; none where the build is known
+    on_base         whether what is provided is a base's, not conda's
     own_machine     the same, for when one is met: requests that differ in it alone are equal
     """
 
@@ -91,6 +92,7 @@ class Request:
     python_version: str | None = None
     any_python: tuple[str, ...] = ()
     own_machine: TargetMachine | None = field(default=None, compare=False, repr=False)
+    on_base: bool = False
 
     @property
     def full_python(self) -> str:
@@ -206,6 +208,7 @@ def request_for(
         python_version=target.full_python,
         any_python=() if target.python_version else releases_of(target.python, target.python_range),
         own_machine=machine_of(target),
+        on_base=spec.base is not None,
     )
 
 
@@ -241,6 +244,13 @@ def provided_packages(pins: Iterable[Pin]) -> Provided:
     return tuple(sorted(found.items()))
 
 
+REPLACE = (
+    "loosen what asks for another {name}, take another base, or replace the base's: "
+    '[base] replace = {{ {name} = "why" }}'
+)
+"""The hint for a conflict with a package of the base."""
+
+
 def refuse_conflicts(label: str, request: Request) -> None:
     """Raise Unsatisfiable, naming both sides, if the spec's own pip requirement excludes conda's version."""
     provided = dict(request.provided)
@@ -253,9 +263,11 @@ def refuse_conflicts(label: str, request: Request) -> None:
             continue
         requirement = parse_requirement(text)
         if requirement.url or not requirement.specifier.contains(version, prereleases=True):
+            whose = "the base has" if request.on_base else "conda installs"
+            hint = _hint(requirement.name, str(requirement.specifier))
             raise Unsatisfiable(
-                f"{label}: [pip] asks for {redact(text)}, but conda installs {requirement.name} {version}",
-                hint=_hint(requirement.name, str(requirement.specifier)),
+                f"{label}: [pip] asks for {redact(text)}, but {whose} {requirement.name} {version}",
+                hint=REPLACE.format(name=requirement.name) if request.on_base else hint,
             )
 
 
@@ -269,8 +281,10 @@ def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable
     ]
     if not named:
         return conflict
-    message = f"{conflict.message.rstrip('.')} (conda installs {', '.join(named)})."
-    told = Unsatisfiable(message, hint=_hint(named[0].split()[0], ""))
+    whose = "the base has" if request.on_base else "conda installs"
+    message = f"{conflict.message.rstrip('.')} ({whose} {', '.join(named)})."
+    first = named[0].split()[0]
+    told = Unsatisfiable(message, hint=REPLACE.format(name=first) if request.on_base else _hint(first, ""))
     told.ways, told.code = conflict.ways, conflict.code
     return told
 

@@ -17,6 +17,7 @@ from envspec.lock.shared_paths import overwrites, pip_order, shared_paths
 from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
+from envspec.resolve.pip.request import REPLACE
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.workflow.bounded import describe_moves, explain_refusals, of_one_cause, retreats
 from envspec.resolve.workflow.keep import Kept
@@ -126,13 +127,21 @@ def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Findin
     return apply_acceptances(graph.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
 
 
+_OF_TORCH = ("torch", "triton", "numpy")
+"""The packages of a base that wheels on top were compiled against."""
+
+
 def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
     """Judge the pins of a solved target."""
+    there = {name: version for name, version in solved.prepared.provided if name in _OF_TORCH}
     pinned = PinnedVersions(
-        {pin.name: built_version(pin) for pin in solved.pins},
+        {**there, **{pin.name: built_version(pin) for pin in solved.pins}},
         builds={pin.name: pin.build for pin in solved.conda if pin.build},
         needs={pin.name: pin.dependencies for pin in solved.pip},
-        origins={pin.name: Origin(pin.index, pin.artifact.file) for pin in solved.pip if pin.artifact},
+        origins={
+            **dict.fromkeys(there, Origin("base", "")),
+            **{pin.name: Origin(pin.index, pin.artifact.file) for pin in solved.pip if pin.artifact},
+        },
         read=solved.builds,
         architectures={
             pin.name: architectures_of(pin.artifact.variant)
@@ -206,6 +215,7 @@ def _lock_target(solved: Solved) -> LockedTarget:
         pins=tuple(sorted(solved.pins, key=lambda pin: (pin.kind, pin.name))),
         architectures=architectures(inputs.gpus),
         driver_floor=driver_floor(inputs.cuda, inputs.platform, inputs.gpus),
+        provided=solved.prepared.provided,
     )
     locked = _with_overwrites(locked, solved.builds)
     flaws = judge_target(locked, solved.prepared.shared)
@@ -249,6 +259,8 @@ def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
     asker = flaw.message.partition(" requires ")[0] if flaw.code.startswith("requirement-") else flaw.package
     said, about = target.pin(asker or ""), target.pin(flaw.package or "")
     by = f" ({said.artifact.file} of {said.index})" if said and said.artifact else ""
+    if flaw.package in dict(target.provided):
+        hint = REPLACE
     if about and about.kind == "conda" and flaw.code == "requirement-unmet":
         hint = _CONDA_BUILD
     decisive = about or said

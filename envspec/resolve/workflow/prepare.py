@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.codes import meanings
@@ -16,6 +17,7 @@ from envspec.facts.corrections import NO_CORRECTIONS, Corrections, corrections, 
 from envspec.facts.cuda_stack import stack_of
 from envspec.facts.minimum import architectures
 from envspec.lock.inputs import SpecCase, place_of_term
+from envspec.lock.inventory import Inventory
 from envspec.lock.model import Pin, SpecInputs, TargetInputs
 from envspec.lock.rules.builds import NUMPY
 from envspec.packages.address import parse_address
@@ -24,6 +26,7 @@ from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import wheel_file_tags, wheel_fits
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
+from envspec.resolve.workflow.base import judge_on_base
 from envspec.resolve.workflow.notices import Notice, refusals
 from envspec.rules.case import refuse_unacceptable
 from envspec.rules.judge import Verdict, judge
@@ -140,6 +143,7 @@ class Prepared:
     conda        the request of its conda half; None without one
     tools        what the build of the spec's project alone requires, as `inputs` has it, each with its place: it
                  shapes nothing else. What the project may be compiled against isn't among it
+    provided     the packages that stay of its base, each with the version that requirements see
     """
 
     target: Target
@@ -151,6 +155,7 @@ class Prepared:
     exempt: tuple[tuple[str, str | None], ...] = ()
     conda: CondaRequest | None = None
     tools: tuple[tuple[str, Place], ...] = ()
+    provided: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -167,8 +172,10 @@ def prepare(
     targets: Sequence[Target],
     notice: Notice,
     not_after: NotAfter | None = None,
+    inventories: Mapping[str, Inventory] = MappingProxyType({}),
 ) -> tuple[Prepared, ...]:
-    """Prepare these targets of a spec, within a site's bound in time, and report the rules' warnings.
+    """Prepare these targets of a spec, within a site's bound in time, and report the rules' warnings. `inventories` are
+    those of its bases, by platform.
 
     Raises Infeasible for what the rules refuse, whose ways the facts alone have passed, SpecError for a correction that
     doesn't exist and for a requirement that no lock can hold, and InfeasibleTargets for several of them.
@@ -177,7 +184,13 @@ def prepare(
     _refuse_unknown_corrections(spec)
     refuse_terms(spec)
     refused: list[EnvspecError] = [one for target in targets for one in _refused_addresses(spec, target)]
-    verdicts = [judge(spec, target, told=False) for target in targets]
+    replaced = [name for name, _ in shared.base.replace] if shared.base else []
+
+    def verdict_on(target: Target) -> Verdict:
+        base = inventories.get(target.platform)
+        return judge_on_base(spec, target, base, replaced) if base else judge(spec, target, told=False)
+
+    verdicts = [verdict_on(target) for target in targets]
     refused += refusals(((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True)), notice)
     if refused:
         raise together(refused)
@@ -192,11 +205,20 @@ def prepare(
         by_conda = bool(found.conda_requirements)
         if by_conda:
             return found
-        return found.with_python(spec.python_builds.get(target.platform), of_base=shared.image_python is not None)
+        base = inventories.get(target.platform)
+        exact = base.exact_python if base else spec.python_builds.get(target.platform)
+        return found.with_python(exact, of_base=not shared.brings_python)
+
+    def prepare_one(target: Target, verdict: Verdict) -> Prepared:
+        one, base = _prepare(target, shared, inputs(target), verdict, known), inventories.get(target.platform)
+        if base is None:
+            return one
+        bounds = map(normalise_requirement, base.constraints_on(replaced))
+        return replace(one, provided=base.packages_besides(replaced), constraints=(*one.constraints, *bounds))
 
     return tuple(
         replace(
-            _prepare(target, shared, inputs(target), verdict, known),
+            prepare_one(target, verdict),
             exempt=exempt,
             tools=tuple(_tools(spec, target)),
         )

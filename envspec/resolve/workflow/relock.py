@@ -15,13 +15,25 @@ from envspec.export.make import missing_packages
 from envspec.facts.python_builds import newest_build
 from envspec.facts.torch_builds import build_bounds
 from envspec.lock.inputs import SpecCase, spec_case
+from envspec.lock.inventory import Inventory
 from envspec.lock.judge import flaws_of
-from envspec.lock.model import LOCK_VERSION, BuildPin, Lock, LockedCorrection, LockedTarget, Pin, Publisher
+from envspec.lock.model import (
+    BASE_VERSION,
+    LOCK_VERSION,
+    BuildPin,
+    Lock,
+    LockedBase,
+    LockedCorrection,
+    LockedTarget,
+    Pin,
+    Publisher,
+)
 from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shared, unlike_target
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.build_environment import BuildWanted, against_lock
 from envspec.resolve.workflow.accept import accept, is_judged_again, of_pins, refused_pins, tell_effects
+from envspec.resolve.workflow.base import tell_base
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
 from envspec.resolve.workflow.notices import Notice, repeats_sacrifice, tell_flaws, tell_misspelt, tell_unused_sources
 from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of, is_obstacle, with_tried_ways
@@ -221,6 +233,7 @@ class RelockRequest:
     refreshed  envspec asks the live PyTorch index besides the facts
     not_after  releases beyond it are left out, whatever the spec's `exclude-newer` allows
     first      another tool's pins, by the spec's targets: they count in place of the old lock's, where they fit
+    inventories  what the spec's base has, by platform
     """
 
     spec: Spec
@@ -230,6 +243,7 @@ class RelockRequest:
     refreshed: bool = False
     not_after: NotAfter | None = None
     first: Lock | None = None
+    inventories: Mapping[str, Inventory] = field(default_factory=dict)
 
 
 def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untold) -> Lock:
@@ -254,7 +268,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     tell_flaws(flaws, notice)
     bounds = (case.shared.exclude_newer, not_after.moment if not_after else None)
     with _placing(case.spec):
-        own = case.shared.image_python is None
+        own = case.shared.brings_python
         pythons = choose_pythons(case.targets, old, move, flaws, bounds, notice, needed=own)
     builds_of = pythons if own else ()
     spec = replace(case.spec, python_builds={one.platform: one.version for one in builds_of})
@@ -272,7 +286,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
             changed = replace(changed, python_builds={name: one.version for name, one in found.items() if one})
         try:
             asked = [one for one in changed.targets if one.name in names]
-            ready = prepare(spec_case(changed), asked, _untold, not_after)
+            ready = prepare(spec_case(changed), asked, _untold, not_after, request.inventories)
             solved = solve(ready, resolvers, Kept(), partial(judge, changed))
         except (AnswerNo, InputError, OutsideError) as error:
             return attempt_of(error)
@@ -292,7 +306,8 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
 
     early: list[Finding] = []
     try:
-        solved = solve(prepare(case, targets, early.append, not_after), resolvers, kept, partial(judge, spec))
+        ready = prepare(case, targets, early.append, not_after, request.inventories)
+        solved = solve(ready, resolvers, kept, partial(judge, spec))
     except EnvspecError as error:
         if not is_obstacle(error):
             for finding in early:
@@ -329,7 +344,12 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     pins = [pin for target in locked if target.name in others for pin in target.pins]
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
     in_order = tuple(sorted(locked, key=lambda target: target.name))
-    return Lock(spec.name, case.shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
+    lock = Lock(spec.name, case.shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
+    if case.shared.base is None:
+        return lock
+    tell_base(anew, request.inventories, notice)
+    bases = tuple(LockedBase(name, one.sha256, one.digest) for name, one in sorted(request.inventories.items()))
+    return replace(lock, bases=bases, schema=BASE_VERSION).with_inventories(request.inventories)
 
 
 @contextmanager

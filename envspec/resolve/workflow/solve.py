@@ -133,7 +133,7 @@ class Solved:
             prepared.shared,
             prepared.inputs,
             tuple(sorted({*prepared.constraints, *self.constraints})),
-            provided_packages(self.conda),
+            self._provided,
             self.corrections,
             prepared.exempt,
             tuple(sorted({name for one in self.gave_up if (name := one.final)})),
@@ -141,14 +141,19 @@ class Solved:
         )
 
     @property
+    def _provided(self) -> tuple[tuple[str, str], ...]:
+        """The packages that are there for pip already: conda's, or the base's."""
+        return self.prepared.provided or provided_packages(self.conda)
+
+    @property
     def _bounds(self) -> tuple[str, ...]:
         return tuple(str(one.finding.bound) for one in self.gave_up)
 
     @cached_property
     def versions(self) -> Mapping[str, str]:
-        """The versions of pip's packages, and of those that conda provides to them."""
+        """The versions of pip's packages, and of those that conda or the base provides to them."""
         return {
-            **dict(provided_packages(self.conda)),
+            **dict(self._provided),
             **{pin.name: pin.version for pin in self.pip},
         }
 

@@ -154,6 +154,7 @@ _NAMES: Mapping[str, Callable[[Any], str]] = {
     "accept": itemgetter(0),
     "images": attrgetter("name"),
     "pythons": attrgetter("platform"),
+    "bases": attrgetter("platform"),
     "corrections": repr,
 }
 """The lists that are merged item by item, with an item's name."""
@@ -165,7 +166,7 @@ def _entries(lock: Lock) -> dict[_Key, Any]:
     for owner, part in (("", lock.inputs), *parts):
         for field in fields(part):
             found.update(_field_entries(owner, field.name, getattr(part, field.name)))
-    for name in ("images", "pythons", "corrections"):
+    for name in ("images", "pythons", "corrections", "bases"):
         found.update(_field_entries("", name, getattr(lock, name)))
     for target in lock:
         found[target.name, _TARGET] = True
@@ -201,7 +202,7 @@ def _requires(key: _Key, value: Any) -> Iterator[_Key]:
 def _lock(name: str, entries: Mapping[_Key, Any]) -> Lock:
     def items(owner: str, field: str) -> tuple[Any, ...]:
         found = [one for key, group in entries.items() if key[:2] == (owner, field) for one in group]
-        return tuple(found if field in ("images", "pythons") else sorted(found))
+        return tuple(found if field in ("images", "pythons", "bases") else sorted(found))
 
     def inputs(owner: str, kind: type[_Part]) -> _Part:
         values: dict[str, Any] = {one.name: entries.get((owner, one.name)) for one in fields(kind)}
@@ -227,10 +228,10 @@ def _lock(name: str, entries: Mapping[_Key, Any]) -> Lock:
         )
         for owner in (key[0] for key in entries if key[1] == _TARGET)
     )
-    images, corrections, pythons = (items("", one) for one in ("images", "corrections", "pythons"))
+    images, corrections, pythons, bases = (items("", one) for one in ("images", "corrections", "pythons", "bases"))
     every = [pin for target in targets for pin in target.pins]
     corrections = tuple(one for one in corrections if any(map(one.is_of, every)))
-    return Lock(name, inputs("", SpecInputs), targets, images, corrections, pythons)
+    return Lock(name, inputs("", SpecInputs), targets, images, corrections, pythons, bases)
 
 
 _Part = TypeVar("_Part", SpecInputs, TargetInputs)

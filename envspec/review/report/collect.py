@@ -266,6 +266,8 @@ def _links(targets: Sequence[LockedTarget], numbers: Mapping[Node, int]) -> Iter
     for place, target in enumerate(targets):
         graph = Graph.of(target)
         for edge in (*graph.roots, *(edge for edges in graph.outgoing.values() for edge in edges)):
+            if edge.target.kind == "base":
+                continue
             source = -1 if edge.source is None else numbers[edge.source]
             places = found.setdefault((source, numbers[edge.target], edge.told), [])
             if place not in places:

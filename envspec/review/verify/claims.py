@@ -66,11 +66,13 @@ def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str
         if sha256_of(one.platform, one.version, one.build) is None
     }
     images = {one.name: one for one in lock.images}
+    bases = {one.platform: one for one in lock.bases}
     read = {f"{one.package} {one.version}": one for one in lock.corrections}
-    old = {*before.pythons, *before.images, *before.corrections} if before is not None else set()
+    old = {*before.pythons, *before.images, *before.bases, *before.corrections} if before is not None else set()
     named: Mapping[str, Mapping[str, object]] = {
         "the build of Python: it is newer than envspec's table": pythons,
         "the digest: envspec doesn't ask the registry": images,
+        "what the base has: envspec doesn't read it again": bases,
         "what was read in the wheel: envspec doesn't read it again": read,
     }
     found = {what: tuple(name for name, one in parts.items() if one not in old) for what, parts in named.items()}

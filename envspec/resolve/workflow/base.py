@@ -1,0 +1,88 @@
+"""A spec on a base: what the base has is no question any more, and what it is like is told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from envspec.base.finding import Finding
+from envspec.facts.wheels import FAMILY
+from envspec.lock.graph import Graph
+from envspec.lock.inventory import Inventory, as_release
+from envspec.lock.model import LockedTarget
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import published_requirement
+from envspec.resolve.workflow.notices import Notice
+from envspec.rules.case import apply_acceptances
+from envspec.rules.judge import Verdict, case_of, judge, locate
+from envspec.rules.on_base import ARCHITECTURES, KnownBase, problems
+from envspec.spec.model import Located, Spec, Target
+
+
+def judge_on_base(spec: Spec, target: Target, base: Inventory, replaced: Collection[str]) -> Verdict:
+    """Judge a target on its base: the base by its inventory, and by the tables of releases what comes on top."""
+    stay = {name for name, _ in base.packages_besides(replaced)}
+    known = stay | {*FAMILY} if "torch" in stay else stay
+    verdict = judge(*_without(spec, target, known), told=False)
+    torch = base.packages["torch"] if "torch" in stay else None
+    there = KnownBase(base.python or "", base.glibc, base.cuda, torch, base.variables.get(ARCHITECTURES, ""))
+    found = [locate(spec, target, None, one) for one in problems(case_of(spec, target), spec.python_range, there)]
+    terms = spec.pip_terms(target)
+    return replace(verdict, findings=(*apply_acceptances(found, terms.accept), *verdict.findings))
+
+
+def _without(spec: Spec, target: Target, names: Collection[str]) -> tuple[Spec, Target]:
+    """Give a spec and its target without what they ask of packages."""
+
+    def leave_out(lines: Iterable[Located]) -> tuple[Located, ...]:
+        return tuple(one for one in lines if requirement_name(one.text) not in names)
+
+    own = spec.project
+    if own is not None:
+        of_targets = {name: leave_out(lines) for name, lines in own.of_targets.items()}
+        own = replace(own, dependencies=leave_out(own.dependencies), of_targets=of_targets)
+    pip = replace(spec.pip, dependencies=leave_out(spec.pip.dependencies))
+    return replace(spec, pip=pip, project=own), replace(target, pip=leave_out(target.pip))
+
+
+def tell_base(locked: Sequence[LockedTarget], inventories: Mapping[str, Inventory], notice: Notice) -> None:
+    """Tell once of each package how a base counts: its pre-releases as what they are on the way to, wheels that were
+    compiled for a release beside a vendor's own torch, and what its packages lack."""
+    told: dict[Finding, list[str]] = {}
+    for target in locked:
+        base = inventories.get(target.inputs.platform)
+        for one in _of_target(target, base) if base else ():
+            told.setdefault(one, []).append(target.name)
+    for finding, names in told.items():
+        notice(replace(finding, targets=tuple(names)))
+
+
+def _of_target(target: LockedTarget, base: Inventory) -> Iterator[Finding]:
+    graph, seen = Graph.of(target), set()
+    for edge in (*graph.roots, *(edge for edges in graph.outgoing.values() for edge in edges)):
+        own = base.packages.get(edge.target.name) if edge.target.kind == "base" else None
+        if own is None or edge.target in seen or as_release(own) == own:
+            continue
+        if not published_requirement(edge.requirement).specifier.contains(own, prereleases=True):
+            seen.add(edge.target)
+            who = edge.source.name if edge.source else "the spec"
+            said = f"the base's {edge.target.name} {own} counts as {as_release(own)}: {who} requires {edge.requirement}"
+            yield Finding("info", "base-pre-release", said, package=edge.target.name)
+    stay = dict(target.provided)
+    torch = base.packages["torch"] if "torch" in stay else None
+    beside = [pin.name for pin in target.pins if pin.name in FAMILY]
+    if torch is not None and beside:
+        said = f"{', '.join(beside)} {'are' if len(beside) > 1 else 'is'} compiled for PyTorch's own torch"
+        remedy = "`envspec smoke` shows whether they work together"
+        yield Finding("warning", "base-companion", f"{said}, and the base's is {torch}", remedy=remedy)
+    here = stay.keys() | {pin.name for pin in target.pins}
+    lacking = [
+        f"{name} requires {line}"
+        for name in sorted(stay)
+        for line in base.requires.get(name, ())
+        if requirement_name(line) not in here
+    ]
+    if lacking:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        said = f"the base lacks packages that its own require: {', '.join(lacking[:3])}{more}"
+        yield Finding("info", "base-lacks", said, remedy="name them in the spec where you need them")

@@ -1,0 +1,88 @@
+"""The rules for a base, a vendor's image or a centre's prefix: whether its Python, C library, CUDA and torch are what a
+target asks for. An inventory that doesn't say is told, and passes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from envspec.base.finding import Finding
+from envspec.facts.compute_capability import can_translate, covers
+from envspec.packages.python_range import is_within
+from envspec.packages.version_numbers import numbers
+from envspec.rules.case import Case
+
+ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
+"""The variable by which a build of PyTorch chooses its GPUs (torch.utils.cpp_extension); a vendor's image keeps it."""
+
+
+@dataclass(frozen=True)
+class KnownBase:
+    """A base as far as its inventory says it.
+
+    python         "3.12", or with the patch release
+    torch          the version of its torch; None where it has none, or where that is replaced
+    architectures  the value of TORCH_CUDA_ARCH_LIST
+    """
+
+    python: str
+    glibc: str | None = None
+    cuda: str | None = None
+    torch: str | None = None
+    architectures: str = ""
+
+
+def problems(case: Case, python_range: str | None, base: KnownBase) -> Iterator[Finding]:
+    """Find what speaks against a target on its base."""
+    python = base.python
+    exact = python.count(".") > 1
+    if not f"{python}.".startswith(f"{case.python}.") or (
+        python_range and exact and not is_within(python, case.python, python_range)
+    ):
+        said = f"the base has Python {python}, and the spec asks for {python_range or case.python}"
+        yield Finding("error", "base-unfit", said, key="python", remedy=f'python = "{".".join(python.split(".")[:2])}"')
+    if base.glibc is None:
+        yield _unknown("its glibc", f"wheels are chosen for glibc {case.glibc}", "glibc")
+    elif numbers(base.glibc) < numbers(case.glibc):
+        said = f"the base has glibc {base.glibc}, and the target is for {case.glibc}"
+        yield Finding("error", "base-unfit", said, key="glibc", remedy=f'glibc = "{base.glibc}"')
+    if case.cuda is None:
+        return
+    if base.cuda is None:
+        yield _unknown("its CUDA", f"the target is for CUDA {case.cuda}", "cuda")
+    elif base.cuda != case.cuda:
+        said = f"the base has CUDA {base.cuda}, and the target is for {case.cuda}"
+        yield Finding("error", "base-unfit", said, key="cuda", remedy=f'cuda = "{base.cuda}"')
+    if base.torch:
+        yield from _torch(case, base.torch, base)
+
+
+def _torch(case: Case, version: str, base: KnownBase) -> Iterator[Finding]:
+    if version.endswith("+cpu"):
+        said = f"the base's torch {version} is a CPU build, and the target is for CUDA {case.cuda}"
+        yield Finding("error", "cpu-build", said, key="cuda", remedy="name a base whose torch is for CUDA")
+        return
+    compiled = base.architectures.replace(";", " ").split()
+    machine_code = [one.removesuffix("+PTX") for one in compiled]
+    ptx = [one.removesuffix("+PTX") for one in compiled if one.endswith("+PTX")]
+    try:
+        unrun = [one for one in case.capabilities if not covers(machine_code, one, case.cuda)]
+        translated = [one for one in unrun if can_translate(ptx, one)]
+    except ValueError:
+        compiled, unrun, translated = [], [], []
+    if not compiled and case.capabilities:
+        yield _unknown(f"for which GPUs its torch {version} is compiled", "`envspec smoke` shows it", "gpus")
+    for one in unrun:
+        said = f"the base's torch {version} is compiled for {' '.join(compiled)} ({ARCHITECTURES})"
+        if one in translated:
+            said += f": of {case.names(one)} ({one}) it has PTX alone, which the driver compiles at its first use"
+            yield Finding("warning", "ptx-only", said, key="gpus", package="torch")
+        else:
+            said += f", and nothing of it runs on {case.names(one)} ({one})"
+            remedy = "name a base that is made for these GPUs, or leave them out of the target"
+            yield Finding("error", "architecture-missing", said, key="gpus", remedy=remedy)
+
+
+def _unknown(what: str, beside: str, key: str) -> Finding:
+    said = f"the base's inventory doesn't say {what}, so nothing is judged by it: {beside}"
+    return Finding("warning", "base-unknown", said, key=key)

@@ -1,0 +1,261 @@
+"""A lock on top of what is there: a vendor's torch stays, and what comes on top is locked.
+
+The bases are made here: a small image in the shape of NVIDIA's, and prefixes of this machine's Python. Their torch is a
+small distribution of that name and version, for torch itself takes minutes.
+"""
+
+import hashlib
+import io
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.index import Index
+from support.machine import Machine
+from support.packages import wheel
+
+from envspec.app.export.render import CHOICES
+from envspec.cli.main import COMMANDS
+
+TORCH = "2.9.0a0+50eac811a6.nv25.09"
+PYTHON = Path(sys.base_prefix, "bin/python3").resolve()
+MINOR = "{}.{}".format(*sys.version_info)
+SITE = "lib/python3.12/site-packages"
+SPEC = """
+[env]
+python = "3.12"
+[pip]
+dependencies = ["torch>=2.9", "acme-models"]
+[base]
+prefix = "{base}"
+{more}
+[targets.cpu]
+platform = "linux-64"
+"""
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    with Index() as index:
+        index.add(
+            wheel("torch", "2.9.0"),
+            wheel("torch", "2.10.0"),
+            wheel("numpy", "1.26.4"),
+            wheel("numpy", "1.26.5"),
+            wheel("numpy", "2.1.0"),
+            wheel("einops", "0.8.1"),
+            wheel("acme-models", "1.0", "torch>=2.9.0", "numpy", "einops"),
+            wheel("acme-new", "1.0", "numpy>=2"),
+        )
+        yield index
+
+
+def prefix(folder: Path, packages: dict[str, tuple[str, ...]] | None = None) -> Path:
+    """Make a prefix of files, in the shape of a centre's: a Python, its header, a torch of a vendor's."""
+    of = packages or {f"torch=={TORCH}": ("numpy<2",), "numpy==1.26.4": ()}
+    files = {"bin/python3.12": "an interpreter", "include/python3.12/patchlevel.h": '#define PY_VERSION "3.12.9"\n'}
+    for text, requires in of.items():
+        name, version = text.split("==")
+        lines = "".join(f"Requires-Dist: {line}\n" for line in requires)
+        head = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}"
+        files[f"{SITE}/{name}-{version}.dist-info/METADATA"] = head
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    (folder / "bin/python3").symlink_to("python3.12")
+    return folder
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return prefix(tmp_path / "opt")
+
+
+@pytest.fixture
+def site(machine: Machine, index: Index) -> Machine:
+    machine.default = index.url
+    return machine
+
+
+def test_only_what_is_added_is_locked(site: Machine, base: Path) -> None:
+    spec = site.spec(SPEC.format(base=base, more=""))
+    ran = site.envspec("lock", spec, status=0)
+    assert site.versions("cpu") == {"acme-models": "1.0", "einops": "0.8.1"}
+    assert ran.err.count(f"the base's torch {TORCH} counts as 2.9.0+50eac811a6.nv25.9") == 1
+    text = site.lock_path().read_text()
+    assert "lock-version = 4" in text and f'prefix = "{base}"' in text
+    assert f'torch = "{TORCH}"' in (site.locks / "demo/base-linux-64.toml").read_text()
+    assert site.envspec("check", spec, status=0).out
+    before = site.files()
+    site.envspec("lock", spec, "--upgrade", status=0)
+    assert site.files() == before
+
+
+def test_a_package_of_the_base_stands_against_a_requirement(site: Machine, base: Path) -> None:
+    spec = site.spec(SPEC.format(base=base, more="").replace("torch>=2.9", "acme-new"))
+    ran = site.envspec("lock", spec, status=1)
+    assert "the base has numpy 1.26.4" in ran.err
+    assert '[base] replace = { numpy = "why" }' in ran.err
+    asked = site.spec(SPEC.format(base=base, more="").replace("torch>=2.9", "torch>=2.10"))
+    assert "asks for torch>=2.10, but the base has torch 2.9.0" in site.envspec("lock", asked, status=1).err
+
+
+def test_what_is_replaced_is_bounded_by_what_stays(site: Machine, base: Path, tmp_path: Path) -> None:
+    more = 'replace = { numpy = "acme-new needs numpy 2" }'
+    text = SPEC.format(base=base, more=more).replace("torch>=2.9", "acme-new")
+    ran = site.envspec("lock", site.spec(text), status=1)
+    assert "numpy<2" in ran.err
+    other = prefix(tmp_path / "other", {f"torch=={TORCH}": ("numpy",), "numpy==1.26.4": ()})
+    site.envspec("lock", site.spec(text.replace(str(base), str(other))), status=0)
+    assert site.versions("cpu")["numpy"] == "2.1.0"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('python = "3.12"', 'python = "3.11"', "the base has Python 3.12.9, and the spec asks for 3.11"),
+        ('platform = "linux-64"', 'platform = "linux-64"\ncuda = "12.8"', "doesn't say its CUDA"),
+    ],
+)
+def test_a_base_that_is_another(site: Machine, base: Path, old: str, new: str, said: str) -> None:
+    ran = site.envspec("lock", site.spec(SPEC.format(base=base, more="").replace(old, new)))
+    assert said in ran.err
+    assert ran.status == (1 if "asks for" in said else 0)
+
+
+def test_an_inventory_that_was_changed(site: Machine, base: Path) -> None:
+    spec = site.spec(SPEC.format(base=base, more=""))
+    site.envspec("lock", spec, status=0)
+    inventory = site.locks / "demo/base-linux-64.toml"
+    whole = inventory.read_text()
+    inventory.write_text(whole.replace("1.26.4", "2.1.0"))
+    ran = site.envspec("check", spec, status=1)
+    assert "base-linux-64.toml beside the lock is missing, or isn't the inventory that was locked" in ran.out + ran.err
+    site.envspec("lock", spec, status=0)
+    assert inventory.read_text() == whole
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def vendors(folder: Path, *, virtual: bool = False) -> Path:
+    """Make a prefix with a Python that runs and a vendor's packages: a copy of this Python without packages, or a
+    virtual environment."""
+    if virtual:
+        subprocess.run([PYTHON, "-m", "venv", "--without-pip", folder], check=True)
+    else:
+        shutil.copytree(
+            PYTHON.parents[1], folder, symlinks=True, ignore=shutil.ignore_patterns("site-packages", "test")
+        )
+    site = folder / f"lib/python{MINOR}/site-packages"
+    for made in (wheel("torch", TORCH, "numpy<2"), wheel("numpy", "1.26.4")):
+        with zipfile.ZipFile(io.BytesIO(made.content)) as archive:
+            archive.extractall(site)
+    return folder
+
+
+@pytest.mark.parametrize("virtual", [False, True])
+def test_an_environment_sees_the_vendors_packages(site: Machine, tmp_path: Path, virtual: bool) -> None:
+    opt = vendors(tmp_path / "opt", virtual=virtual)
+    before = hashes(opt)
+    text = SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"').replace("torch>=2.9", "acme-models")
+    spec = site.spec(text)
+    site.envspec("lock", spec, status=0)
+    site.envspec("install", spec, "--prefix", str(tmp_path / "env"), status=0)
+    code = (
+        "import torch, numpy as n, einops as e, acme_models; print(torch.version, n.version, e.version, torch.__file__)"
+    )
+    said = subprocess.run([tmp_path / "env/bin/python", "-B", "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split()[:3] == [TORCH, "1.26.4", "0.8.1"] and str(opt) in said.stdout
+    assert site.envspec("install", spec, "--prefix", str(tmp_path / "env"), status=0).out.endswith("nothing to do\n")
+    assert hashes(opt) == before
+
+
+def test_what_replaces_a_package_stands_before_it(site: Machine, tmp_path: Path) -> None:
+    opt = vendors(tmp_path / "opt")
+    before = hashes(opt)
+    more = 'replace = { numpy = "a repair" }'
+    text = SPEC.format(base=opt, more=more).replace('"3.12"', f'"{MINOR}"').replace("torch>=2.9", "numpy<2,!=1.26.4")
+    spec = site.spec(text)
+    site.envspec("lock", spec, status=0)
+    site.envspec("install", spec, "--prefix", str(tmp_path / "env"), status=0)
+    code = "import torch, numpy; print(torch.version, numpy.version)"
+    said = subprocess.run([tmp_path / "env/bin/python", "-B", "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == [TORCH, "1.26.5"]
+    site.envspec("install", spec, "--prefix", str(tmp_path / "env"), status=0)
+    assert hashes(opt) == before
+
+
+SPEC_PATH = "specs/demo.toml"
+KNOWING = {
+    "add": (SPEC_PATH, "einops"),
+    "audit": (SPEC_PATH, "--offline"),
+    "check": (SPEC_PATH,),
+    "diff": ("locks/demo/envspec.lock", "locks/demo/envspec.lock"),
+    "export": (SPEC_PATH, "--format", "requirements", "-o", "out"),
+    "install": (SPEC_PATH, "--dry-run"),
+    "lock": (SPEC_PATH,),
+    "outdated": (SPEC_PATH,),
+    "remove": (SPEC_PATH, "einops"),
+    "report": (SPEC_PATH, "-o", "report.html"),
+    "run": (SPEC_PATH, "--", "true"),
+    "tree": (SPEC_PATH,),
+    "upgrade": (SPEC_PATH,),
+    "verify": (SPEC_PATH,),
+    "why": (SPEC_PATH, "einops"),
+}
+REFUSING = {
+    "bundle": (SPEC_PATH, "-o", "bundle.tar"),
+    "doctor": (SPEC_PATH,),
+    "image": (SPEC_PATH, "-o", "image.tar"),
+    "link": (SPEC_PATH,),
+    "smoke": (SPEC_PATH, "-o", "results"),
+}
+"""The commands that don't know a base yet, with what they are given."""
+BESIDE = {
+    *("init", "gpus", "explain", "builds", "inspect", "base", "facts", "cache", "schema", "git-setup", "completion"),
+    *("shell", "sign"),
+}
+"""The commands that read no lock; a shell, which is a run with a terminal; and a signature, which is of bytes."""
+
+
+def test_each_command_knows_a_base_or_refuses(site: Machine, tmp_path: Path) -> None:
+    assert KNOWING.keys() | REFUSING.keys() | BESIDE == {*COMMANDS}
+    opt = vendors(tmp_path / "opt")
+    spec = site.spec(SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"').replace("torch>=2.9", "einops"))
+    site.envspec("lock", spec, status=0)
+    for name, words in KNOWING.items():
+        # the audit asks databases, and has none
+        site.envspec(name, *words, status=3 if name == "audit" else 0, spawn=name == "run")
+    refused = [(name, *words) for name, words in REFUSING.items()]
+    formats = [one for one in CHOICES if one != "requirements"]
+    refused += [("export", SPEC_PATH, "--format", one, "-o", "out") for one in formats]
+    for words in refused:
+        ran = site.envspec(*words, status=2)
+        assert "doesn't know [base] yet: the lock holds only what comes on top of it" in ran.err, words
+    assert not (site.folder / "bundle.tar").exists() and not (site.folder / "image.tar").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("prefix =", "image = 'x'\nprefix =", "[base] is one of image, sif, prefix, not image and prefix"),
+        ("prefix =", "prefixes =", "did you mean 'prefix'"),
+        ("[base]", "[image]\napt = ['libgl1']\n[base]", "image.apt doesn't go with [base]"),
+        ("[base]", "[conda]\nchannels = ['x']\ndependencies = ['ffmpeg']\n[base]", "conda.dependencies doesn't go"),
+        ("linux-64", "osx-arm64", "a base of osx-arm64: an image is for Linux"),
+        ("[pip]", "[pip]\nallow-source = ['x']", "pip.allow-source doesn't go with [base]"),
+    ],
+)
+def test_what_a_base_cannot_be(machine: Machine, old: str, new: str, said: str) -> None:
+    ran = machine.envspec("lock", machine.spec(SPEC.format(base="/opt", more="").replace(old, new)), status=2)
+    assert said in ran.err and "specs/demo.toml:" in ran.err
