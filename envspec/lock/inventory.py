@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -66,11 +65,6 @@ class Inventory:
         found = re.match(r"[0-9]+\.[0-9]+", said)
         return found[0] if found else None
 
-    @property
-    def sha256(self) -> str:
-        """The hash of its file."""
-        return sha256_of(self.text)
-
     def packages_besides(self, replaced: Collection[str]) -> tuple[tuple[str, str], ...]:
         """List its packages but those that are replaced, sorted, each with the version that requirements see."""
         return tuple(sorted((name, as_release(text)) for name, text in self.packages.items() if name not in replaced))
@@ -100,11 +94,6 @@ class Inventory:
             elif item is not None:
                 head.append(f"{name} = {value(item)}")
         return "\n".join([*head, *tables, ""])
-
-
-def sha256_of(text: str) -> str:
-    """Hash the text of an inventory's file."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def as_release(version: str) -> str:

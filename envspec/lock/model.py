@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from envspec.lock.inventory import Inventory
 from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.tags import takes_python
-
-if TYPE_CHECKING:
-    from envspec.lock.inventory import Inventory
 
 LOCK_VERSION = 3
 """The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""

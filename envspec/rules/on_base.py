@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts.compute_capability import can_translate, covers
 from envspec.packages.python_range import is_within
@@ -40,19 +41,28 @@ def problems(case: Case, python_range: str | None, base: KnownBase) -> Iterator[
         python_range and exact and not is_within(python, case.python, python_range)
     ):
         said = f"the base has Python {python}, and the spec asks for {python_range or case.python}"
-        yield Finding("error", "base-unfit", said, key="python", remedy=f'python = "{".".join(python.split(".")[:2])}"')
+        minor = ".".join(python.split(".")[:2])
+        yield Finding("error", "base-unfit", said, key="python", ways=(Way(f'python = "{minor}"', python=minor),))
     if base.glibc is None:
         yield _unknown("its glibc", f"wheels are chosen for glibc {case.glibc}", "glibc")
     elif numbers(base.glibc) < numbers(case.glibc):
         said = f"the base has glibc {base.glibc}, and the target is for {case.glibc}"
-        yield Finding("error", "base-unfit", said, key="glibc", remedy=f'glibc = "{base.glibc}"')
+        yield Finding(
+            "error",
+            "base-unfit",
+            said,
+            key="glibc",
+            ways=(Way(f'glibc = "{base.glibc}" in the target', glibc=base.glibc),),
+        )
     if case.cuda is None:
         return
     if base.cuda is None:
         yield _unknown("its CUDA", f"the target is for CUDA {case.cuda}", "cuda")
     elif base.cuda != case.cuda:
         said = f"the base has CUDA {base.cuda}, and the target is for {case.cuda}"
-        yield Finding("error", "base-unfit", said, key="cuda", remedy=f'cuda = "{base.cuda}"')
+        yield Finding(
+            "error", "base-unfit", said, key="cuda", ways=(Way(f'cuda = "{base.cuda}" in the target', cuda=base.cuda),)
+        )
     if base.torch:
         yield from _torch(case, base.torch, base)
 

@@ -139,6 +139,21 @@ def test_an_inventory_that_was_changed(site: Machine, base: Path) -> None:
     assert inventory.read_text() == whole
 
 
+def test_another_base_makes_a_lock_stale(site: Machine, base: Path, tmp_path: Path) -> None:
+    spec = site.spec(SPEC.format(base=base, more=""))
+    site.envspec("lock", spec, status=0)
+    other = prefix(tmp_path / "other", {f"torch=={TORCH}": (), "numpy==1.26.4": (), "einops==0.8.1": ()})
+    site.spec(SPEC.format(base=other, more=""))
+    assert f"the base changed from prefix {base} to prefix {other}" in site.envspec("check", spec, status=1).out
+    site.envspec("lock", spec, status=0)
+    assert site.versions("cpu") == {"acme-models": "1.0"}
+    site.envspec("check", spec, status=0)
+    alone = SPEC.format(base=other, more="").replace(f'[base]\nprefix = "{other}"', "")
+    site.spec(alone.replace('"torch>=2.9", "acme-models"', '"einops"'))
+    site.envspec("lock", spec, status=0)
+    assert site.versions("cpu") == {"einops": "0.8.1"} and not (site.locks / "demo/base-linux-64.toml").exists()
+
+
 def hashes(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()

@@ -16,7 +16,7 @@ from support.matrix import by_day
 from envspec.app.inputs import read_spec
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import judge
-from envspec.lock.model import BuildPin, GitSource, Lock, Publisher, WheelVariant
+from envspec.lock.model import BaseInputs, BuildPin, GitSource, Lock, LockedBase, Publisher, WheelVariant
 from envspec.lock.read import load, loads
 from envspec.lock.write import dumps
 from envspec.packages.stated import StatedMetadata
@@ -29,6 +29,8 @@ DAY = ("cpu-py311", "hpc-v2.7")
 ABSENT = {
     *(f"GitSource.{name}" for name in ("url", "commit", "subdirectory")),
     *(f"WheelVariant.{name}" for name in ("label", "properties", "priorities")),
+    *(f"BaseInputs.{name}" for name in ("kind", "place", "replace")),
+    *(f"LockedBase.{name}" for name in ("platform", "sha256", "digest")),
     *(f"LockedImage.{name}" for name in ("name", "digest")),
     *(f"LockedCorrection.{name}" for name in ("package", "version", "file", "sha256", "constraint", "reason")),
     *(f"StatedMetadata.{name}" for name in ("name", "version", "dependencies")),
@@ -78,6 +80,8 @@ OTHER: Mapping[str, Any] = {
     "Artifact.variant": WheelVariant("cu130"),
     "BuildPin.sha256": EVIL,
     "Lock.targets": (),
+    "Lock.bases": (LockedBase("linux-64", EVIL),),
+    "SpecInputs.base": BaseInputs("image", "evil"),
     "LockedPython.platform": "osx-arm64",
     "LockedPython.sha256": EVIL,
     "LockedTarget.architectures": ("sm_120",),

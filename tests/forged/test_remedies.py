@@ -267,6 +267,7 @@ ELSEWHERE = {
     "not-inspected": "an index that answers again is needed",
     "build-not-asked": "an index that answers again is needed",
     "publisher-not-asked": "an index that answers again is needed",
+    **dict.fromkeys(("base-changed", "wrong-base"), "a base is needed: cli/test_on_base.py"),
     "no-python": "a build of Python is needed: install/test_environment_pythons.py",
 }
 """Remedies whose command isn't run here, each with the reason."""

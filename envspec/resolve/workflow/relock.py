@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -348,7 +349,10 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     if case.shared.base is None:
         return lock
     tell_base(anew, request.inventories, notice)
-    bases = tuple(LockedBase(name, one.sha256, one.digest) for name, one in sorted(request.inventories.items()))
+    bases = tuple(
+        LockedBase(name, hashlib.sha256(one.text.encode()).hexdigest(), one.digest)
+        for name, one in sorted(request.inventories.items())
+    )
     return replace(lock, bases=bases, schema=BASE_VERSION).with_inventories(request.inventories)
 
 

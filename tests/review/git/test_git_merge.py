@@ -97,9 +97,13 @@ def test_every_field_of_a_real_lock_comes_through(root: Path) -> None:
 
 def test_a_new_field_of_a_lock_has_to_be_merged_too() -> None:
     assert {one.name for one in fields(Lock)} == {
-        *("name", "inputs", "targets", "images", "corrections", "pythons", "schema"),
+        *("name", "inputs", "targets", "images", "corrections", "pythons", "bases", "schema"),
+        "inventories",  # which lie beside the lock
     }
-    assert {one.name for one in fields(LockedTarget)} == {"name", "inputs", "pins", "architectures", "driver_floor"}
+    assert {one.name for one in fields(LockedTarget)} == {
+        *("name", "inputs", "pins", "architectures", "driver_floor"),
+        "provided",  # which follows from an inventory
+    }
 
 
 def test_of_two_new_versions_the_newer_counts_and_both_are_named() -> None:
