@@ -13,6 +13,7 @@ from typing import TypeVar
 from envspec.base.errors import InternalError
 from envspec.lock.listed import Shared, metadata_table, same_metadata, shared_items, write_lists
 from envspec.lock.model import (
+    BASE_VERSION,
     Artifact,
     BaseInputs,
     BuildPin,
@@ -29,6 +30,9 @@ from envspec.lock.toml_text import inline_strings, key, string, value as inline
 from envspec.packages.stated import StatedMetadata
 
 HEADER = "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
+
+READ_BY = "# Read by envspec 0.1.0 and newer.\n"
+"""The line by which an older envspec names the release that knows `BASE_VERSION`."""
 
 Value = TypeVar("Value")
 Row = BuildPin | GitSource | LockedBase | LockedCorrection | LockedPython | Publisher
@@ -54,7 +58,8 @@ def dumps(lock: Lock) -> str:
     _write_rows(out, "corrections", lock.corrections)
     for pins in _merge_pins(targets):
         _write_package(out, pins, len(names))
-    text = f"{HEADER}lock-version = {lock.schema}\n" + "".join(out)
+    head = HEADER + (READ_BY if lock.schema == BASE_VERSION else "")
+    text = f"{head}lock-version = {lock.schema}\n" + "".join(out)
     try:
         text.encode()
     except UnicodeEncodeError as error:
