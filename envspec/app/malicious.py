@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 
 from envspec.app.observer import say, warn
-from envspec.app.policy import ask as whom_to_ask
+from envspec.app.policy import ask as whom_to_ask, refuse_addresses
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, OutsideError, Place
 from envspec.base.finding import Finding
@@ -17,8 +17,10 @@ from envspec.lock.model import LockedTarget
 from envspec.review.audit.malicious import look_for_malicious
 from envspec.review.audit.model import packages, subject
 from envspec.review.audit.store import kept_files
-from envspec.spec.model import Spec
+from envspec.spec.model import Audit, Spec
 
+_SERVICE = "osv"
+"""Its name in a policy's `[indexes.at]`."""
 _OSV = "https://api.osv.dev"
 
 
@@ -46,11 +48,16 @@ def refuse_malicious(
     """
     policy, service, now = site_policy(), service_of(os.environ), datetime.now(timezone.utc)
     wanted = policy is not None and policy.advisories
+    if policy is not None and (place := policy.places.get(_SERVICE)):
+        service = service or place
+        refuse_addresses(policy, {_SERVICE: service}, path)
     if service is None and not wanted and not kept_files(load_settings(os.environ).cache()):
         # nobody to ask, nothing known, and nobody to tell
         return
     found = packages(targets)
-    look = look_for_malicious(found, spec.audit, os.environ, now, service=service, offline=offline, on_trouble=warn)
+    # where the site asks, a spec's waivers are the repository's word
+    accepted = Audit() if wanted else spec.audit
+    look = look_for_malicious(found, accepted, os.environ, now, service=service, offline=offline, on_trouble=warn)
     if look.found:
         raise Malicious(look.found, path)
     if look.unknown and policy is not None and wanted:

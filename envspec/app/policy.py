@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
@@ -134,7 +134,8 @@ def tell_bound(spec: Spec, policy: Policy | None, bound: NotAfter | None) -> Non
 
 
 def refuse_target(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, offline: bool) -> None:
-    """Judge a target before it is installed or bundled: the addresses of its indexes, and the age of its files.
+    """Judge a target before it is installed or bundled: the addresses of its indexes, the age of its files, and the
+    licences that these state themselves.
 
     Raises Forbidden, PolicyError, OutsideError.
     """
@@ -143,12 +144,25 @@ def refuse_target(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, of
         used = {pin.index if pin.kind == "pip" else pin.index.rpartition("/")[0] for pin in target.fetched}
         _refuse(policy, _addresses(policy, spec, used), path, spec.path)
         _refuse(policy, _ages(policy, spec, (target,), lock, offline=offline), path, spec.path)
+        if policy.allow_licences or policy.deny_licences:
+            from envspec.app.file_licences import stated_licences
+            from envspec.review.policy.judge import judge_licences
+
+            stated = stated_licences(spec, target, policy.licences, offline=offline)
+            _refuse(policy, judge_licences(policy, target.name, stated), path, spec.path)
 
 
 def permit_addresses(spec: Spec) -> None:
     """Judge the addresses of a spec's indexes on this machine, before any is asked. Raises Forbidden, PolicyError."""
     if (policy := site_policy()) is not None:
         _refuse(policy, _addresses(policy, spec, _indexes_of(spec)), spec.path)
+
+
+def refuse_addresses(policy: Policy, used: Mapping[str, str | None], what: str) -> None:
+    """Judge where something is asked that no spec names. Raises Forbidden."""
+    from envspec.review.policy.judge import judge_addresses
+
+    _refuse(policy, judge_addresses(policy, used), what)
 
 
 def _refuse(policy: Policy, found: Iterable[Finding], what: str, spec: str | None = None) -> None:

@@ -223,7 +223,7 @@ class _Reader:
             return None
         path: KeyPath = ("build-system", "requires")
         found = [self._item((*path, number), item) for number, item in enumerate(self.value(path, list))]
-        if not self.value(("build-system",), dict).get("requires"):
+        if "requires" not in self.value(("build-system",), dict):
             found = [Located(text, self.document.place(("build-system",))) for text in _LEGACY]
         declared = tuple(one for one in found if isinstance(one, Located))
         named = {requirement_name(one.text) for one in declared}

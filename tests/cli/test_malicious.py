@@ -185,3 +185,23 @@ def test_a_site_that_needs_an_answer_takes_the_one_that_is_known_where_nobody_ca
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answers that are kept aren't today's any more."""
     monkeypatch.setattr("envspec.review.audit.malicious.FRESH", timedelta(seconds=-1))
+
+
+def test_a_site_that_asks_takes_no_waiver_and_no_other_service(
+    osv: Osv, project: Project, envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A spec's `[audit]` is the repository's word, a variable the user's: neither passes a malicious release."""
+    place_policy(monkeypatch, tmp_path, f'[releases]\nask-advisories = true\n[indexes.at]\nosv = "{osv.url}"\n')
+    project.spec(WRONG_REPORT)
+    told = envspec("lock", PATH)
+    assert told.code == 1 and "MAL-2026-7" in told.err and not project.lock_path.exists()
+    project.spec(TWO)
+    other = Osv()
+    for address in (other.url, "https://user:pw@osv.invalid"):
+        monkeypatch.setenv("ENVSPEC_OSV_URL", address)
+        told = envspec("lock", PATH)
+        assert told.code == 1 and "[index-elsewhere]" in told.err and not other.asked and "pw@" not in told.err
+    other.close()
+    # where the user names none, the site's is asked
+    monkeypatch.delenv("ENVSPEC_OSV_URL")
+    assert "MAL-2026-7" in envspec("lock", PATH).err

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -14,7 +15,14 @@ from support.machine import ROOT, Machine, cpu
 from support.packages import wheel
 from support.site import place_policy
 
+from envspec.base.reader.nodes import Table
+from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.read import load
+from envspec.lock.write import dumps
+from envspec.review.policy.schema import FORMAT
+
 SPEC = "specs/demo.toml"
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 ALPHA = wheel("alpha", "1.0", licence="AGPL-3.0-only")
 AN_HOUR_AGO = (datetime.now(timezone.utc) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 DENY = '[licences]\ndeny = ["AGPL-*"]\n'
@@ -247,3 +255,157 @@ def test_a_fresh_lock_with_a_young_package(
     assert hinted == f"envspec lock {SPEC} --upgrade-package beta"
     project.locked("--upgrade-package", "beta")
     assert project.versions("cpu") == {"beta": "1.0", "gamma": "1.0"}
+
+
+BACKEND = """
+import pathlib
+pathlib.Path({ran!r}).write_text("the project's code ran")
+def build_wheel(*a, **k): raise SystemExit("built")
+build_editable = build_sdist = prepare_metadata_for_build_wheel = prepare_metadata_for_build_editable = build_wheel
+"""
+
+
+def own_project(project: Machine, ran: Path, name: str) -> None:
+    """A project whose build is a module beside it: to lock or install it is to run it."""
+    (project.folder / "backend.py").write_text(BACKEND.format(ran=str(ran)))
+    (project.folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        f"[project]\nname = '{name}'\nversion = '1'\ndependencies = ['alpha']\n"
+    )
+    project.spec(cpu("alpha", python=PYTHON).replace("[env]\n", "[env]\nproject = '..'\n"))
+
+
+@pytest.mark.parametrize("name", ["mine", "deepspeed"], ids=["its own name", "the name of an allowed package"])
+def test_a_project_that_builds_itself(
+    project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """Nothing of it is built where nothing may be, whatever it calls itself; the lock of before is no way either."""
+    ran = tmp_path / "ran"
+    own_project(project, ran, name)
+    project.locked()
+    ran.unlink(missing_ok=True)
+    place_policy(monkeypatch, tmp_path, '[sources]\nallow = ["deepspeed"]\n')
+    for command in (
+        ["lock", SPEC], ["lock", SPEC, "--upgrade"], ["install", SPEC, "--prefix", "p"], ["bundle", SPEC, "-o", "x"],
+        ["image", SPEC, "-o", "x"], ["run", SPEC, "--", "true"], ["check", SPEC],
+    ):  # fmt: skip
+        told = project.envspec(*command, status=1)
+        assert "[source-forbidden]" in told.out + told.err and "its own project may not be built" in told.out + told.err
+    assert not ran.exists()
+    place_policy(monkeypatch, tmp_path, '[sources]\nallow = ["deepspeed"]\nown-projects = true\n')
+    project.envspec("check", SPEC, status=0)
+
+
+def replace_licence(lock: Lock, licence: str) -> Lock:
+    def own(target: LockedTarget) -> LockedTarget:
+        return replace(target, pins=tuple(replace(pin, licence=licence) for pin in target.pins))
+
+    return replace(lock, targets=tuple(map(own, lock.targets)))
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("rule", ["deny", "allow", "unnamed"])
+def test_a_licence_that_the_lock_only_claims(
+    project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rule: str
+) -> None:
+    """The lock is the repository's word. What is installed is judged by what its files say."""
+    index.add(wheel("bare", "1.0", licence=None))
+    project.locked(spec=cpu("bare" if rule == "unnamed" else "alpha", python=PYTHON))
+    path = project.lock_path()
+    forged = path.read_text().replace('licence = "AGPL-3.0-only"', 'licence = "MIT"')
+    if rule == "unnamed":
+        forged = dumps(replace_licence(load(path), "MIT"))
+    assert forged != path.read_text()
+    path.write_text(forged)
+    place_policy(monkeypatch, tmp_path, DENY if rule == "deny" else '[licences]\nallow = ["MIT"]\n')
+    assert project.envspec("check", SPEC).status == 0, "offline it is the lock's word"
+    code = "licence-unknown" if rule == "unnamed" else "licence-forbidden"
+    for command in (
+        ["install", SPEC, "--prefix", "p"], ["bundle", SPEC, "-o", "x"], ["image", SPEC, "-o", "x"],
+        ["run", SPEC, "--", "true"], ["install", SPEC, "--prefix", "p", "--offline"],
+    ):  # fmt: skip
+        ran = project.envspec(*command)
+        assert ran.status == 1 and f"[{code}]" in ran.err and "by its own METADATA" in ran.err, (command, ran.err)
+    assert not (project.folder / "p").exists()
+    place_policy(monkeypatch, tmp_path, DENY + "[licences.known]\nalpha = 'MIT'\nbare = 'MIT'\n")
+    project.envspec("install", SPEC, "--prefix", "p", status=0)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "dependencies = ['{}']",
+        "overrides = ['{}']",
+        "constraints = ['{}']",
+        "build-dependencies = {{ alpha = ['{}'] }}",
+    ],
+)
+def test_an_address_in_another_list_of_the_spec(
+    project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str
+) -> None:
+    place_policy(monkeypatch, tmp_path, '[sources]\nfrom = ["https://code.example/our-org"]\n')
+    line = where.format(f"x @ https://evil.example/x-1.0-py3-none-any.whl#sha256={'0' * 64}")
+    whole = "dependencies = ['alpha']"
+    project.spec(cpu("alpha").replace(whole, line if line.startswith("depend") else f"{whole}\n{line}"))
+    ran = project.envspec("lock", SPEC)
+    assert "[origin-forbidden]" in ran.err if ran.status == 1 else ran.status == 2, ran.err
+    assert not index.asked and not project.lock_path().exists()
+
+
+def test_an_address_in_the_own_projects_requirements(
+    project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place_policy(monkeypatch, tmp_path, '[sources]\nfrom = ["https://code.example/our-org"]\n')
+    (project.folder / "pyproject.toml").write_text(
+        "[project]\nname = 'mine'\nversion = '1'\ndependencies = ['x @ git+https://evil.example/x']\n"
+    )
+    project.spec(cpu("alpha", extra="allow-source = ['x']").replace("[env]\n", "[env]\nproject = '..'\n"))
+    forbidden(project, "origin-forbidden")
+    assert not index.asked
+
+
+def test_a_channel_in_a_match_spec(project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place_policy(monkeypatch, tmp_path, '[indexes]\nallow = ["pypi", "conda-forge"]\n')
+    head = "[env]\npython = '3.12'\n[targets.cpu]\nplatform = 'linux-64'\n[conda]\nchannels = ['conda-forge']\n"
+    project.spec(f"{head}dependencies = ['https://evil.example/ours::tool']\n")
+    ran = project.envspec("lock", SPEC)
+    assert "[index-forbidden]" in ran.err if ran.status == 1 else ran.status == 2, ran.err
+    assert not project.lock_path().exists()
+
+
+def test_a_flat_page_at_another_address(
+    project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place_policy(monkeypatch, tmp_path, f'[indexes]\nallow = ["pypi", "{index.url}"]\n')
+    project.spec(cpu("alpha", extra="find-links = { flat = 'https://evil.example/whl.html' }\n"))
+    forbidden(project, "index-forbidden")
+    assert not index.asked
+
+
+ATTACKS = {
+    "[indexes] allow": "test_an_index_that_a_spec_calls_by_a_good_name",
+    "[indexes] at": "test_a_variable_that_puts_another_index_in_pypis_place",
+    "[indexes] second": "forged/test_second_source.py::test_the_first_source_again_is_no_second",
+    "[sources] allow": "test_a_project_that_builds_itself",
+    "[sources] own-projects": "test_a_project_that_builds_itself",
+    "[sources] from": "test_an_address_in_another_list_of_the_spec",
+    "[releases] minimum-age": "test_the_specs_own_bound_in_time",
+    "[releases] exceptions": "cli/test_policy.py::test_a_site_says_what_specs_may_except",
+    "[releases] except": "test_a_package_that_may_be_young",
+    "[releases] ask-advisories": "cli/test_malicious.py::test_a_site_that_asks_takes_no_waiver_and_no_other_service",
+    "[licences] allow": "test_a_licence_that_the_lock_only_claims",
+    "[licences] deny": "test_a_licence_that_the_lock_only_claims",
+    "[licences] known": "test_the_specs_own_word_on_a_licence",
+    "[signatures] signers": "hostile/test_forged_signatures.py::test_a_repository_cant_say_whom_to_trust",
+    "[proof] required": "cli/test_policy.py::test_what_cant_be_checked_yet_is_refused",
+}
+"""Each rule, and a test of what tries to pass it."""
+
+
+def test_each_rule_has_an_attack() -> None:
+    rules = {f"[{name}] {key}" for name, node in FORMAT.keys.items() if isinstance(node, Table) for key in node.keys}
+    assert set(ATTACKS) == rules
+    for where in ATTACKS.values():
+        file, _, name = where.rpartition("::")
+        text = (ROOT / "tests" / (file or "hostile/test_policy_evasion.py")).read_text("utf-8")
+        assert f"\ndef {name}(" in text, where

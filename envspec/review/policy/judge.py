@@ -7,6 +7,7 @@ behind its name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -38,7 +39,8 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
     for name, address in policy.second.items():
         yield "[indexes] second", f"what `envspec verify` asks {name}, it asks {redact(address)} too"
     if policy.build is not None:
-        yield "[sources] allow", f"{_join_or_nothing(sorted(policy.build))} may be built from source"
+        yield _BUILD, f"{_join_or_nothing(sorted(policy.build))} may be built from source"
+        yield _OWN, f"specs' own projects may {'be built too' if policy.own_projects else 'not be built'}"
     if policy.origins is not None:
         yield "[sources] from", f"git and URL requirements lie below {_join_or_nothing(policy.origins)}"
     if policy.minimum_age is not None:
@@ -79,7 +81,7 @@ def _join_or_nothing(names: Iterable[str]) -> str:
 
 _NO_MIRRORS: Mapping[str, str] = MappingProxyType({})
 _INDEXES, _AT = "[indexes] allow", "[indexes] at"
-_BUILD, _FROM = "[sources] allow", "[sources] from"
+_BUILD, _OWN, _FROM = "[sources] allow", "[sources] own-projects", "[sources] from"
 AGE, _EXCEPT = "[releases] minimum-age", "[releases] exceptions"
 
 
@@ -169,6 +171,9 @@ def _of_spec(policy: Policy, spec: Spec) -> Iterator[Finding]:
         if not fine:
             yield _breach("index-forbidden", _INDEXES, f"the channel {redact(channel)} isn't allowed")
     yield from judge_builds(policy, spec.pip.allow_source)
+    builds = spec.asked_project is not None and (spec.project is None or spec.project.build_requires is not None)
+    if builds and not policy.own_projects:
+        yield _breach("source-forbidden", _OWN, "its own project may not be built")
     for one in spec.newer_for:
         if not policy.allows_exception(spec.index_addresses.get(one.name) if one.of_index else one.name):
             what = f"the index {one.name}" if one.of_index else one.name
@@ -204,16 +209,26 @@ def _is_public(pin: Pin) -> bool:
     return pin.kind == "pip" and (pin.index == "pypi" or pin.index.startswith("pytorch/"))
 
 
-def _of_licence(policy: Policy, here: tuple[str, ...], pin: Pin) -> Iterator[Finding]:
+def judge_licences(policy: Policy, target: str, stated: Iterable[tuple[Pin, str | None]]) -> tuple[Finding, ...]:
+    """Judge the licences that a target's files state, where the lock says otherwise."""
+    return tuple(
+        breach
+        for pin, licence in stated
+        if licence != pin.licence
+        for breach in _of_licence(policy, (target,), replace(pin, licence=licence), " by its own METADATA")
+    )
+
+
+def _of_licence(policy: Policy, here: tuple[str, ...], pin: Pin, by: str = "") -> Iterator[Finding]:
     licence = policy.licences.get(canonical_name(pin.name), pin.licence)
     if licence is None:
         if policy.allow_licences:
-            said = f"{pin.name} names no licence; [licences] known can say it"
+            said = f"{pin.name} names no licence{by}; [licences] known can say it"
             yield _breach("licence-unknown", "[licences] allow", said, here, pin.name)
     elif not is_acceptable(licence, (), policy.deny_licences):
-        yield _breach("licence-forbidden", "[licences] deny", f'{pin.name} is under "{licence}"', here, pin.name)
+        yield _breach("licence-forbidden", "[licences] deny", f'{pin.name} is under "{licence}"{by}', here, pin.name)
     elif not is_acceptable(licence, policy.allow_licences, ()):
-        yield _breach("licence-forbidden", "[licences] allow", f'{pin.name} is under "{licence}"', here, pin.name)
+        yield _breach("licence-forbidden", "[licences] allow", f'{pin.name} is under "{licence}"{by}', here, pin.name)
 
 
 def _of_age(

@@ -23,6 +23,7 @@ class Policy:
     places           index name → the address that alone may stand for it
     second           index name → the address that `verify` asks besides
     build            packages (normalised names) that may be built from source
+    own_projects     whether specs' own projects may be built
     origins          addresses below which git and URL requirements may lie
     minimum_age      of a release
     advisories       whether a release has to be looked up in OSV's reports before it's locked or installed
@@ -41,6 +42,7 @@ class Policy:
     places: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     second: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     build: frozenset[str] | None = None
+    own_projects: bool = True
     origins: tuple[str, ...] | None = None
     minimum_age: timedelta | None = None
     young: Mapping[str, str] = field(default_factory=lambda: _NOTHING)

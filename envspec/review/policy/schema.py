@@ -106,6 +106,11 @@ FORMAT = Table(
                     example=("deepspeed", "flash-attn"),
                     unique=True,
                 ),
+                "own-projects": Boolean(
+                    doc="Whether specs' own projects may be built beside what `allow` names, whatever their name.",
+                    example=True,
+                    default=False,
+                ),
                 "from": Array(
                     doc="The only addresses that git and URL requirements may name.",
                     items=_ADDRESS,
@@ -246,6 +251,7 @@ def parse_policy(text: str, path: str) -> Policy:
         places=MappingProxyType(dict(indexes.get("at", {}))),
         second=MappingProxyType(dict(indexes.get("second", {}))),
         build=_names(sources, "allow"),
+        own_projects="allow" not in sources or sources.get("own-projects", False),
         origins=_texts(sources, "from"),
         minimum_age=_age(releases.get("minimum-age")),
         advisories=releases.get("ask-advisories", False),

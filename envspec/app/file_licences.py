@@ -1,0 +1,80 @@
+"""The licences that a target's files state themselves: a lock's are the word of whoever wrote it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+
+from envspec.app.collecting import collect
+from envspec.base.progress import Progress
+from envspec.base.settings import load_settings
+from envspec.base.texts import without_unseen
+from envspec.install.collect import Paths
+from envspec.lock.model import Artifact, LockedTarget, Pin
+from envspec.net.connections import index_fetcher
+from envspec.packages.requirement import canonical_name
+from envspec.resolve.conda.setup import as_pin, conda_resolver, records_of
+from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, cache_key
+from envspec.resolve.pip.static_source import StaticReader
+from envspec.resolve.uv.answer import FoundFile
+from envspec.spec.model import Spec
+
+Stated = tuple[Pin, str | None]
+"""A pin, and the licence that its file states; None for none."""
+
+
+def stated_licences(spec: Spec, target: LockedTarget, exempt: Collection[str], *, offline: bool) -> tuple[Stated, ...]:
+    """Read the licences in a target's files: of wheels and sdists in their own METADATA, of conda packages in their
+    channel's record. Files that weren't read before are fetched, as an installation does next. What is built from git
+    has no file.
+
+    Raises IndexFailure for a file that can't be had, OutsideError.
+    """
+    pins = [pin for pin in target.fetched if pin.artifact and canonical_name(pin.name) not in exempt]
+    pip = [pin for pin in pins if pin.kind == "pip"]
+    return (*_of_pip(spec, pip, offline), *_of_conda(spec, [pin for pin in pins if pin.kind == "conda"], offline))
+
+
+def _of_pip(spec: Spec, pins: Sequence[Pin], offline: bool) -> Iterable[Stated]:
+    settings = load_settings(os.environ)
+    fetcher = index_fetcher(settings, {}, os.environ, offline=offline)
+    reader, sources = MetadataReader(MetadataCache(settings.cache()), fetcher), StaticReader(settings.cache(), fetcher)
+    known = {pin: reader.recall(_file(pin)) for pin in pins if pin.is_wheel}
+    paths: Paths = {}
+    lacking = [pin for pin in pins if known.get(pin) is None]
+    if lacking:
+        paths = collect(spec, lacking, offline=offline)
+    for pin in pins:
+        told = known.get(pin)
+        if told is None and pin.is_wheel:
+            told = reader.read_file(paths[pin.index, _file(pin).file], _file(pin))
+        elif told is None:
+            told = sources.read(_file(pin), pin.name, pin.version).metadata
+        yield pin, _licence(told.licence)
+
+
+def _of_conda(spec: Spec, pins: Sequence[Pin], offline: bool) -> Iterable[Stated]:
+    cache = MetadataCache(load_settings(os.environ).cache())
+    keys = {pin: cache_key("conda licence", pin.index, _file(pin).file, str(_file(pin).sha256)) for pin in pins}
+    known = {pin: cache.get(key) for pin, key in keys.items()}
+    lacking = [pin for pin, told in known.items() if told is None]
+    if lacking:
+        resolver = conda_resolver(spec, os.environ, offline=offline, progress=Progress())
+        platforms = {pin.index.rpartition("/")[2] for pin in lacking}
+        records = records_of(resolver, lacking, platforms, "which licences conda packages have")
+        for pin in lacking:
+            record = records.get((pin.index, _file(pin).file))
+            found = as_pin(record) if record is not None else None
+            if found is not None and found.artifact and found.artifact.sha256 == _file(pin).sha256:
+                known[pin] = told = Metadata(pin.name, pin.version, (), (), None, found.licence)
+                cache.put(keys[pin], told)
+    return ((pin, _licence(told.licence)) for pin, told in known.items() if told is not None)
+
+
+def _file(pin: Pin) -> FoundFile:
+    artifact = pin.artifact or Artifact("", "", None)
+    return FoundFile("", artifact.file, artifact.sha256, artifact.size)
+
+
+def _licence(said: str | None) -> str | None:
+    return (without_unseen(said) or None) if said else None
