@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from envspec.export import compat
+from envspec.export import compat, on_base
 from envspec.export.apptainer_scripts import (
     INIT,
     PROJECT,
@@ -15,6 +15,8 @@ from envspec.export.apptainer_scripts import (
     SETTINGS,
     at,
     bundled_post,
+    carried_files,
+    carried_lines,
     compile_post,
     definition,
     export_variables,
@@ -30,11 +32,9 @@ from envspec.export.plan import (
     BASE_LABELS,
     CARRIED,
     CARRIED_FOLDER,
-    CHECK,
     ENVIRONMENT,
     PYTHON,
     SLICE,
-    SUMS,
     WORKSPACE,
     ImageReference,
     Plan,
@@ -51,6 +51,8 @@ COMPILER = "build.sif"
 
 def render(plan: Plan) -> dict[str, str]:
     """Render `apptainer.def`, and `apptainer-offline.def` for a base image and a bundle beside it."""
+    if plan.base_kind is not None:
+        return {f"{plan.target}/{FILE}": on_base.apptainer(plan)}
     made = {FILE: _online(plan), OFFLINE_FILE: _offline(plan)}
     return {f"{plan.target}/{name}": definition(lines) for name, lines in made.items()}
 
@@ -102,9 +104,7 @@ def _online(plan: Plan) -> Iterator[str]:
         yield from _micromamba_files(plan)
     for one in plan.borrowed:
         yield from section(f"files from {one.name}", [f"{there} {here}" for there, here in one.copies])
-    yield from section(
-        "files", dict.fromkeys([*_carried_lines(plan), *([] if plan.compiling else _requirements(plan))])
-    )
+    yield from section("files", dict.fromkeys([*carried_lines(plan), *([] if plan.compiling else _requirements(plan))]))
     yield from section("post", final_post(plan))
     yield from _at_run_time(plan)
 
@@ -163,20 +163,9 @@ def _offline(plan: Plan) -> Iterator[str]:
     yield from section("post", offline_post(plan, BUNDLE))
     yield from ("Bootstrap: localimage", f"From: {beside}{BASE}", "Stage: final", "")
     yield from section("files from compile", [f"{ENVIRONMENT} {ENVIRONMENT}"])
-    yield from section("files", _carried_lines(plan))
+    yield from section("files", carried_lines(plan))
     yield from section("post", offline_final_post(plan))
     yield from _at_run_time(plan)
-
-
-def _carried_lines(plan: Plan) -> list[str]:
-    parts = [f"{file} {at(plan, file)}" for file in plan.parts]
-    return [*carried_files(plan), f"{plan.slice} {CARRIED}/{SLICE}", *parts]
-
-
-def carried_files(plan: Plan) -> list[str]:
-    """List what an image carries as lines of `%files`: the smoke check as a folder, all else by name."""
-    names = [SUMS, *(name for name in plan.carries if not name.startswith(f"{CHECK}/")), CHECK]
-    return [f"{plan.carried_file(name)} {CARRIED}/{name}" for name in names]
 
 
 def _requirements(plan: Plan) -> list[str]:

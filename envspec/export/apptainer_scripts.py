@@ -15,10 +15,12 @@ from envspec.export.building import PRETENDED, build_settings, own_sums, project
 from envspec.export.pip_steps import fetch_words
 from envspec.export.plan import (
     CARRIED,
+    CHECK,
     ENVIRONMENT,
     FETCH_VARIANTS,
     PYTHON,
     REQUIREMENTS,
+    SLICE,
     SUMS,
     WORKSPACE,
     ImageReference,
@@ -192,9 +194,7 @@ def _environment(plan: Plan) -> Iterator[str]:
     """Make the whole environment, each file by its hash."""
     yield from _carried_sums(plan)
     yield f"mkdir -p {PYTHON}; export UV_PYTHON_INSTALL_DIR={PYTHON} UV_LINK_MODE=copy"
-    yield f"if [ -d {_CACHE} ]; then export UV_CACHE_DIR={_CACHE}/uv CONDA_PKGS_DIRS={_CACHE}/conda"
-    yield "else export UV_NO_CACHE=1; fi"
-    yield f"if [ -s {_UV_SETTINGS} ]; then export UV_CONFIG_FILE={_UV_SETTINGS}; fi"
+    yield from _settings()
     use_netrc = f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi"
     if plan.explicit:
         yield f"if [ ! -s {_CHANNEL_HOST} ]; then"
@@ -228,6 +228,12 @@ def _environment(plan: Plan) -> Iterator[str]:
         yield from _own(plan.project, plan)
     yield _bytecode()
     yield f"rm -rf {_FROM}"
+
+
+def _settings() -> Iterator[str]:
+    yield f"if [ -d {_CACHE} ]; then export UV_CACHE_DIR={_CACHE}/uv CONDA_PKGS_DIRS={_CACHE}/conda"
+    yield "else export UV_NO_CACHE=1; fi"
+    yield f"if [ -s {_UV_SETTINGS} ]; then export UV_CONFIG_FILE={_UV_SETTINGS}; fi"
 
 
 def _python(plan: Plan) -> Iterator[str]:
@@ -271,7 +277,7 @@ def _bytecode() -> str:
     return f"{ENVIRONMENT}/bin/python -I {CARRIED}/bytecode.py {ENVIRONMENT}/lib"
 
 
-def _install(plan: Plan, step: PipStep) -> Iterator[str]:
+def _install(plan: Plan, step: PipStep, uv: str = f"uv pip install --python {ENVIRONMENT}") -> Iterator[str]:
     """Make one run of uv, which takes only the lock's files, each by its hash."""
     options = ["--quiet", "--no-deps", *(["--require-hashes"] if step.hashed else [])]
     # What a build needs is never built itself.
@@ -292,7 +298,7 @@ def _install(plan: Plan, step: PipStep) -> Iterator[str]:
     if step.torch_backend or step.variants:
         index.append('"$@"')
     files = (f"--requirements {at(plan, file)}" for file in step.requirements)
-    yield f"uv pip install --python {ENVIRONMENT} {' '.join([*options, *index, *files])}"
+    yield f"{uv} {' '.join([*options, *index, *files])}"
 
 
 def _variants(step: PipStep, index: Sequence[str]) -> Iterator[str]:
@@ -312,3 +318,27 @@ def _finish() -> Iterator[str]:
     yield f"mkdir -p {WORKSPACE} /etc/profile.d; chmod 1777 {WORKSPACE}; chmod -R a+rX {CARRIED}"
     yield "# a login shell's profile, as sshd's sessions have it, sets PATH anew"
     yield f"echo 'PATH={ENVIRONMENT}/bin:$PATH' >/etc/profile.d/envspec.sh"
+
+
+def carried_lines(plan: Plan) -> list[str]:
+    """List what an image keeps as lines of `%files`: what it carries, its slice and its requirements."""
+    parts = [f"{file} {at(plan, file)}" for file in plan.parts]
+    return [*carried_files(plan), f"{plan.slice} {CARRIED}/{SLICE}", *parts]
+
+
+def carried_files(plan: Plan) -> list[str]:
+    """List what an image carries as lines of `%files`: the smoke check as a folder, all else by name."""
+    names = [SUMS, *(name for name in plan.carries if not name.startswith(f"{CHECK}/")), CHECK]
+    return [f"{plan.carried_file(name)} {CARRIED}/{name}" for name in names]
+
+
+def post_on_base(plan: Plan, uv: str) -> Iterator[str]:
+    """Make the script that puts what the lock adds beside a base's packages, by uv's program at a path."""
+    yield from _beginning(plan)
+    yield from _carried_sums(plan)
+    yield from _settings()
+    for step in plan.pip:
+        yield from _install(
+            plan, step, f"{uv} pip install --break-system-packages --python {word(plan.base_python_path)}"
+        )
+    yield f"rm -rf {uv} {SCRATCH}; chmod -R a+rX {CARRIED}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from envspec.export import apt_mirrors, nvcc
+from envspec.export import apt_mirrors, nvcc, on_base
 from envspec.export.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
 from envspec.export.dockerfile_steps import (
     CONTEXT,
@@ -20,6 +20,7 @@ from envspec.export.dockerfile_steps import (
     WHEELS,
     apt,
     copy,
+    many,
     project_stage,
     python_headers,
     run,
@@ -40,7 +41,7 @@ from envspec.export.plan import (
     image_variables,
     recipe_labels,
 )
-from envspec.export.quote import dockerfile, fill, shell
+from envspec.export.quote import dockerfile, shell
 
 FILE = "Dockerfile"
 IGNORE = ".dockerignore"
@@ -51,7 +52,11 @@ _MADE_BY = {"source": "compile", "project": "own"}
 
 def render(plan: Plan) -> dict[str, str]:
     """Render the target's Dockerfile, and the `.dockerignore` that limits every target's context."""
-    parts = [_head(plan), _arguments(plan), *_stages(plan), _final(plan)]
+    parts = (
+        [_head(plan), _arguments(plan), *_stages(plan), _final(plan)]
+        if plan.base_kind is None
+        else [on_base.dockerfile(plan).rstrip()]
+    )
     below = "*/" if plan.shares else ""
     kept = "".join(f"!{path}\n" for path in (plan.carried_folder, f"{below}{REQUIREMENTS}", f"{below}*/{SLICE}"))
     return {
@@ -160,8 +165,8 @@ def _has(plan: Plan, layer: str) -> bool:
 def _settings(plan: Plan) -> Iterator[str]:
     """Render an image's metadata. It adds no layer, so a change of it rebuilds nothing."""
     check = HEALTH_CHECK
-    yield _many("ENV", image_variables(plan))
-    yield _many("LABEL", recipe_labels(plan))
+    yield many("ENV", image_variables(plan))
+    yield many("LABEL", recipe_labels(plan))
     if plan.services:
         yield f"EXPOSE {' '.join(str(service.port) for service in plan.services)}"
     yield f"WORKDIR {WORKSPACE}"
@@ -169,8 +174,3 @@ def _settings(plan: Plan) -> Iterator[str]:
     times = f"--interval={check.interval}s --timeout={check.timeout}s --start-period={check.start_period}s"
     yield f"HEALTHCHECK {times} CMD {json.dumps(list(check.command))}"
     yield f"ENTRYPOINT {json.dumps(list(ENTRYPOINT))}"
-
-
-def _many(instruction: str, values: dict[str, str]) -> str:
-    words = (f"{name}={dockerfile(value)}" for name, value in values.items())
-    return f"{instruction} " + " \\\n    ".join(fill(words))

@@ -139,13 +139,13 @@ def layer_stages(plan: Plan) -> Iterator[str]:
     yield "\n".join(
         [
             "FROM python AS carried",
-            *_copy_carried_files(plan, place),
+            *copy_carried_files(plan, place),
             run([], [*own_sums(plan, place), checked_sums, set_times("carried")]),
         ]
     )
 
 
-def _copy_carried_files(plan: Plan, place: str) -> Iterator[str]:
+def copy_carried_files(plan: Plan, place: str) -> Iterator[str]:
     """Copy what an image carries: the smoke check as a folder, all else by name."""
     by_folder: dict[str, list[str]] = {"": [plan.carried_file(SUMS)]}
     for name in plan.carries:

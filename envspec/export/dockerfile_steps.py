@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from envspec.export import apt_mirrors
 from envspec.export.building import PRETENDED, project_install, project_wheel
 from envspec.export.plan import ENVIRONMENT, GROUP, PYTHON, UID, WORKSPACE, OwnProject, PipStep, Plan
 from envspec.export.python_build import TABLE, version_in
-from envspec.export.quote import dockerfile, shell
+from envspec.export.quote import dockerfile, fill, shell
 
 LAYERS = "/layers"
 """The folder of the layers in the stages that make them: each has a folder like an image's root. Beside them lies what
@@ -85,9 +85,18 @@ def set_times(layer: str) -> str:
     return f"find {LAYERS}/{layer} -exec touch -h -d {FIXED_TIME} {{}} +"
 
 
-def install(step: PipStep, options: str = "") -> str:
-    """Make one run of uv, which takes only the lock's files, each by its hash."""
-    words = [f"{UV} pip install --quiet --python {ENVIRONMENT}{options} --no-deps"]
+def many(instruction: str, values: Mapping[str, str]) -> str:
+    """Make an instruction that sets many values."""
+    words = (f"{name}={dockerfile(value)}" for name, value in values.items())
+    return f"{instruction} " + " \\\n    ".join(fill(words))
+
+
+def install(
+    step: PipStep, options: str = "", uv: str = UV, python: str = ENVIRONMENT, requirements: str = LAYERS
+) -> str:
+    """Make one run of uv, which takes only the lock's files, each by its hash: for a Python, from the files of a folder
+    `requirements`."""
+    words = [f"{uv} pip install --quiet --python {python}{options} --no-deps"]
     if step.hashed:
         words.append("--require-hashes")
     # What a build needs is never built itself.
@@ -97,7 +106,7 @@ def install(step: PipStep, options: str = "") -> str:
         words += [f"--no-build-isolation-package {shell(name)}" for name in step.unisolated]
     if step.built_with:
         words.append(f"--build-constraints {at(step.built_with)} --require-build-hashes")
-    words += [f"--requirements {at(file)}" for file in step.requirements]
+    words += [f"--requirements {requirements}/{file.rpartition('/')[2]}" for file in step.requirements]
     if step.variants:
         # of what has the lock's hash uv takes a plain wheel, too, whatever it thinks of the variants of an index
         words.append(f"--find-links {_WHEELS_AT}")

@@ -32,6 +32,12 @@ def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]
     return tuple(env.items())
 
 
+def environment_on_base(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]:
+    """List the variables that an image on a base gets: what a vendor says of its CUDA and its GPUs stays."""
+    own = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE", *spec.image.env)
+    return tuple((name, value) for name, value in environment(spec, target) if name in own)
+
+
 def _compile_environment(target: LockedTarget) -> Mapping[str, str]:
     if target.inputs.cuda is None:
         return {}

@@ -31,6 +31,9 @@ def missing_pins(plans: Iterable[Plan], formats: Iterable[str]) -> tuple[str, ..
 
 
 def _of_image(plan: Plan) -> Iterator[str]:
+    if plan.base_kind is not None:
+        yield from (f"the image {one.name} has no digest" for one in (plan.base, plan.uv) if "@" not in one.pinned)
+        return
     images = [plan.base, plan.uv, plan.micromamba, plan.compiling.image if plan.compiling else None]
     for image in (*images, *(one.image for one in plan.borrowed)):
         if image is not None and "@" not in image.pinned:
@@ -196,6 +199,8 @@ def compat_image(cuda: str) -> str:
 
 def of_target(spec: Spec, target: LockedTarget) -> tuple[str, ...]:
     """List the names of every image that the recipes of one target use."""
+    if spec.base is not None:
+        return (UV,)
     names = [base_of(spec), UV, compiler(spec, target)]
     if any(pin.kind == "conda" for pin in target.pins):
         names.append(MICROMAMBA)
@@ -215,6 +220,14 @@ def wanted_images(spec: Spec, lock: Lock) -> tuple[str, ...]:
     """
     linux = [target for target in lock if target.inputs.platform.startswith("linux-")]
     return tuple(sorted({name for target in linux for name in of_target(spec, target)}))
+
+
+def base_reference(spec: Spec, lock: Lock, target: LockedTarget) -> ImageReference:
+    """Give a target's base image with its digest in the lock. Raises InputError as `base_of` does."""
+    if spec.base is None:
+        return reference(lock, base_of(spec))
+    known = next((one.digest for one in lock.bases if one.platform == target.inputs.platform), None)
+    return ImageReference(spec.base.place, known)
 
 
 def reference(lock: Lock, name: str) -> ImageReference:

@@ -14,6 +14,7 @@ from envspec.export.environment import (
     build_names,
     build_variables,
     environment,
+    environment_on_base,
     is_compiled,
     own_project,
     refuse_unknown_gpus,
@@ -21,7 +22,18 @@ from envspec.export.environment import (
 )
 from envspec.export.images import CODE_SERVER, reference
 from envspec.export.pip_steps import Run, build_steps, local_indexes, pip_steps, project_steps, share_out, with_row
-from envspec.export.plan import FETCH_VARIANTS, SLICE, Borrowed, Compiling, PipStep, Plan, Service, SpecPlan, with_sums
+from envspec.export.plan import (
+    CHECK,
+    FETCH_VARIANTS,
+    SLICE,
+    Borrowed,
+    Compiling,
+    PipStep,
+    Plan,
+    Service,
+    SpecPlan,
+    with_sums,
+)
 from envspec.export.python_build import uv_table
 from envspec.export.target_json import dumps, of_recipes, target_document
 from envspec.lock.formats import conda_explicit
@@ -139,7 +151,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         refuse_unknown_gpus(name, target)
     has_variants = any(pin.artifact and pin.artifact.variant for each in lock for pin in each.pins)
     scripts = (*([FETCH_VARIANTS] if has_variants else []), *(service.script for service in wanted))
-    carries = tuple(sorted(carried_names(scripts)))
+    carries = tuple(sorted(name for name in carried_names(scripts) if not spec.base or name.startswith(f"{CHECK}/")))
     conda = runs.conda.get(target.name, {})
     parts = {"conda": tuple(conda), "pip": tuple(path for step, _ in steps for path in step.requirements)}
     document = target_document(spec, lock, target)
@@ -148,13 +160,13 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         **{path: text for _, texts in (*steps, *seen, *built) for path, text in texts.items()},
         **conda,
     }
-    base_python = spec.image.python == "base" and target.pin("python", "conda") is None
+    base_python = not lock.inputs.brings_python and target.pin("python", "conda") is None
     build = None if base_python else lock.python(target)
     tables = runs.python[target.name] if build is not None else {}
     files |= tables
     explicit = next(iter(conda), None)
     compiling = _compiling(spec, lock, target, tuple(step for step, _ in seen))
-    base = reference(lock, images.base_of(spec))
+    base = images.base_reference(spec, lock, target)
     if base_python and compiling and compiling.image != base:
         raise InputError(
             f"{target.name} compiles packages in {compiling.image.name}, which hasn't the Python of {base.name}",
@@ -180,7 +192,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         uv=reference(lock, images.UV),
         micromamba=reference(lock, images.MICROMAMBA) if explicit else None,
         user=spec.image.user,
-        env=environment(spec, target),
+        env=environment(spec, target) if spec.base is None else environment_on_base(spec, target),
         apt=(own_apt := _apt(spec, target, wanted)),
         spec_apt=tuple(sorted({*spec.image.apt}.difference(own_apt))),
         services=wanted,
@@ -206,6 +218,8 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         base_python=base_python,
         snapshot=images.snapshot_of(spec),
         shm=spec.image.shm,
+        base_kind=spec.base.kind if spec.base else None,
+        base_python_path=f"/{lock.inventories[inputs.platform].executable}" if spec.base else "",
     )
     return _in_context(plan)
 

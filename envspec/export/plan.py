@@ -262,6 +262,8 @@ class Plan:
     build_table     the file with uv's table of that build
     base_python     the image uses the base's own Python
     python_range    what the spec asks of Python beside the minor version, as a specifier
+    base_kind       "image" or "sif" of what the lock comes on top of, and `base_python_path`, its Python there; None of
+                    a whole environment
     snapshot        the day as of which Debian's packages are ("2026-11-01"); None for the newest
     shm             what /dev/shm may hold, in Docker's form
     """
@@ -311,6 +313,8 @@ class Plan:
     snapshot: str | None = None
     shm: str = "8g"
     python_range: str | None = None
+    base_kind: str | None = None
+    base_python_path: str = ""
 
     @property
     def python_request(self) -> str:

@@ -125,7 +125,7 @@ formats: they need URLs, or stand beside the lock already, or take long (the SBO
 too.
 """
 
-ON_BASE = ("requirements",)
+ON_BASE = ("requirements", "dockerfile", "apptainer")
 """The formats that hold what comes on top of a base as such."""
 
 CHOICES = (*FORMATS, *PROJECTS, *recipes.RECIPES, ALL)
@@ -144,7 +144,7 @@ def render_files(
     recipes, if there are any. Calls `on_left_out` with what other tools' projects can't hold.
     """
     for name in names:
-        if name not in ON_BASE:
+        if name not in ON_BASE or (spec.base and spec.base.kind == "prefix" and name != "requirements"):
             refuse_base(spec, f"--format {name}")
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}

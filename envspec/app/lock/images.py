@@ -63,7 +63,7 @@ class ImageDigests:
             self._registries = Registries(fetcher.pool, settings.mirrors, os.environ)
             self._asking = Asking(self._registries.digest)
             base = spec.image.base
-            self._ask(used_images(spec, old) if old else () if "@" in base else (base,))
+            self._ask(used_images(spec, old) if old else () if "@" in base or spec.base else (base,))
 
     def put_into(self, lock: Lock) -> tuple[Lock, dict[str, str]]:
         """Add to the lock a digest of every image whose registry answered. The others keep their old digest, if they

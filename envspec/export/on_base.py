@@ -1,0 +1,125 @@
+"""Recipes of a target on a base, a vendor's image or a SIF: the base by its digest, and in a layer what the lock adds.
+
+The base's own Python gets the packages, where `pip install` would put them: the programs of the base, such as torchrun,
+see them too. Its entry point, its user and its variables stay. Only what the lock adds is written, every file by its
+hash and without dependencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from envspec.base.errors import InputError
+from envspec.export import apptainer_scripts as scripts
+from envspec.export.building import own_sums
+from envspec.export.dockerfile_layers import copy_carried_files
+from envspec.export.dockerfile_steps import index_arguments, install, many, run, uv_mounts, with_times
+from envspec.export.plan import (
+    BASE_LABELS,
+    CARRIED,
+    REQUIREMENTS,
+    SUMS,
+    Plan,
+    hash_heading,
+    recipe_labels,
+)
+from envspec.export.quote import dockerfile as quoted, shell
+
+_TOOLS = "/run/uv"
+"""Where uv's stage is mounted."""
+_UV = "/opt/uv"
+"""uv, while a SIF is built."""
+SIF = "base.sif"
+
+
+def refuse_unknown(plan: Plan) -> None:
+    """Raise InputError for what recipes on a base don't know yet."""
+    for found, what in ((plan.project, "the spec's own project"), (plan.has_variants, "variants of wheels")):
+        if found:
+            raise InputError(
+                f"{plan.target}: recipes on a base don't know {what} yet", hint="install the environment on a prefix"
+            )
+
+
+def dockerfile(plan: Plan) -> str:
+    """Render the target's Dockerfile. Raises InputError for a base that is no image."""
+    refuse_unknown(plan)
+    if plan.base_kind != "image":
+        raise InputError(
+            f"{plan.target} comes on top of a {plan.base_kind}, and a Dockerfile's base is an image",
+            hint="export its Apptainer definition: --format apptainer",
+        )
+    options = f"--build-arg SOURCE_DATE_EPOCH={plan.epoch} --platform {plan.oci_platform}"
+    contexts = "".join(f" --build-context {one.context}={shell(one.folder or 'FOLDER')}" for one in plan.local_indexes)
+    usage = [
+        plan.above,
+        f"  docker buildx build {options}{contexts} -f {plan.own}{plan.target}/Dockerfile -t {plan.image} .",
+        f"  docker run --rm -it{' --gpus all' if plan.is_cuda else ''} --shm-size {plan.shm} {plan.image}",
+        "",
+        "Its entry point, user and variables are the base's. Other indexes, mirrors and logins: in a uv.toml, by",
+        "--secret id=uv,src=uv.toml. It stays out of the image.",
+    ]
+    used = f"--mount=type=bind,from=uv,target={_TOOLS}"
+    place = f"{CARRIED}/{REQUIREMENTS}"
+    settings = "export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy"
+    packages = [
+        install(step, " --break-system-packages", f"{_TOOLS}/uv", shell(plan.base_python_path), place)
+        for step in plan.pip
+    ]
+    lines = [
+        "\n".join(hash_heading(plan, usage)),
+        "",
+        f"ARG BASE_IMAGE={quoted(plan.base.pinned)}",
+        f"ARG UV_IMAGE={quoted(plan.uv.pinned)}",
+        "",
+        "FROM ${UV_IMAGE} AS uv",
+        *(f"FROM ${{UV_IMAGE}} AS {one.context}" for one in plan.local_indexes),
+        "",
+        "FROM ${BASE_IMAGE}",
+        f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
+        *index_arguments(plan.pip),
+        *([f"COPY --chmod=0644 {' '.join(plan.parts)} {place}/"] if plan.parts else []),
+        *([run([*uv_mounts(plan.pip), used], with_times([settings, *packages]))] if packages else []),
+        *copy_carried_files(replace(plan, parts=()), CARRIED),
+        run([], [*own_sums(plan, CARRIED), f"env --chdir={CARRIED} sha256sum --check --quiet {SUMS}"]),
+        *([many("ENV", dict(plan.env))] if plan.env else []),
+        many("LABEL", recipe_labels(plan)),
+    ]
+    return "\n".join(lines)
+
+
+def apptainer(plan: Plan) -> str:
+    """Render the target's Apptainer definition."""
+    refuse_unknown(plan)
+    nv = " --nv" if plan.is_cuda else ""
+    beside = f"{plan.own}{plan.target}/"
+    usage = [plan.above]
+    if plan.base_kind == "sif":
+        usage.append(f"  {beside}{SIF} is {plan.base.name}, or a link to it")
+    usage += [
+        f"  apptainer build --notest {plan.title}.sif {beside}apptainer.def     (or singularity build)",
+        f"  apptainer test{nv} {plan.title}.sif     the smoke check{', on a machine with the GPU' if nv else ''}",
+        "",
+        f"What is your own comes from a folder, by --bind FOLDER:{scripts.SETTINGS}, and stays out of the image:",
+        "  uv.toml, cache/, netrc, and index-NAME/ of an index that is a folder",
+    ]
+    return scripts.definition(_definition(plan, usage, f"{beside}{SIF}"))
+
+
+def _definition(plan: Plan, usage: list[str], sif: str) -> Iterator[str]:
+    yield from hash_heading(plan, usage)
+    yield ""
+    yield from scripts.stage_header(plan.uv, "uv")
+    if plan.base_kind == "sif":
+        yield from ("Bootstrap: localimage", f"From: {sif}", "Stage: final", "")
+    else:
+        yield from scripts.stage_header(plan.base, "final")
+    yield from scripts.section("files from uv", [f"/uv {_UV}"])
+    yield from scripts.section("files", scripts.carried_lines(plan))
+    yield from scripts.section("post", scripts.post_on_base(plan, _UV))
+    yield from scripts.section("environment", scripts.export_variables(plan.env))
+    found = [(name, value) for name, value in recipe_labels(plan).items() if not name.startswith(BASE_LABELS)]
+    yield from scripts.section("labels", [f"{name} {scripts.safe_text(value)}" for name, value in found])
+    words = f"{plan.base_python_path} -I {CARRIED}/check --config {CARRIED}/target.json --quick"
+    yield from ("%test", f"    exec {words}")

@@ -1,0 +1,202 @@
+"""A lock on top of an image of a real registry: locked, built from its recipes and run, with the vendor's torch as it
+was.
+
+The image is made here in the shape of NVIDIA's: Debian with its Python in /usr, a constraint file, the variables of a
+vendor, and a torch with a local version. That torch is a small distribution, since the mechanics are what is tested.
+"""
+
+import io
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support.debian import debian_tree
+from support.hub import Hub, serving_hub
+from support.index import Index
+from support.machine import Machine
+from support.packages import wheel
+from support.sif import build_sif
+from uv import find_uv_bin
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.skipif(not (shutil.which("docker-registry") and shutil.which("buildah")), reason="no docker-registry"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root"),
+]
+
+TORCH = "2.9.0a0+50eac811a6.nv25.09"
+SITE = "usr/local/lib/python3.11/dist-packages"
+SPEC = """
+[env]
+python = "3.11"
+[pip]
+dependencies = ["torch>=2.9", "acme-models"]
+[base]
+image = "{host}/vendor/torch:25.09"
+[targets.cpu]
+platform = "linux-64"
+"""
+VARIABLES = {"CUDA_VERSION": "13.0.1.012", "PIP_CONSTRAINT": "/etc/pip/constraint.txt", "PATH": "/usr/bin:/bin"}
+
+
+@contextmanager
+def serving_index() -> Iterator[Index]:
+    with Index() as index:
+        models = wheel("acme-models", "1.0", "torch>=2.9.0", "numpy", "einops<1")
+        index.add(wheel("torch", "2.9.0"), wheel("numpy", "2.1.0"), wheel("einops", "0.8.1"), models)
+        index.add(wheel("einops", "0.7.0"))
+        yield index
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    with serving_index() as index:
+        yield index
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    with serving_hub(tmp_path / "hub") as hub:
+        yield hub
+
+
+def vendors(site: Path) -> None:
+    """Put a vendor's packages where its Python has them, and the constraint file beside."""
+    for made in (wheel("torch", TORCH, "numpy<2"), wheel("numpy", "1.26.4")):
+        with zipfile.ZipFile(io.BytesIO(made.content)) as archive:
+            archive.extractall(site)
+
+
+def push(hub: Hub, tree: Path, tag: str = "25.09") -> None:
+    container = hub.buildah("from", "scratch")
+    hub.buildah("copy", "--quiet", container, str(tree), "/")
+    extra = hub.folder / "extra"
+    vendors(extra / SITE)
+    (extra / "etc/pip").mkdir(parents=True)
+    (extra / "etc/pip/constraint.txt").write_text(f"numpy==1.26.4\ntorch=={TORCH}\neinops<0.8\n")
+    hub.buildah("copy", "--quiet", container, str(extra), "/")
+    for name, value in VARIABLES.items():
+        hub.buildah("config", "--env", f"{name}={value}", container)
+    image = hub.buildah("commit", "--quiet", "--rm", container)
+    hub.buildah("push", "--quiet", "--tls-verify=false", image, f"docker://{hub.host}/vendor/torch:{tag}")
+
+
+@pytest.fixture
+def small(hub: Hub, tmp_path: Path) -> Hub:
+    """An image with the names of a Debian's files alone: enough to read."""
+    for path in ("usr/bin/python3.11", "usr/include/python3.11/patchlevel.h", "lib/x86_64-linux-gnu/libc.so.6"):
+        (tmp_path / "tree" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / path).write_text('#define PY_VERSION "3.11.2"\nrelease version 2.36.\n')
+    (tmp_path / "tree/usr/bin/python3").symlink_to("python3.11")
+    push(hub, tmp_path / "tree")
+    return hub
+
+
+def test_a_tag_becomes_a_digest_and_constraints_bound_what_is_added(small: Hub, machine: Machine, index: Index) -> None:
+    machine.default = index.url
+    spec = machine.spec(SPEC.format(host=small.host))
+    ran = machine.envspec("lock", spec, status=0)
+    assert machine.versions("cpu") == {"acme-models": "1.0", "einops": "0.7.0"}
+    assert f"the base's torch {TORCH} counts as 2.9.0" in ran.err
+    locked = machine.lock_path().read_text()
+    assert f'image = "{small.host}/vendor/torch:25.09"' in locked and 'digest = "sha256:' in locked
+    before = machine.files()
+    # another image under the same tag is nothing until it is asked for
+    (small.folder.parent / "tree/etc").mkdir()
+    (small.folder.parent / "tree/etc/new").write_text("new")
+    shutil.rmtree(small.folder / "extra")
+    push(small, small.folder.parent / "tree")
+    machine.envspec("lock", spec, status=0)
+    assert machine.files() == before
+    machine.envspec("lock", spec, "--upgrade-images", status=0)
+    assert machine.files() != before and machine.versions("cpu")["einops"] == "0.7.0"
+
+
+_HASHES = f"find /{SITE}/torch* /{SITE}/numpy* -type f ! -name '*.pyc' -exec sha256sum {{}} + | sort"
+
+
+@dataclass
+class Made:
+    """An image that runs in a registry, and a lock on it with its recipes."""
+
+    hub: Hub
+    machine: Machine
+    index: Index
+
+    @property
+    def recipe(self) -> Path:
+        return self.machine.folder / "recipe"
+
+    @property
+    def settings(self) -> str:
+        """uv's, for what builds images."""
+        return f'[[index]]\nurl = "{self.index.url}"\ndefault = true\n'
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    folder = tmp_path_factory.mktemp("made")
+    with serving_hub(folder / "hub") as hub, serving_index() as index:
+        push(hub, debian_tree())
+        (folder / "uv").mkdir()
+        shutil.copy(find_uv_bin(), folder / "uv/uv")
+        hub.push_tree("astral/uv", folder / "uv")
+        machine = Machine(folder / "machine", index.url)
+        spec = machine.spec(SPEC.format(host=hub.host))
+        machine.envspec("lock", spec, status=0)
+        machine.envspec("export", spec, "--format", "dockerfile", "--format", "apptainer", "-o", "recipe", status=0)
+        yield Made(hub, machine, index)
+
+
+CODE = "import torch, numpy, einops, acme_models; print(torch.version, numpy.version, einops.version)"
+SAID = f"{TORCH} 1.26.4 0.7.0"
+
+
+@pytest.mark.nightly
+def test_a_dockerfile_leaves_the_vendors_files(made: Made, tmp_path: Path) -> None:
+    hub, text = made.hub, (made.recipe / "cpu/Dockerfile").read_text()
+    assert f'ARG BASE_IMAGE="{hub.host}/vendor/torch:25.09@sha256:' in text and text.count("pip install") == 1
+    (tmp_path / "uv.toml").write_text(made.settings)
+    hub.buildah(
+        *("bud", "--isolation", "chroot", "--quiet", "--tls-verify=false", "--layers"),
+        *("--build-arg", f"UV_IMAGE={hub.host}/astral/uv", f"--secret=id=uv,src={tmp_path / 'uv.toml'}"),
+        *("-t", "made", "-f", str(made.recipe / "cpu/Dockerfile"), str(made.recipe)),
+    )
+    names = (f"{hub.host}/vendor/torch:25.09", "made")
+    before, after = (hub.buildah("from", "--tls-verify=false", one) for one in names)
+
+    def ran(container: str, command: str) -> str:
+        return hub.buildah("run", "--isolation", "chroot", container, "--", "sh", "-c", command)
+
+    assert ran(before, _HASHES) == ran(after, _HASHES) != ""
+    assert ran(after, f'python3 -B -c "{CODE}"') == SAID
+    assert ran(after, "echo $CUDA_VERSION $ENVSPEC_TARGET") == "13.0.1.012 cpu"
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not shutil.which("apptainer"), reason="no apptainer")
+def test_a_definition_leaves_the_vendors_files(made: Made, tmp_path: Path) -> None:
+    files = {
+        str(path.relative_to(made.recipe)): path.read_text()
+        for path in made.recipe.rglob("*")
+        if path.is_file() and path.name != "Dockerfile"
+    }
+    build_sif(files, made.hub, tmp_path, tmp_path / "made.sif", settings=made.settings)
+
+    def ran(command: str) -> str:
+        words = ["apptainer", "exec", "--containall", str(tmp_path / "made.sif"), "sh", "-c", command]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    plain = made.hub.buildah("from", "--tls-verify=false", f"{made.hub.host}/vendor/torch:25.09")
+    before = made.hub.buildah("run", "--isolation", "chroot", plain, "--", "sh", "-c", _HASHES)
+    assert ran(_HASHES) == before
+    assert ran(f'python3 -B -c "{CODE}"') == SAID and ran("echo $ENVSPEC_TARGET") == "cpu"
