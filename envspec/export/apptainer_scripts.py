@@ -338,7 +338,5 @@ def post_on_base(plan: Plan, uv: str) -> Iterator[str]:
     yield from _carried_sums(plan)
     yield from _settings()
     for step in plan.pip:
-        yield from _install(
-            plan, step, f"{uv} pip install --break-system-packages --python {word(plan.base_python_path)}"
-        )
+        yield from _install(plan, step, f"{uv} pip install --break-system-packages --python {plan.base_python_path}")
     yield f"rm -rf {uv} {SCRATCH}; chmod -R a+rX {CARRIED}"

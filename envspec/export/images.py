@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from envspec.base.errors import InputError, Place
+from envspec.base.texts import printable
 from envspec.export import compat, nvcc
 from envspec.export.environment import COMPILING, is_compiled
 from envspec.export.plan import ImageReference, Plan
@@ -228,6 +229,21 @@ def base_reference(spec: Spec, lock: Lock, target: LockedTarget) -> ImageReferen
         return reference(lock, base_of(spec))
     known = next((one.digest for one in lock.bases if one.platform == target.inputs.platform), None)
     return ImageReference(spec.base.place, known)
+
+
+def base_python_path(spec: Spec, lock: Lock, target: LockedTarget) -> str:
+    """Give the path of a base's Python in it; empty without a base. Raises InputError for one that a recipe can't hold:
+    an image may have any name for it."""
+    if spec.base is None:
+        return ""
+    path = f"/{lock.inventories[target.inputs.platform].executable}"
+    if not re.fullmatch(r"[A-Za-z0-9._/+-]+", path):
+        raise InputError(
+            f"the Python of {spec.base.place} lies at {printable(path)}, which no recipe can hold",
+            hint="find out who made the base",
+            place=spec.places.get("base"),
+        )
+    return path
 
 
 def reference(lock: Lock, name: str) -> ImageReference:

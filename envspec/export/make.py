@@ -160,7 +160,8 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         **{path: text for _, texts in (*steps, *seen, *built) for path, text in texts.items()},
         **conda,
     }
-    base_python = not lock.inputs.brings_python and target.pin("python", "conda") is None
+    of_base = spec.base is not None or spec.image.python == "base"
+    base_python = of_base and target.pin("python", "conda") is None
     build = None if base_python else lock.python(target)
     tables = runs.python[target.name] if build is not None else {}
     files |= tables
@@ -219,7 +220,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         snapshot=images.snapshot_of(spec),
         shm=spec.image.shm,
         base_kind=spec.base.kind if spec.base else None,
-        base_python_path=f"/{lock.inventories[inputs.platform].executable}" if spec.base else "",
+        base_python_path=images.base_python_path(spec, lock, target),
     )
     return _in_context(plan)
 

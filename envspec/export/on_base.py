@@ -64,8 +64,7 @@ def dockerfile(plan: Plan) -> str:
     place = f"{CARRIED}/{REQUIREMENTS}"
     settings = "export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy"
     packages = [
-        install(step, " --break-system-packages", f"{_TOOLS}/uv", shell(plan.base_python_path), place)
-        for step in plan.pip
+        install(step, " --break-system-packages", f"{_TOOLS}/uv", plan.base_python_path, place) for step in plan.pip
     ]
     lines = [
         "\n".join(hash_heading(plan, usage)),
@@ -96,7 +95,7 @@ def apptainer(plan: Plan) -> str:
     beside = f"{plan.own}{plan.target}/"
     usage = [plan.above]
     if plan.base_kind == "sif":
-        usage.append(f"  {beside}{SIF} is {plan.base.name}, or a link to it")
+        usage.append(f"  {beside}{SIF} is {scripts.safe_text(plan.base.name)}, or a link to it")
     usage += [
         f"  apptainer build --notest {plan.title}.sif {beside}apptainer.def     (or singularity build)",
         f"  apptainer test{nv} {plan.title}.sif     the smoke check{', on a machine with the GPU' if nv else ''}",
