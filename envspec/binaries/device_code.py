@@ -34,29 +34,36 @@ _LONGEST = 512
 """Bytes of the longest list of flags."""
 
 _COMPILED = re.compile(r"\.(?:so|pyd|dll)(?:\.\d+)*$")
+_OWN = re.compile(r"lib(cudart|cublas|cudnn|nccl|nvinfer)(?:-[0-9a-f]{8})?\.so\.(\d\d?)[.\d]*")
 _OF_CUDA = re.compile(r"_cuda(\d\d)(\d)(?:_|\.)")
 
 
 _Capability = Annotated[str, msgspec.Meta(pattern=r"^\d{1,2}\.\d[af]?$")]
 _Major = Annotated[str, msgspec.Meta(pattern=r"^\d{1,2}$")]
 _Cuda = Annotated[str, msgspec.Meta(pattern=r"^\d\d\.\d$")]
+_Loaded = Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.\d{1,2}$")]
 
 
 @dataclass(frozen=True)
 class CompiledLibrary:
-    """One library of a wheel: the capabilities of its machine code and PTX ("9.0a"), as far as read.
-
-    cuda    the CUDA majors whose libraries it loads from outside of the wheel
-    """
+    """One library of a wheel: the capabilities of its machine code and PTX ("9.0a"), as far as read."""
 
     member: str
     sm: tuple[_Capability, ...] = ()
     ptx: tuple[_Capability, ...] = ()
-    cuda: tuple[_Major, ...] = ()
     compiler: _Major | None = None
     """The major of the CUDA that compiled it, None if unknown."""
-    cudnn: tuple[_Major, ...] = ()
-    """The majors of cuDNN that it loads from outside of the wheel."""
+    loads: tuple[_Loaded, ...] = ()
+    """The libraries of CUDA's, cuDNN, NCCL and TensorRT that it loads from outside of the wheel ("cudnn.9")."""
+
+    @property
+    def cuda(self) -> frozenset[str]:
+        """The CUDA majors whose libraries it loads from outside of the wheel."""
+        return frozenset(one for one in self.majors("cudart") | self.majors("cublas") if len(one) == 2)
+
+    def majors(self, library: str) -> frozenset[str]:
+        """Give the majors of a library that it loads from outside of the wheel."""
+        return frozenset(one.partition(".")[2] for one in self.loads if one.partition(".")[0] == library)
 
     @property
     def only(self) -> str | None:
@@ -99,11 +106,23 @@ def device_code(wheel: OpenWheel) -> DeviceCode:
         library, packed = _scan(wheel, info, left // (len(compiled) - number), budget)
         left -= packed
         complete = complete and library.complete
-        if not library.profiles and (library.modules or library.named or library.cudnn):
+        if not library.profiles and (library.modules or library.named or library.loads):
             found.append(_compiled_library(library))
     names = (_OF_CUDA.search(PurePosixPath(info.filename).name) for info in compiled)
     versions = tuple(sorted({f"{name[1]}.{name[2]}" for name in names if name}))
     return DeviceCode(_without_own(found, wheel), complete=complete, read=PACKED - left, versions=versions)
+
+
+_OF_GPUS = re.compile(
+    r"(?<![a-z])cuda|(?<![a-z])cu1\d(?!\d)|nvrtc|cudnn|nccl|nvinfer|tensorrt|(?<![a-z])sm_?\d\d", re.I
+)
+
+
+def speaks_of_gpus(names: Iterable[str]) -> bool:
+    """Say whether the names of a wheel's files promise code for GPUs: of compiled files, or files of nothing else."""
+    return any(
+        name.endswith((".cubin", ".fatbin")) or (_COMPILED.search(name) and _OF_GPUS.search(name)) for name in names
+    )
 
 
 def _may_hold_code(info: ZipInfo) -> bool:
@@ -141,25 +160,19 @@ def _compiled_library(library: Library) -> CompiledLibrary:
         library.path,
         _texts(library.architectures(Kind.SASS)),
         _texts(library.architectures(Kind.PTX)),
-        tuple(sorted({one.major for one in library.named if not one.own})),
         library.cuda,
-        tuple(sorted(library.cudnn)),
+        tuple(sorted(library.loads)),
     )
 
 
 def _without_own(found: Iterable[CompiledLibrary], wheel: OpenWheel) -> tuple[CompiledLibrary, ...]:
-    """Leave out the CUDA and the cuDNN that lie in the wheel itself, under their own names."""
+    """Leave out the libraries that lie in the wheel itself, under their own names or under those that auditwheel gave
+    them. cuBLAS comes with CUDA's runtime."""
     names = [PurePosixPath(info.filename).name for info in wheel.members]
-    own = {
-        library: {match[1] for name in names if (match := re.fullmatch(rf"lib{library}\.so\.(\d\d?)[.\d]*", name))}
-        for library in ("cudart", "cudnn")
-    }
+    own = {f"{match[1]}.{match[2]}" for name in names if (match := _OWN.fullmatch(name))}
+    own |= {one.replace("cudart", "cublas") for one in own}
     return tuple(
-        replace(
-            one,
-            cuda=tuple(major for major in one.cuda if major not in own["cudart"]),
-            cudnn=tuple(major for major in one.cudnn if major not in own["cudnn"]),
-        )
+        replace(one, loads=tuple(loaded for loaded in one.loads if loaded not in own))
         for one in sorted(found, key=lambda one: one.member)
     )
 

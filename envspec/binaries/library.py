@@ -20,9 +20,10 @@ _PROFILING = re.compile(
 )
 """CUPTI's libraries, as the nvidia-cuda-cupti and triton wheels have them."""
 
-_NAMED = (b"libcudart", b"libcublas", b"libcudnn")
+_NAMED = (b"libcudart", b"libcublas", b"libcudnn", b"libnccl", b"libnvinfer")
 _NAME = re.compile(
-    rb"lib(?:cudart|cublas(?:Lt)?|(?P<cudnn>cudnn))(?P<hash>[.-][0-9a-f]{8})?\.so\.(?P<major>[1-9]\d?)(?:\.\d+)*\0"
+    rb"lib(?P<stem>(?P<cuda>cudart|cublas)(?:Lt)?|cudnn|nccl|nvinfer)(?P<hash>[.-][0-9a-f]{8})?"
+    rb"\.so\.(?P<major>[1-9]\d?)(?:\.\d+)*\0"
 )
 """CUDA's runtime and cuBLAS are numbered as CUDA is. What auditwheel put beside a library has a hash in its name."""
 
@@ -73,8 +74,8 @@ class Library:
     `path` is relative to the wheel or the prefix, with slashes. Files of pure device code (`.cubin`, `.fatbin`) count
     as one library a folder: `files` of them, `path` ending in `/*.cubin`. `modules` maps the set of codes in a module
     to the number of such modules. `complete` is False if a fat binary is cut off or damaged, or not all was read.
-    `named` are the CUDA majors in the names of libraries that it loads, `cudnn` the majors of cuDNN that it loads from
-    outside of its wheel.
+    `named` are the CUDA majors in the names of libraries that it loads, `loads` those of CUDA's, cuDNN, NCCL and
+    TensorRT that it loads under their own names ("cudnn.9").
     """
 
     path: str
@@ -85,7 +86,7 @@ class Library:
     named: frozenset[CudaNamed] = frozenset()
     cuda: str | None = None
     """The major of the CUDA that compiled it, None if unknown."""
-    cudnn: frozenset[str] = frozenset()
+    loads: frozenset[str] = frozenset()
 
     @property
     def profiles(self) -> bool:
@@ -143,15 +144,15 @@ def scan(window: Window, path: str, size: int) -> Library:
     """
     modules = Counter[frozenset[Code]]()
     named: set[CudaNamed] = set()
-    cudnn: set[str] = set()
+    loads: set[str] = set()
     complete = True
     try:
         while magic := window.search((MAGIC, CUBIN_MAGIC, *_NAMED)):
             if magic in _NAMED:
                 name = _NAME.match(window.peek(64))
-                if name and name["cudnn"] and not name["hash"]:
-                    cudnn.add(name["major"].decode())
-                elif name and not name["cudnn"] and len(name["major"]) == 2:
+                if name and not name["hash"]:
+                    loads.add(f"{(name['cuda'] or name['stem']).decode()}.{name['major'].decode()}")
+                if name and name["cuda"] and len(name["major"]) == 2:
                     named.add(CudaNamed(name["major"].decode(), name["hash"] is not None))
                 window.skip(len(magic))
                 continue
@@ -162,7 +163,7 @@ def scan(window: Window, path: str, size: int) -> Library:
     except BudgetSpent:
         complete = False
     compiler = _compiler(named, path)
-    return Library(path, size, dict(modules), complete, 1, frozenset(named), compiler, frozenset(cudnn))
+    return Library(path, size, dict(modules), complete, 1, frozenset(named), compiler, frozenset(loads))
 
 
 def _compiler(named: Iterable[CudaNamed], path: str) -> str | None:

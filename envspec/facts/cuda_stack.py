@@ -65,6 +65,12 @@ _CUDAS_OWN = re.compile(
 12.9.1 and 13.0.3.0, and of torch 2.13.0 and 2.14.1; PyPI, read 2026-11."""
 
 
+def is_cudas_own(name: str) -> bool:
+    """Say whether a package holds a library of CUDA's own, cuDNN, NCCL or NVSHMEM, by its exact name: DALI and nvCOMP,
+    which are NVIDIA's too, have GPUs and a CUDA of their own."""
+    return _CUDAS_OWN.fullmatch(name) is not None
+
+
 def of_both_majors(requires: Mapping[str, Iterable[str]], major: str) -> dict[str, str]:
     """Find the packages for another CUDA major than `major` that their METADATA makes right beside it, each with its
     counterpart: a package requires both, so it loads the one that the driver runs. The older one it requires always;
@@ -77,7 +83,7 @@ def of_both_majors(requires: Mapping[str, Iterable[str]], major: str) -> dict[st
     for lines in requires.values():
         always: dict[str, bool] = {}
         for line in lines:
-            if of_any_cuda(name := requirement_name(line)) is not None and not _CUDAS_OWN.fullmatch(name):
+            if of_any_cuda(name := requirement_name(line)) is not None and not is_cudas_own(name):
                 always[name] = always.get(name, False) or not is_of_extra(line)
         for name, other in product(always, repeat=2):
             own = cuda_major_in(name)

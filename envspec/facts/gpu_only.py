@@ -1,4 +1,4 @@
-"""Packages whose wheels need a CUDA GPU, where their METADATA doesn't say so."""
+"""Packages whose wheels need a CUDA GPU, where their METADATA doesn't say so; and those that hold code for none."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ def _patterns() -> tuple[str, ...]:
 def use_video(names: Iterable[str]) -> bool:
     """Say whether any of these packages (normalised names) does."""
     return any(fnmatchcase(name, pattern) for name in names for pattern in _patterns())
+
+
+@cache
+def _host_code() -> frozenset[str]:
+    return frozenset(words(read("host_code")["names"]))
+
+
+def holds_host_code_alone(name: str) -> bool:
+    """Say whether the compiled wheels of a package (normalised name) were read, and hold no code for GPUs."""
+    return name in _host_code()
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ def reach() -> Mapping[str, str]:
         "gpu_only": f"packages as of {read('gpu_only')['as-of']}",
         "video": f"packages as of {read('video')['as-of']}",
         "calendar": f"packages as of {read('calendar')['as-of']}",
+        "host_code": f"wheels as of {read('host_code')['as-of']}",
         "most_used": f"PyPI's downloads as of {read('most_used')['as-of']}",
         "released": f"releases as of {read('released')['as-of']}",
         "python_builds": f"builds as of {read('python_builds')['as-of']}",

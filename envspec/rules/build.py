@@ -44,7 +44,7 @@ def architecture(build: CandidateBuild, case: Case) -> Iterator[Finding]:
         name = f"{sm_of(capability)} ({case.names(capability)})"
         if build.runs_on(capability):
             continue
-        if can_translate(build.ptx, capability) and not _is_compiled_by(case, build):
+        if can_translate(build.ptx, capability) and not compiles_ptx(case, build.cuda):
             yield Finding(
                 "error",
                 "ptx-newer-than-driver",
@@ -69,9 +69,9 @@ def architecture(build: CandidateBuild, case: Case) -> Iterator[Finding]:
             )
 
 
-def _is_compiled_by(case: Case, build: CandidateBuild) -> bool:
-    """Say whether the target's driver compiles the build's PTX: it must be as new as its CUDA. Unknown is yes."""
-    toolkit = toolkits.toolkit(build.cuda) if build.cuda else None
+def compiles_ptx(case: Case, cuda: str | None) -> bool:
+    """Say whether the target's driver compiles PTX of a CUDA: it must be as new as that. Unknown is yes."""
+    toolkit = toolkits.toolkit(cuda) if cuda else None
     platform = toolkits.platform_of(case.driver, case.platform)
     native = toolkits.native_or_older(toolkit, platform) if toolkit else None
     return case.driver is None or native is None or toolkits.reaches(case.driver, native, integrated=case.integrated)

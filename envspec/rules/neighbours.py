@@ -94,7 +94,7 @@ def problems(
         pypis = origin.index == "pypi" and (not origin.file or origin.file.endswith(".whl"))
         built_for = read[name].built_for if name in read else BuildNotes()
         if built_for != BuildNotes() and not (pypis and neighbours.of_release(name, version)):
-            yield from _of_notes(f"{name} {version}", built_for, around)
+            yield from _of_notes(f"{name} {version}", built_for, around, by_content=read[name].by_content)
         elif pypis and label is None:
             yield from _of_facts(name, version, around, case)
 
@@ -117,7 +117,9 @@ def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Fi
     )
 
 
-def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Finding]:
+def _of_notes(name: str, notes: BuildNotes, around: Surroundings, *, by_content: bool = False) -> Iterator[Finding]:
+    """Judge a wheel by its notes, or the libraries that it loads. `by_content`: it doesn't say that it is for GPUs, so
+    it may work without."""
     wrong = []
     torch = around.torch.partition("+")[0] if around.torch else None
     if notes.torch and torch and not any(f"{torch}.".startswith(f"{one}.") for one in notes.torch):
@@ -129,6 +131,8 @@ def _of_notes(name: str, notes: BuildNotes, around: Surroundings) -> Iterator[Fi
     if wrong:
         said = f"{' and '.join(wrong)}, as {notes.member} in its wheel says"
         partly = neighbours.partly_without(name.partition(" ")[0])
+        if partly is None and by_content:
+            partly = "what it does on a GPU may not work"
         message = f"{name} is built for {said}, and the target has {around}" + (f": {partly}" if partly else "")
         bound = None if partly else _bound_of_notes(name, notes, around)
         yield Finding(

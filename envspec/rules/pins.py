@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from envspec.base.errors import Place, Way
 from envspec.base.finding import Finding, Severity
-from envspec.facts import gpu_only, libraries, torch_builds
+from envspec.facts import gpu_only, gpus, libraries, torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import TORCH, cuda_major_in, of_both_majors
 from envspec.facts.frameworks import Framework, frameworks
@@ -127,6 +127,8 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *wheel_code.overlap_problems(pinned.order, read, builds),
         *neighbours.problems(case, run, builds, origins, read),
         *wheel_code.problems(case, run, read, own),
+        *(() if _has_cuda(spec.image.base) else wheel_code.missing_libraries(case, run, read)),
+        *_older_than_gpus(case, pins),
         *_for_servers(case, pins, builds, origins, read),
     ]
     findings = [locate(spec, target, wanted, problem) for problem in found]
@@ -440,6 +442,42 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
                 remedy=None if nccl else remedy,
                 ways=() if nccl or by_torch else (older,),
                 bound=f"{name}<{first}",
+            )
+
+
+def _has_cuda(image: str) -> bool:
+    return re.search(r"cuda|nvidia|nvcr", image) is not None
+
+
+def _older_than_gpus(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
+    """Judge CUDA's own libraries by the first CUDA with machine code for a GPU's generation, where no torch decides
+    their version: tensorflow[and-cuda] brings the CUDA that it was made with, whatever the target's."""
+    if case.cuda is None or not TORCH.isdisjoint(pins):
+        return
+    major = case.cuda.partition(".")[0]
+    name = next((one for one in ("nvidia-cublas", f"nvidia-cublas-cu{major}") if one in pins), None)
+    beside = next((one for one in ("nvidia-cuda-runtime", f"nvidia-cuda-runtime-cu{major}") if one in pins), name)
+    if name is None or beside is None:
+        return
+    own = ".".join(pins[beside].split(".")[:2])
+    for capability in case.capabilities:
+        kin = [
+            one.first_cuda
+            for name, one in gpus.capabilities().items()
+            if name.split(".")[0] == capability.split(".")[0]
+        ]
+        first = min((one for one in kin if one), key=numbers, default=None)
+        if first and numbers(own) < numbers(first):
+            message = (
+                f"{name} {pins[name]} is of CUDA {own}, and {sm_of(capability)} ({case.names(capability)}) came with "
+                f"CUDA {first}: what requires it is older than the GPU"
+            )
+            yield Finding(
+                "warning",
+                "library-architecture",
+                message,
+                key="gpus",
+                remedy=f"`envspec why` shows what requires {name}",
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
@@ -17,6 +17,7 @@ from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import is_for_gpus
 from envspec.facts.torch_builds import variant_of
 from envspec.packages.version_numbers import numbers
+from envspec.rules.build import compiles_ptx
 from envspec.rules.case import CandidateBuild, Case
 
 _NAMED = 2
@@ -26,12 +27,14 @@ _NAMED = 2
 @dataclass(frozen=True)
 class WheelBuild:
     """The readings of a wheel. None is what wasn't asked. `paths` are those of its files that another wheel of the
-    target has too, each with what tells its content; `unread` says why they aren't known."""
+    target has too, each with what tells its content; `unread` says why they aren't known. `by_content` says that
+    neither the wheel's name nor its METADATA speaks of GPUs: it may well do without."""
 
     notes: BuildNotes | None = None
     code: DeviceCode | None = None
     paths: Mapping[str, str] | None = None
     unread: str | None = None
+    by_content: bool = False
 
     @property
     def built_for(self) -> BuildNotes:
@@ -99,12 +102,69 @@ def problems(
             continue
         if name in own and is_for_gpus(name) and _is_for_cpus(build):
             yield _cpu_build(name, version, case)
-        yield from _of_another_cudnn(name, version, build.code, pins, major)
-        yield from _of_another_version(name, version, build.code.versions, case.cuda or "")
+        others = (
+            *_of_another_cudnn(name, version, build.code, pins, major),
+            *_of_another_version(name, version, build.code.versions, case.cuda or ""),
+        )
+        for found in others:
+            # one that doesn't say that it is for GPUs may work without
+            yield replace(found, severity="warning", bound=None) if build.by_content else found
         libraries = _loadable_libraries(build.code, major)
         for capability in case.capabilities:
             if libraries and not any(_runs(one, capability, build) for one in libraries):
                 yield _problem(f"{name} {version}", libraries, build.code, capability, case)
+            elif libraries and build.code.complete and not any(_has_sass(one, capability, build) for one in libraries):
+                yield _ptx_alone(f"{name} {version}", libraries, build, capability, case)
+
+
+_BRINGS = {
+    "cudart": re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?|cuda-cudart|cudatoolkit"),
+    "cublas": re.compile(r"nvidia-cublas(?:-cu\d+)?|libcublas|cudatoolkit"),
+    "cudnn": re.compile(r"nvidia-cudnn-cu\d+|(?:lib)?cudnn"),
+}
+"""The packages of PyPI and conda-forge that bring a library."""
+_ON_PYPI = {
+    "cudart": "nvidia-cuda-runtime-cu##",
+    "cublas": "nvidia-cublas-cu##",
+    "cudnn": "nvidia-cudnn-cu##",
+}
+_CUDAS = ("cudart", "cublas")
+"""Those that have the number of CUDA, and a package without it since CUDA 13."""
+
+
+def missing_libraries(case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild]) -> Iterator[Finding]:
+    """Find the wheels that load CUDA's runtime, cuBLAS or cuDNN, which no package of the target brings: some can't be
+    imported, and onnxruntime and ctranslate2 compute on the CPU. NCCL and TensorRT serve several GPUs and another
+    engine, so a wheel that needs them requires them. One that doesn't say that it is for GPUs may do without all.
+    A Jetson's system has them.
+    """
+    if case.cuda is None or case.integrated:
+        return
+    major = case.cuda.partition(".")[0]
+    there = {library for library, names in _BRINGS.items() if any(map(names.fullmatch, pins))}
+    if "torch" in pins and "cublas" not in there:
+        there |= {*_BRINGS}  # its wheels held them all up to 2.0, and do for CUDA 11.8
+    for name, build in sorted(read.items()):
+        libraries = [one for one in (build.code.libraries if build.code else ()) if one.only in (None, major)]
+        loaded = {
+            one.partition(".")[0]: one.partition(".")[2] for library in libraries for one in sorted(library.loads)
+        }
+        if name not in pins or build.by_content or not any(major in library.cuda for library in libraries):
+            continue
+        lacking = [library for library in _BRINGS if library in loaded and library not in there]
+        if not lacking:
+            continue
+        listed = ", ".join(f"lib{library}.so.{major if library in _CUDAS else loaded[library]}" for library in lacking)
+        them = "it" if len(lacking) == 1 else "them"
+        message = f"{name} {pins[name]} loads {listed}, and no package of the target brings {them}"
+        add = ", ".join(_package_of(library, major) for library in lacking)
+        remedy = f"add {add} to [pip] dependencies, unless the machines or the base image have the same"
+        yield Finding("warning", "library-missing", message, key="cuda", remedy=remedy, package=name)
+
+
+def _package_of(library: str, major: str) -> str:
+    name = _ON_PYPI[library].replace("##", major)
+    return name.rpartition("-cu")[0] if library in _CUDAS and int(major) >= 13 else name
 
 
 def _of_another_cudnn(
@@ -116,9 +176,11 @@ def _of_another_cudnn(
     loading = [
         one
         for one in code.libraries
-        if one.cudnn and one.only in (None, major) and posixpath.basename(one.member).partition(".")[0] != "cudnn"
+        if one.majors("cudnn")
+        and one.only in (None, major)
+        and posixpath.basename(one.member).partition(".")[0] != "cudnn"
     ]
-    wanted = sorted({one for library in loading for one in library.cudnn}, key=int)
+    wanted = sorted({one for library in loading for one in library.majors("cudnn")}, key=int)
     if locked is None or not wanted or locked.partition(".")[0] in wanted:
         return
     member = loading[0].member
@@ -168,7 +230,28 @@ def _loadable_libraries(code: DeviceCode, major: str) -> list[CompiledLibrary]:
 
 
 def _runs(one: CompiledLibrary, capability: str, build: WheelBuild) -> bool:
-    return covers(one.sm, capability, one.compiler or build.cuda) or can_translate(one.ptx, capability)
+    return _has_sass(one, capability, build) or can_translate(one.ptx, capability)
+
+
+def _has_sass(one: CompiledLibrary, capability: str, build: WheelBuild) -> bool:
+    return covers(one.sm, capability, one.compiler or build.cuda)
+
+
+def _ptx_alone(
+    name: str, libraries: Sequence[CompiledLibrary], build: WheelBuild, capability: str, case: Case
+) -> Finding:
+    """Tell of a wheel whose every kernel is PTX for a GPU: worth a warning where that is a framework's own list of
+    architectures, and wrong where the driver is too old."""
+    ptx = sorted({text for one in libraries for text in one.ptx if can_translate((text,), capability)}, key=_order)
+    message = f"{name} has no machine code for {sm_of(capability)} ({case.names(capability)}), only PTX of {ptx[-1]}"
+    remedy = "take a release or a build that is compiled for this GPU; `envspec inspect` says what a wheel holds"
+    if not compiles_ptx(case, build.cuda):
+        message += f", and driver {case.driver} compiles none of CUDA {build.cuda}"
+        return Finding("error", "ptx-newer-than-driver", message, key="gpus", remedy=remedy)
+    message += ": the driver compiles every kernel at its first use"
+    if build.code is not None and build.code.said:
+        return Finding("warning", "ptx-only", message, key="gpus", remedy=remedy)
+    return Finding("info", "ptx-only", message, key="gpus")
 
 
 def _problem(name: str, libraries: Sequence[CompiledLibrary], code: DeviceCode, capability: str, case: Case) -> Finding:

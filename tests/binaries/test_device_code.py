@@ -104,15 +104,15 @@ def test_libraries_of_another_wheel() -> None:
     assert found.complete and not found.said and found.versions == ("12.8",)
     assert found.libraries == (
         CompiledLibrary("acme.libs/libacme.so", ("9.0",), compiler="12"),
-        CompiledLibrary("acme/_C.so", ("8.0",), ("8.0",), ("12",), "12"),
-        CompiledLibrary("acme/cuda130.so", cuda=("13",), compiler="13", cudnn=("9",)),
+        CompiledLibrary("acme/_C.so", ("8.0",), ("8.0",), "12", ("cudart.12",)),
+        CompiledLibrary("acme/cuda130.so", compiler="13", loads=("cublas.13", "cudart.13", "cudnn.9")),
         CompiledLibrary("rapids/libcudf.so", ("7.0",)),
     )
 
 
 def test_a_cuda_that_lies_in_the_wheel_itself() -> None:
     members = {"acme/_C.so": library("sm_80") + b"\0libcudart.so.12\0", "acme/lib/libcudart.so.12": b"\x7fELF"}
-    assert [one.cuda for one in code(members).libraries] == [()]
+    assert [one.loads for one in code(members).libraries] == [()]
 
 
 def test_what_a_library_is_for_stands_in_its_name() -> None:

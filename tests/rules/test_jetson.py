@@ -13,7 +13,7 @@ PLATFORM = "linux-aarch64"
 
 
 def code(sm: str) -> WheelBuild:
-    return WheelBuild(code=DeviceCode((CompiledLibrary("acme/_C.so", (sm,), cuda=("12",)),)))
+    return WheelBuild(code=DeviceCode((CompiledLibrary("acme/_C.so", (sm,), loads=("cudart.12",)),)))
 
 
 def judged(

@@ -179,7 +179,7 @@ def test_a_library_beside_its_counterpart_isnt_what_runs(requires: list[str], co
     """nixl requires both, and loads the one of torch's CUDA."""
     spec, target = spec_of("13.0", ("H100",))
     pins = {"torch": "2.13.0+cu130", "nixl": "1.3.1", "nixl-cu12": "1.3.1", "nixl-cu13": "1.3.1"}
-    plugin = CompiledLibrary("nixl_cu12/libplugin_GDS.so", ("8.0", "9.0"), ("9.0",), ("12",))
+    plugin = CompiledLibrary("nixl_cu12/libplugin_GDS.so", ("8.0", "9.0"), ("9.0",), loads=("cudart.12",))
     read = {"nixl-cu12": WheelBuild(code=DeviceCode((plugin,)))}
     found = judge_pins(spec, target, PinnedVersions(pins, needs={"nixl": requires}, read=read))
     assert [one.code for one in found if one.code == "built-for-another"] == codes

@@ -1,5 +1,7 @@
 """What was read in wheels, against the target's GPUs, CUDA and torch."""
 
+from dataclasses import replace
+
 import pytest
 from test_pin_verdicts import spec_of
 
@@ -11,7 +13,7 @@ from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
 
 # as xformers 0.0.35 holds it
-XFORMERS = CompiledLibrary("xformers/_C.so", ("7.5", "8.0", "9.0a"), ("8.0",), ("12",), "12")
+XFORMERS = CompiledLibrary("xformers/_C.so", ("7.5", "8.0", "9.0a"), ("8.0",), "12", ("cudart.12",))
 FLAGS = CompiledLibrary("torch/lib/libtorch_python.so", ("7.5", "8.0", "9.0", "10.0"))
 TORCH = WheelBuild(BuildNotes("13.4", member="torch/version.py"), DeviceCode((FLAGS,), said=True, read=8 << 20))
 
@@ -81,8 +83,8 @@ def test_a_wheel_with_a_library_for_each_cuda() -> None:
     name = "bitsandbytes/libbitsandbytes_cuda{}.so"
     code = DeviceCode(
         (
-            CompiledLibrary(name.format(118), ("7.0",), (), ("11",), "11"),
-            CompiledLibrary(name.format(130), ("7.5", "10.0"), ("12.0",), ("13",), "13"),
+            CompiledLibrary(name.format(118), ("7.0",), (), "11", ("cudart.11",)),
+            CompiledLibrary(name.format(130), ("7.5", "10.0"), ("12.0",), "13", ("cudart.13",)),
         )
     )
     read = {"bitsandbytes": WheelBuild(code=code)}
@@ -106,7 +108,7 @@ def test_a_wheel_with_a_library_for_each_cuda() -> None:
 def test_a_wheel_that_loads_another_cuda(
     cuda: str, majors: tuple[str, ...], notes: BuildNotes | None, wrong: str | None
 ) -> None:
-    code = DeviceCode(tuple(CompiledLibrary("acme/_C.so", ("9.0",), cuda=(major,)) for major in majors))
+    code = DeviceCode(tuple(CompiledLibrary("acme/_C.so", ("9.0",), loads=(f"cudart.{major}",)) for major in majors))
     found = judged({"acme": "1.0"}, {"acme": WheelBuild(notes, code)}, ("H100",), cuda)
     assert [one.severity for one in told("built-for-another", found)] == ["error"] * bool(wrong)
     assert wrong is None or wrong in told("built-for-another", found)[0].message
@@ -144,7 +146,7 @@ def test_a_torch_whose_wheel_says_nothing(read: dict[str, WheelBuild]) -> None:
     ],
 )
 def test_a_wheel_that_loads_another_cudnn(cudnn: tuple[str, ...], locked: str, bound: str | None) -> None:
-    code = DeviceCode((CompiledLibrary("libct.so", ("8.0",), cudnn=cudnn),))
+    code = DeviceCode((CompiledLibrary("libct.so", ("8.0",), loads=tuple(f"cudnn.{one}" for one in cudnn)),))
     pins = {"ctranslate2": "4.4.0", "nvidia-cudnn-cu12": locked}
     found = told("built-for-another", judged(pins, {"ctranslate2": WheelBuild(code=code)}, ("A100",)))
     assert [one.bound for one in found] == ([bound] if bound else [])
@@ -152,7 +154,7 @@ def test_a_wheel_that_loads_another_cudnn(cudnn: tuple[str, ...], locked: str, b
 
 def test_a_binding_of_cudnn_is_for_those_who_ask_for_it() -> None:
     """cupy 13.6.0 has one for cuDNN 8, and works beside cuDNN 9 without: ray requires it, and vllm ray."""
-    binding = CompiledLibrary("cupy_backends/libs/cudnn.cpython-312-x86_64-linux-gnu.so", cudnn=("8",))
+    binding = CompiledLibrary("cupy_backends/libs/cudnn.cpython-312-x86_64-linux-gnu.so", loads=("cudnn.8",))
     pins = {"cupy-cuda12x": "13.6.0", "nvidia-cudnn-cu12": "9.10.2.21"}
     read = {"cupy-cuda12x": WheelBuild(code=DeviceCode((binding,)))}
     assert told("built-for-another", judged(pins, read, ("H100",))) == []
@@ -173,3 +175,107 @@ def test_a_library_chosen_by_the_cuda_in_its_name(version: str, cuda: str, bound
         "built-for-another", judged({"bitsandbytes": version}, {"bitsandbytes": WheelBuild(code=code)}, ("A100",), cuda)
     )
     assert [one.bound for one in found] == ([bound] if bound else [])
+
+
+# What only content tells, PTX alone, and libraries that nothing brings.
+
+
+def library(*loads: str, sm: tuple[str, ...] = ("8.0",), ptx: tuple[str, ...] = ()) -> DeviceCode:
+    return DeviceCode((CompiledLibrary("acme/_C.so", sm, ptx, "12", loads),))
+
+
+def test_a_wheel_that_doesnt_say_that_it_is_for_gpus_is_warned_of() -> None:
+    """comfy-kitchen 0.2.10 loads CUDA 13's cuBLAS for some of what it does."""
+    pins, read = {"torch": "2.9.1", "acme": "1.0"}, {"acme": WheelBuild(code=library("cublas.13"), by_content=True)}
+    (found,) = told("built-for-another", judged(pins, read, ("A100",)))
+    assert (found.severity, found.bound) == ("warning", None) and "what it does on a GPU may not work" in found.message
+    read = {"acme": WheelBuild(code=library("cublas.13"))}
+    (found,) = told("built-for-another", judged(pins, read, ("A100",)))
+    assert found.severity == "error" and found.bound
+
+
+@pytest.mark.parametrize(
+    ("said", "sm", "ptx", "severity"),
+    [
+        (True, ("8.9", "9.0"), ("9.0",), "warning"),  # tensorflow 2.16.1 on an RTX 5090
+        (False, ("8.9", "9.0"), ("9.0",), "info"),  # catboost 1.2.10
+        (True, ("9.0", "12.0"), ("9.0",), None),
+        (False, ("9.0",), ("12.1", "9.0"), "info"),
+    ],
+)
+def test_a_wheel_that_holds_only_ptx_for_a_gpu(
+    said: bool, sm: tuple[str, ...], ptx: tuple[str, ...], severity: str | None
+) -> None:
+    code = DeviceCode((CompiledLibrary("acme/_C.so", sm, ptx),), said=said)
+    found = told("ptx-only", judged({"acme": "1.0"}, {"acme": WheelBuild(code=code)}, ("RTX 5090",)))
+    assert [one.severity for one in found] == ([severity] if severity else [])
+    assert all("only PTX of 9.0" in one.message for one in found)
+
+
+def test_ptx_of_a_newer_cuda_than_the_drivers() -> None:
+    spec, target = spec_of("12.8", ("RTX 5090",))
+    target = replace(target, driver="570.26")
+    read = {
+        "tensorflow": WheelBuild(
+            BuildNotes("12.9"), DeviceCode((CompiledLibrary("t.py", ("9.0",), ("9.0",)),), said=True)
+        )
+    }
+    found = judge_pins(spec, target, PinnedVersions({"tensorflow": "9.9"}, read=read))
+    (newer,) = told("ptx-newer-than-driver", list(found))
+    assert newer.severity == "error" and "driver 570.26 compiles none of CUDA 12.9" in newer.message
+
+
+@pytest.mark.parametrize(
+    ("loads", "beside", "cuda", "lacks"),
+    [
+        (("cublas.12", "cudnn.9"), {}, "12.8", "libcublas.so.12, libcudnn.so.9"),
+        (("cublas.12", "cudnn.9"), {"nvidia-cublas-cu12": "12.8.4.1"}, "12.8", "libcudnn.so.9"),
+        (("cublas.12", "cudnn.9"), {"libcublas": "12.8.4.1", "cudnn": "9.10"}, "12.8", None),
+        (("cublas.11", "cudnn.8"), {"torch": "2.0.1+cu118"}, "11.8", None),  # they lie in torch's wheel
+        (("cublas.13", "cudart.13"), {"torch": "2.9.1"}, "12.8", None),  # it is another CUDA's, which is told
+        ((), {}, "12.8", None),
+    ],
+)
+def test_a_library_that_no_package_brings(
+    loads: tuple[str, ...], beside: dict[str, str], cuda: str, lacks: str | None
+) -> None:
+    """ctranslate2 and onnxruntime-gpu compute on the CPU without, and their METADATA requires none."""
+    read = {"ctranslate2": WheelBuild(code=library(*loads))}
+    found = told("library-missing", judged({"ctranslate2": "4.8.4", **beside}, read, ("A100",), cuda))
+    assert [one.severity for one in found] == ["warning"] * bool(lacks)
+    assert lacks is None or f"loads {lacks}, and no package" in found[0].message
+
+
+def test_the_package_that_brings_it_is_named_and_what_few_need_isnt_missed() -> None:
+    read = {"onnxruntime-gpu": WheelBuild(code=library("cublas.13", "cudnn.9", "nvinfer.10"))}
+    pins = {"onnxruntime-gpu": "1.31.1"}
+    (found,) = told("library-missing", judged(pins, read, ("A100",), "13.0"))
+    assert "add nvidia-cublas, nvidia-cudnn-cu13 to" in str(found.remedy)
+    pins |= {"nvidia-cublas": "13.1", "nvidia-cudnn-cu13": "9.26"}
+    assert told("library-missing", judged(pins, read, ("A100",), "13.0")) == []
+
+
+def test_a_base_image_or_a_jetsons_system_may_bring_it() -> None:
+    spec, target = spec_of("12.8", ("A100",))
+    pinned = PinnedVersions({"ctranslate2": "4.8.4"}, read={"ctranslate2": WheelBuild(code=library("cublas.12"))})
+    assert told("library-missing", list(judge_pins(spec, target, pinned)))
+    based = replace(spec, image=replace(spec.image, base="nvidia/cuda:12.8.1-cudnn-runtime-ubuntu24.04"))
+    assert not told("library-missing", list(judge_pins(based, target, pinned)))
+    spec, jetson = spec_of("12.6", ("Orin",), platform="linux-aarch64")
+    assert not told("library-missing", list(judge_pins(spec, jetson, pinned)))
+
+
+@pytest.mark.parametrize(
+    ("pins", "gpu", "told_of"),
+    [
+        ({"nvidia-cublas-cu12": "12.3.4.1", "nvidia-cuda-runtime-cu12": "12.3.101"}, "RTX 5090", True),
+        ({"nvidia-cublas-cu12": "12.3.4.1", "nvidia-cuda-runtime-cu12": "12.3.101"}, "H100", False),
+        ({"nvidia-cublas-cu12": "12.8.4.1", "nvidia-cuda-runtime-cu12": "12.8.90"}, "RTX 5090", False),
+        ({"nvidia-cublas-cu12": "12.8.4.1", "nvidia-cuda-runtime-cu12": "12.8.90"}, "B300", False),  # 10.0's runs there
+        ({"nvidia-cublas-cu12": "12.3.4.1", "torch": "2.9.1"}, "RTX 5090", False),  # torch's rules decide
+        ({}, "RTX 5090", False),
+    ],
+)
+def test_cuda_libraries_older_than_the_gpu(pins: dict[str, str], gpu: str, told_of: bool) -> None:
+    """tensorflow[and-cuda] 2.16.1 brings CUDA 12.3, whatever the target's."""
+    assert bool(told("library-architecture", judged(pins, {}, (gpu,)))) is told_of

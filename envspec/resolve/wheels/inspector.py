@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from envspec.base.errors import IndexFailure
 from envspec.base.settings import split_credentials
 from envspec.base.texts import without_unseen
+from envspec.binaries.build_notes import BuildNotes
+from envspec.binaries.device_code import DeviceCode, speaks_of_gpus
 from envspec.facts import neighbours, torch_builds
-from envspec.facts.cuda_stack import is_for_gpus, is_toolkit, of_both_majors, stack_of
+from envspec.facts.cuda_stack import is_cudas_own, is_for_gpus, is_toolkit, of_both_majors, stack_of
+from envspec.facts.gpu_only import holds_host_code_alone
 from envspec.facts.torch_builds import is_own_build
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES, NUMPY_1, PKG_RESOURCES, WHEEL_BOUNDS, WheelBound
 from envspec.lock.model import GitSource, LockedCorrection, Pin
@@ -22,7 +25,7 @@ from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
-from envspec.resolve.wheels.reader import Question, Read, Recall, Unread, WheelReader, WheelSays
+from envspec.resolve.wheels.reader import OfAll, Question, Read, Recall, Unread, WheelReader, WheelSays
 from envspec.rules.wheel_code import WheelBuild
 
 _THREADS = 8
@@ -217,9 +220,7 @@ _FOR_TORCH = ("dgl",)
 def build_questions(pin: Pin, cuda: str | None, platform: str) -> frozenset[Question]:
     """Choose what to ask of a pin's wheel in a target of this CUDA. torch is asked where no table knows its build,
     others where they could hold code for GPUs."""
-    if pin.kind != "pip" or not pin.is_wheel or pin.artifact is None:
-        return frozenset()
-    if read_name(pin.artifact.file).plain.endswith("-any.whl"):
+    if not _is_platform_wheel(pin):
         return frozenset()
     if cuda is None:
         known = pin.index == "pypi" and neighbours.of_release(pin.name, pin.version)
@@ -236,12 +237,17 @@ def _no_table_knows(torch: Pin, platform: str) -> bool:
     return variant is None or not torch_builds.builds(public, variant=variant, platform=platform)
 
 
+def _is_platform_wheel(pin: Pin) -> bool:
+    return _is_wheel(pin) and pin.artifact is not None and not read_name(pin.artifact.file).plain.endswith("-any.whl")
+
+
 def _may_hold_code(pin: Pin) -> bool:
-    # torch's companions and NVIDIA's libraries have tables of their own
-    if stack_of(pin.name) is not None:
+    # torch's companions and CUDA's libraries have tables of their own
+    if stack_of(pin.name) == "torch" or is_cudas_own(pin.name):
         return False
     # of a build of one's own no name tells what it holds
-    return is_for_gpus(pin.name) or is_own_build(pin.version, pin.index) or _requires_cuda(pin)
+    own = is_own_build(pin.version, pin.index)
+    return own or is_for_gpus(pin.name) or (_requires_cuda(pin) and not holds_host_code_alone(pin.name))
 
 
 def _requires_cuda(pin: Pin) -> bool:
@@ -280,8 +286,9 @@ class WheelInspector:
     def builds(self, pins: Sequence[Pin], cuda: str | None, platform: str) -> Mapping[str, WheelBuild]:
         """Give what the wheels of a target of this CUDA are built for, by package, where that could matter.
 
-        Of those that several wheels have each gets its paths. One that could be had only whole, and is too large for
-        that, says nothing. Raises IndexFailure for others that can't be read, but for their paths: those are told.
+        Which wheels may hold code for GPUs says their METADATA, else their content. Of paths that several wheels have
+        each gets its own. A wheel that could be had only whole, and is too large for that, says nothing. Raises
+        IndexFailure for others whose METADATA speaks of GPUs, and that can't be read.
         """
         asked = {pin: questions for pin in pins if (questions := build_questions(pin, cuda, platform))}
         found = {}
@@ -295,34 +302,46 @@ class WheelInspector:
                 raise _failure(pin, says, "for which GPUs and which CUDA it is built")
         both = of_both_majors({pin.name: pin.dependencies for pin in pins}, cuda.partition(".")[0]) if cuda else {}
         needed = {*both, *both.values()}
-        return self._with_paths(found, [pin for pin in pins if _is_compared(pin, needed)], needed)
+        compared = [pin for pin in pins if _is_compared(pin, needed)]
+        unsaid = [pin for pin in compared if cuda and pin not in asked and _is_platform_wheel(pin)]
+        return self._with_contents(found, compared, unsaid, needed)
 
-    def _with_paths(
-        self, builds: Mapping[str, WheelBuild], pins: Sequence[Pin], needed: Collection[str]
+    def _with_contents(
+        self, builds: Mapping[str, WheelBuild], pins: Sequence[Pin], unsaid: Sequence[Pin], needed: Collection[str]
     ) -> Mapping[str, WheelBuild]:
-        """Add the paths that several of these wheels have. Raises IndexFailure for one of `needed`."""
+        """Add the paths that several of these wheels have, and what those of `unsaid` are built for whose content alone
+        tells that they hold code for GPUs. Raises IndexFailure for one of `needed`."""
         places = [self.places.file(pin) for pin in pins]
         keys = [(f.file, str(f.sha256), self.places.origin(pin)) for f, pin in zip(places, pins, strict=True) if f]
-        shared, unread = self.reader.store.shared_paths(keys), {}
-        if shared is None:
-            asked: frozenset[Question] = frozenset({"paths"})
-            answers = ask(dict.fromkeys(pins, asked), self._ask, self._recall)
+        known, unread = self.reader.store.of_all(keys, bool(unsaid)), {}
+        if known is None:
+            directory: frozenset[Question] = frozenset({"paths"})
+            content: frozenset[Question] = frozenset({"notes", "code"})
+            unlisted = {pin for pin in unsaid if not holds_host_code_alone(pin.name)}
+            asked = {pin: directory | content if pin in unlisted else directory for pin in pins}
+            answers = ask(asked, self._ask, self._recall)
+            speaking = [
+                pin
+                for pin in unsaid
+                if pin not in unlisted
+                and isinstance(says := answers[pin], WheelSays)
+                and speaks_of_gpus(says.paths or ())
+            ]
+            answers |= ask(dict.fromkeys(speaking, directory | content), self._ask, self._recall)
             for pin, says in answers.items():
                 if isinstance(says, Unread) and not says.whole and pin.name in needed:
                     raise _failure(pin, says, "what it shares with the libraries of the other CUDA")
             paths = {pin.name: says.paths or {} for pin, says in answers.items() if isinstance(says, WheelSays)}
             unread = {pin.name: says.reason for pin, says in answers.items() if isinstance(says, Unread)}
             owners = Counter(path for one in paths.values() for path in one)
-            shared = {
-                name: {path: content for path, content in one.items() if owners[path] > 1}
-                for name, one in paths.items()
-            }
+            shared = {name: {path: of for path, of in one.items() if owners[path] > 1} for name, one in paths.items()}
+            known = OfAll(shared, _with_device_code((pin, answers[pin]) for pin in (*unlisted, *speaking)))
             if not unread:
-                self.reader.store.put_shared_paths(keys, shared)
-        named = {*builds, *shared, *unread}
+                self.reader.store.put_of_all(keys, bool(unsaid), known)
+        every = {**builds, **{name: WheelBuild(*says, by_content=True) for name, says in known.builds.items()}}
         return {
-            name: replace(builds.get(name, WheelBuild()), paths=shared.get(name), unread=unread.get(name))
-            for name in sorted(named)
+            name: replace(every.get(name, WheelBuild()), paths=known.paths.get(name), unread=unread.get(name))
+            for name in sorted({*every, *known.paths, *unread})
         }
 
     def _upload_times(self, pins: Sequence[Pin]) -> Mapping[str, str]:
@@ -342,6 +361,15 @@ class WheelInspector:
             return Unread(pin.artifact.file if pin.artifact else pin.name, "its address isn't known")
         with self.counting.one(f"looking into {file.file}"):
             return self.reader.ask(file, origin, questions)
+
+
+def _with_device_code(answers: Iterable[tuple[Pin, WheelSays | Unread]]) -> dict[str, tuple[BuildNotes, DeviceCode]]:
+    """Leave the answers of wheels that hold code for GPUs, or load CUDA's libraries."""
+    return {
+        pin.name: (says.notes or BuildNotes(), says.code)
+        for pin, says in answers
+        if isinstance(says, WheelSays) and says.code and (says.code.libraries or says.code.versions)
+    }
 
 
 def _is_compared(pin: Pin, needed: Collection[str]) -> bool:

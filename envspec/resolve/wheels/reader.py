@@ -66,12 +66,19 @@ Recall = Callable[[Pin, frozenset[Question]], WheelSays | None]
 """Gives the answers of a pin's wheel that are known, None where one isn't. Fetches nothing."""
 
 
-_SCHEMA = 4
+_SCHEMA = 5
 
 
 @dataclass(frozen=True)
-class _Shared:
+class OfAll:
+    """What the wheels of one solution say together, by package.
+
+    paths   those that several of them have, each with what tells its content
+    builds  what those are built for of which only their content tells that they hold code for GPUs
+    """
+
     paths: Mapping[str, Mapping[str, str]]
+    builds: Mapping[str, tuple[BuildNotes, DeviceCode]]
 
 
 class WheelStore:
@@ -92,14 +99,13 @@ class WheelStore:
         """Keep answers. A cache that isn't writable is no error: the caller has them."""
         keep_value(self._path(key), says)
 
-    def shared_paths(self, keys: Iterable[tuple[str, str, str]]) -> Mapping[str, Mapping[str, str]] | None:
-        """Return the paths that several of these wheels have, by package; None where that isn't known."""
-        known = read_value(self._path(_of_all(keys)), _Shared)
-        return None if known is None else known.paths
+    def of_all(self, keys: Iterable[tuple[str, str, str]], cuda: bool) -> OfAll | None:
+        """Return what these wheels say together in a target with or without CUDA; None where that isn't known."""
+        return read_value(self._path(_of_all(keys, cuda)), OfAll)
 
-    def put_shared_paths(self, keys: Iterable[tuple[str, str, str]], paths: Mapping[str, Mapping[str, str]]) -> None:
-        """Keep what `shared_paths` gives."""
-        keep_value(self._path(_of_all(keys)), _Shared(paths))
+    def put_of_all(self, keys: Iterable[tuple[str, str, str]], cuda: bool, says: OfAll) -> None:
+        """Keep what `of_all` gives."""
+        keep_value(self._path(_of_all(keys, cuda)), says)
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key[2:]}.json"
@@ -150,8 +156,8 @@ def _key(file: str, sha256: str, origin: str) -> str:
     return cache_key("wheel", origin, file, sha256)
 
 
-def _of_all(keys: Iterable[tuple[str, str, str]]) -> str:
-    return cache_key("wheels", *sorted(_key(*one) for one in keys))
+def _of_all(keys: Iterable[tuple[str, str, str]], cuda: bool) -> str:
+    return cache_key("wheels", "cuda" if cuda else "", *sorted(_key(*one) for one in keys))
 
 
 def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) -> WheelSays:

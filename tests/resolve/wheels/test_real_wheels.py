@@ -146,7 +146,7 @@ def test_the_gpus_of_other_wheels(
 ) -> None:
     says, fetched = asked(reader, requirement, "code", "3.12")
     assert says.code is not None and says.code.complete
-    assert [(one.sm, one.cuda) for one in says.code.libraries if one.member == member] == [(sm, cuda)]
+    assert [(one.sm, tuple(one.cuda)) for one in says.code.libraries if one.member == member] == [(sm, cuda)]
     assert fetched <= most * 1e6
 
 

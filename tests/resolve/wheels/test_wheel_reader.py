@@ -4,6 +4,7 @@ import io
 from pathlib import Path
 
 import pytest
+from support.cubins import cubin
 from support.index import Index, status
 from support.packages import Dist, wheel
 from test_what_wheels_say import LINUX, pin
@@ -200,12 +201,49 @@ def test_what_was_read_is_kept(index: Index, tmp_path: Path) -> None:
     found = one.builds([asked], "12.8", "linux-64")["xformers"]
     assert found.notes == BuildNotes("12.8", member="xformers/cpp_lib.json")
     assert found.code == DeviceCode(
-        (CompiledLibrary(MEMBER, cuda=("12",), compiler="12"),), read=found.code.read if found.code else 0
+        (CompiledLibrary(MEMBER, compiler="12", loads=("cudart.12",)),), read=found.code.read if found.code else 0
     )
     asks = len(index.asked)
     assert inspector(index, tmp_path, XFORMERS, asked).builds([asked], "12.8", "linux-64")["xformers"] == found
     assert len(index.asked) == asks
     assert one.builds([asked], None, "linux-64") == {"xformers": WheelBuild(paths={})}
+
+
+PLATFORM = "cp312-cp312-manylinux_2_28_x86_64"
+UNSAID = wheel("acme", "1.0", tag=PLATFORM, files={"acme/_core.so": cubin(80, abi=7) + b"\0libcudnn.so.9\0"})
+"""Neither its name nor its METADATA speaks of GPUs."""
+
+
+def test_what_only_a_wheels_content_tells_is_read_once_and_for_cuda_alone(index: Index, tmp_path: Path) -> None:
+    index.add(UNSAID)
+    asked = pinned(UNSAID)
+    assert build_questions(asked, "12.8", "linux-64") == frozenset()
+    assert inspector(index, tmp_path, UNSAID, asked).builds([asked], None, "linux-64") == {"acme": WheelBuild(paths={})}
+    found = inspector(index, tmp_path, UNSAID, asked).builds([asked], "12.8", "linux-64")["acme"]
+    assert found.by_content and found.code is not None
+    assert [(one.sm, one.loads) for one in found.code.libraries] == [(("8.0",), ("cudnn.9",))]
+    asks = len(index.asked)
+    assert inspector(index, tmp_path, UNSAID, asked).builds([asked], "12.8", "linux-64")["acme"] == found
+    assert len(index.asked) == asks
+
+
+@pytest.mark.parametrize(
+    ("name", "tag", "member", "read"),
+    [
+        ("numpy", PLATFORM, "numpy/_core.so", False),  # its wheels were read, and hold none
+        ("numpy", PLATFORM, "numpy/backends/cuda/_core.so", True),
+        ("numpy", PLATFORM, "numpy/libicudata.so", False),
+        ("acme", "py3-none-any", "acme/_core.so", False),
+    ],
+)
+def test_a_package_whose_wheels_hold_none_is_read_if_its_files_speak_of_gpus(
+    index: Index, tmp_path: Path, name: str, tag: str, member: str, read: bool
+) -> None:
+    made = wheel(name, "9.0", tag=tag, files={member: cubin(80, abi=7)})
+    index.add(made)
+    asked = pinned(made)
+    builds = inspector(index, tmp_path, made, asked).builds([asked], "12.8", "linux-64")
+    assert (builds[name].code is not None) is read
 
 
 def test_a_wheel_that_is_gone_is_told(index: Index, tmp_path: Path) -> None:
