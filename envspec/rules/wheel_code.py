@@ -41,7 +41,10 @@ class WheelBuild:
         """The CUDA that a wheel was built for, by its notes, or else by the CUDA libraries that it loads."""
         if self.notes is not None and self.notes != BuildNotes():
             return self.notes
-        loading = [one for one in (self.code.libraries if self.code else ()) if one.cuda]
+        libraries = self.code.libraries if self.code else ()
+        loading = [one for one in libraries if one.cuda]
+        if self.by_content and len(loading) < len(libraries):
+            return BuildNotes()  # what a part of it needs isn't what it is for
         majors = {major for one in loading for major in one.cuda}
         # several are there to choose from
         return BuildNotes(majors.pop(), member=loading[0].member) if len(majors) == 1 else BuildNotes()
@@ -240,8 +243,8 @@ def _has_sass(one: CompiledLibrary, capability: str, build: WheelBuild) -> bool:
 def _ptx_alone(
     name: str, libraries: Sequence[CompiledLibrary], build: WheelBuild, capability: str, case: Case
 ) -> Finding:
-    """Tell of a wheel whose every kernel is PTX for a GPU: worth a warning where that is a framework's own list of
-    architectures, and wrong where the driver is too old."""
+    """Tell of a wheel whose every kernel is PTX for a GPU: a warning where a framework's list of architectures ends
+    before the GPU's generation, and wrong where the driver is too old."""
     ptx = sorted({text for one in libraries for text in one.ptx if can_translate((text,), capability)}, key=_order)
     message = f"{name} has no machine code for {sm_of(capability)} ({case.names(capability)}), only PTX of {ptx[-1]}"
     remedy = "take a release or a build that is compiled for this GPU; `envspec inspect` says what a wheel holds"
@@ -249,7 +252,7 @@ def _ptx_alone(
         message += f", and driver {case.driver} compiles none of CUDA {build.cuda}"
         return Finding("error", "ptx-newer-than-driver", message, key="gpus", remedy=remedy)
     message += ": the driver compiles every kernel at its first use"
-    if build.code is not None and build.code.said:
+    if build.code is not None and build.code.said and _order(ptx[-1])[0] < _order(capability)[0]:
         return Finding("warning", "ptx-only", message, key="gpus", remedy=remedy)
     return Finding("info", "ptx-only", message, key="gpus")
 

@@ -189,6 +189,8 @@ def test_a_wheel_that_doesnt_say_that_it_is_for_gpus_is_warned_of() -> None:
     pins, read = {"torch": "2.9.1", "acme": "1.0"}, {"acme": WheelBuild(code=library("cublas.13"), by_content=True)}
     (found,) = told("built-for-another", judged(pins, read, ("A100",)))
     assert (found.severity, found.bound) == ("warning", None) and "what it does on a GPU may not work" in found.message
+    part = DeviceCode((*library("cublas.13").libraries, CompiledLibrary("acme/_D.so", ("8.0",))))
+    assert not told("built-for-another", judged(pins, {"acme": WheelBuild(code=part, by_content=True)}, ("A100",)))
     read = {"acme": WheelBuild(code=library("cublas.13"))}
     (found,) = told("built-for-another", judged(pins, read, ("A100",)))
     assert found.severity == "error" and found.bound
@@ -210,6 +212,13 @@ def test_a_wheel_that_holds_only_ptx_for_a_gpu(
     found = told("ptx-only", judged({"acme": "1.0"}, {"acme": WheelBuild(code=code)}, ("RTX 5090",)))
     assert [one.severity for one in found] == ([severity] if severity else [])
     assert all("only PTX of 9.0" in one.message for one in found)
+
+
+def test_ptx_of_a_gpus_own_generation_is_a_note() -> None:
+    """tensorflow 2.20.0 has machine code up to 8.9, and PTX of 9.0, for an H100."""
+    code = DeviceCode((CompiledLibrary("build_info.py", ("8.0", "8.9"), ("9.0",)),), said=True)
+    (found,) = told("ptx-only", judged({"tensorflow": "2.20.0"}, {"tensorflow": WheelBuild(code=code)}, ("H100",)))
+    assert found.severity == "info"
 
 
 def test_ptx_of_a_newer_cuda_than_the_drivers() -> None:
