@@ -31,8 +31,11 @@ class Verified:
     found: Verification
 
 
-def verify(path: str, targets: Sequence[str], revision: str | None, locks_dir: Path | None) -> Verified:
-    """Ask the indexes for all that a lock pins; with a revision, for what the lock there doesn't have.
+def verify(
+    path: str, targets: Sequence[str], revision: str | None, locks_dir: Path | None, *, live: bool = False
+) -> Verified:
+    """Ask the indexes for all that a lock pins; with a revision, for what the lock there doesn't have. Unless `live`,
+    envspec's own facts answer for the PyTorch indexes' files that they have.
 
     Raises as `read_lock`, and InputError for an unknown target or revision.
     """
@@ -41,7 +44,7 @@ def verify(path: str, targets: Sequence[str], revision: str | None, locks_dir: P
     claims = claims_in(spec, lock, chosen)
     old = inputs.lock_at(revision, spec, locks_dir) if revision is not None else None
     asked = claims if old is None else new_claims(claims, claims_in(spec, old, old.targets))
-    found = Verification(ask_indexes(spec, lock, asked), len(claims), unasked_parts(lock, old))
+    found = Verification(ask_indexes(spec, lock, asked, live=live), len(claims), unasked_parts(lock, old))
     return Verified(spec, lock, chosen, found)
 
 
@@ -50,14 +53,14 @@ def claims_in(spec: Spec, lock: Lock, targets: Iterable[LockedTarget]) -> Claims
     return apply_bounds(claims_of(lock, targets), bounds(with_moments_of_lock(spec, lock.inputs.exclude_newer)))
 
 
-def ask_indexes(spec: Spec, lock: Lock, claims: Claims) -> tuple[Told, ...]:
+def ask_indexes(spec: Spec, lock: Lock, claims: Claims, *, live: bool = False) -> tuple[Told, ...]:
     """Ask this machine's indexes and channels for claims of a lock. Raises Forbidden where the site's policy forbids
     an address."""
     permit_addresses(spec)
     policy = site_policy()
     second = policy.second if policy is not None else {}
     pins = tuple(pin for target in lock for pin in target.pins)
-    indexes = Indexes.of(spec, os.environ, second)
+    indexes = Indexes.of(spec, os.environ, second, facts=not live)
     channels = partial(ask_channels, spec=spec, env=os.environ)
     with observer().progress("asking the indexes") as progress:
         told = ask_all(claims, pins, indexes, channels, progress.count)

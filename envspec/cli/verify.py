@@ -42,6 +42,7 @@ nothing that was asked is forged; or ssh-keygen is missing.
 @options.spec
 @options.target
 @click.option("--from", "revision", metavar="REV", help="Ask only for what the lock of this git revision doesn't have.")
+@click.option("--live", is_flag=True, help="Ask the PyTorch indexes too, for whose files envspec's own facts answer.")
 @click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Refused: the indexes are what is asked.")
 @click.option("--signed", is_flag=True, help="Ask for the lock's signature instead of the indexes.")
 @click.option(
@@ -56,6 +57,7 @@ def command(
     path: str,
     targets: tuple[str, ...],
     revision: str | None,
+    live: bool,
     offline: bool,
     signed: bool,
     allowed_signers: Path | None,
@@ -68,7 +70,8 @@ def command(
     Asks each index for every file: that it is there under this hash and size, that its METADATA requires what the lock
     says, its licence, whether it was yanked, and whether it came before exclude-newer. conda packages are compared with
     their channels' repodata. What answers is this machine's index or mirror, and the output names it: the mirror that
-    a lock was made from proves that the lock is what the mirror serves, and no more.
+    a lock was made from proves that the lock is what the mirror serves, and no more. For released files of the PyTorch
+    indexes envspec's own facts answer, which the output counts apart: with --live their index does.
 
     With --signed it asks no index: one of the allowed signers must have signed this very lock (`envspec sign`), or the
     report of the smoke check that is named in the spec's place. They are those of --allowed-signers, else the site's
@@ -85,7 +88,7 @@ def command(
             "verify asks the indexes, and --offline forbids it",
             hint="run without --offline; `envspec check` judges a lock without a network",
         )
-    verified = verify(path, targets, revision, locks_dir)
+    verified = verify(path, targets, revision, locks_dir, live=live)
     spec, found = verified.spec, verified.found
     try:
         if as_json:
@@ -125,11 +128,13 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
         yield f"publishers: {found.attested} proved by attestations"
     since = f"{found.total - len(found.told)} are as at {revision}, " if revision is not None else ""
     unasked = sum(one.is_unasked for one in found.told)
+    by_facts = f", {found.by_facts} are what envspec's own facts have (`--live` asks their index)"
+    known = by_facts if found.by_facts else ""
     rest = f", {unasked} couldn't be asked" if unasked else ""
     strange = len({one.claim for one, *_ in found.unexpected})
     rest += f"; `envspec lock` wouldn't take {strange} of them" if strange else ""
     yield (
-        f"{spec.path}: of {found.total} pins {since}{found.proved} are what their index publishes, "
+        f"{spec.path}: of {found.total} pins {since}{found.proved} are what their index publishes{known}, "
         f"{sum(one.differs for one in found.told)} aren't{rest}"
     )
 
@@ -138,7 +143,7 @@ def _as_json(found: Verification) -> dict[str, Any]:
     return {
         "ok": not found.forged and not found.unasked,
         "complete": not found.unasked,
-        "pins": {"total": found.total, "asked": len(found.told), "proved": found.proved},
+        "pins": {"total": found.total, "asked": len(found.told), "proved": found.proved, "facts": found.by_facts},
         "sources": [{"index": i, "source": source, "pins": count} for (i, source), count in found.sources.items()],
         "attested": found.attested,
         "forged": [_forgery(one, outcome, difference) for one, outcome, difference in found.forged],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from envspec.facts.tables import read, words
+from envspec.facts.wheels import platform_of
 from envspec.packages.version_numbers import numbers
 
 
@@ -22,6 +23,12 @@ class LibraryWheel:
     sha256: str
     sources: tuple[str, ...]
 
+    @property
+    def platform(self) -> str | None:
+        """The platform of its file: another's may hold code for other GPUs. aarch64's cuDNN 9.13 has sm_110, for Thor,
+        and x86_64's hasn't."""
+        return platform_of(self.file)
+
 
 @cache
 def library_wheels() -> tuple[LibraryWheel, ...]:
@@ -37,30 +44,23 @@ def library_wheels() -> tuple[LibraryWheel, ...]:
             row["sha256"],
             words(row["source"]),
         )
-        for row in read("libraries")["libraries"]
+        for row in (*read("libraries")["libraries"], *read("libraries")["aarch64"])
     )
-
-
-PLATFORM = "linux-64"
-"""The platform whose wheels the rows were read from: another's may hold code for other GPUs. aarch64's cuDNN 9.13 has
-sm_110, for Thor, and x86_64's hasn't."""
 
 
 def library(package: str, version: str, platform: str) -> LibraryWheel | None:
     """Find the row of this release, or of the nearest older one in the tables. None if there is neither, and
     on platforms of which no file was read."""
-    if platform != PLATFORM:
-        return None
     try:
         wanted = numbers(version.split("+")[0])
     except ValueError:
         return None
-    older = [lib for lib in of(package) if numbers(lib.version) <= wanted]
+    older = [lib for lib in of(package, platform) if numbers(lib.version) <= wanted]
     return older[-1] if older else None
 
 
-def of(package: str) -> tuple[LibraryWheel, ...]:
-    """List the rows of a package, oldest first."""
-    return tuple(
-        sorted((lib for lib in library_wheels() if lib.package == package), key=lambda lib: numbers(lib.version))
-    )
+@cache
+def of(package: str, platform: str) -> tuple[LibraryWheel, ...]:
+    """List the rows of a package on a platform, oldest first."""
+    found = (lib for lib in library_wheels() if lib.package == package and lib.platform == platform)
+    return tuple(sorted(found, key=lambda lib: numbers(lib.version)))

@@ -16,6 +16,7 @@ class Neighbour:
     """The torch, CUDA and Pythons of a package's wheels on PyPI (normalised name), in these `versions` (a specifier).
 
     release    the newest of them
+    platforms  those whose wheels it speaks of
     torch      a specifier, None where they don't depend on torch
     cuda       the CUDA majors that they load, empty where they load none
     without    what happens beside another torch or CUDA; `partly` where they import all the same
@@ -25,6 +26,7 @@ class Neighbour:
     package: str
     versions: str
     release: str
+    platforms: tuple[str, ...]
     torch: str | None
     cuda: tuple[str, ...]
     without: str
@@ -56,15 +58,16 @@ def _packages() -> dict[str, dict[str, Any]]:
     return {row["package"]: row for row in read("neighbours")["packages"]}
 
 
-def of_release(package: str, version: str) -> tuple[Neighbour, ...]:
-    """Find the rows of a package (normalised name) in a version without a local part; none beyond the table's reach."""
-    return tuple(row for row in _of(package) if _admits(row.versions, version))
+def of_release(package: str, version: str, platform: str) -> tuple[Neighbour, ...]:
+    """Find the rows of a package (normalised name) in a version without a local part, on a platform; none beyond the
+    table's reach."""
+    return tuple(row for row in of_package(package, platform) if _admits(row.versions, version))
 
 
-def nearest(package: str, torch: str | None, cuda: str | None) -> Neighbour | None:
+def nearest(package: str, torch: str | None, cuda: str | None, platform: str) -> Neighbour | None:
     """Find the newest row of a package that fits a torch release and a CUDA major, all rows of its release asked."""
-    for row in reversed(_of(package)):
-        if all(other.fits(torch, cuda) for other in of_release(package, row.release)):
+    for row in reversed(of_package(package, platform)):
+        if all(other.fits(torch, cuda) for other in of_release(package, row.release, platform)):
             return row
     return None
 
@@ -83,8 +86,9 @@ def cxx11abi(torch: str) -> bool | None:
 
 
 @cache
-def _of(package: str) -> tuple[Neighbour, ...]:
-    return tuple(row for row in neighbours() if row.package == package)
+def of_package(package: str, platform: str) -> tuple[Neighbour, ...]:
+    """List the rows of a package on a platform, from old to new."""
+    return tuple(row for row in neighbours() if row.package == package and platform in row.platforms)
 
 
 @cache
@@ -97,6 +101,7 @@ def _neighbour(row: dict[str, str]) -> Neighbour:
         row["package"],
         row["versions"],
         row["release"],
+        words(row["platforms"]),
         row.get("torch"),
         words(row.get("cuda")),
         row["without"],

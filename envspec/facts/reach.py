@@ -37,9 +37,10 @@ def reach() -> Mapping[str, str]:
     }
 
 
-def library_is_newer(package: str, version: str) -> bool:
-    """Say whether a release of a CUDA library is newer than every row of its table; False for other packages."""
-    return _is_newer(version, [one.version for one in libraries.of(package)])
+def library_is_newer(package: str, version: str, platform: str) -> bool:
+    """Say whether a release of a CUDA library is newer than every row of its table for a platform; False for other
+    packages."""
+    return _is_newer(version, [one.version for one in libraries.of(package, platform)])
 
 
 def neighbour_is_newer(package: str, version: str) -> bool:
@@ -55,7 +56,8 @@ def _is_newer(version: str, known: Sequence[str]) -> bool:
 
 
 def _libraries() -> dict[str, tuple[libraries.LibraryWheel, ...]]:
-    return {name: libraries.of(name) for name in dict.fromkeys(one.package for one in libraries.library_wheels())}
+    every = libraries.library_wheels()
+    return {name: libraries.of(name, "linux-64") for name in dict.fromkeys(one.package for one in every)}
 
 
 @cache

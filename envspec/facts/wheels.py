@@ -108,6 +108,12 @@ _FILE_PLATFORMS = {
 }
 
 
+def platform_of(file: str) -> str | None:
+    """Name the platform that a wheel is for, None for one of none of envspec's."""
+    tag = file.removesuffix(".whl").rpartition("-")[2].split(".")[0]
+    return next((platform for platform, fitting in _FILE_PLATFORMS.items() if fitting.fullmatch(tag)), None)
+
+
 def size_of(index: str, file: str, sha256: str) -> int | None:
     """Give the bytes of a file on a PyTorch index ("pytorch/cu126"), None where the tables don't know."""
     variant = index.removeprefix("pytorch/")
@@ -118,12 +124,11 @@ def size_of(index: str, file: str, sha256: str) -> int | None:
 @cache
 def pythons(variant: str, project: str, release: str, platform: str) -> tuple[str, ...]:
     """List the Pythons ("3.12") for which the facts have a wheel of a release (without its local part) in a variant."""
-    fitting = _FILE_PLATFORMS[platform]
     local = "" if platform == "osx-arm64" else f"+{variant}"
     found = set()
     for wheel in load(variant).files(project) if variant in variants() else ():
         tags = wheel.file.removesuffix(".whl").split("-")
-        if wheel.version == f"{release}{local}" and fitting.fullmatch(tags[-1].split(".")[0]):
+        if wheel.version == f"{release}{local}" and platform_of(wheel.file) == platform:
             found |= {
                 f"3.{tag[3:]}"
                 for tag in tags[-3].split(".")

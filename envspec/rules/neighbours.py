@@ -33,11 +33,13 @@ class Surroundings:
 
     torch     the version that is locked, with its local part; None without one
     cuda      the target's CUDA, None for a CPU target
+    platform  the target's
     cxx11abi  the form of torch's C++ strings (`_GLIBCXX_USE_CXX11_ABI`), None if unknown
     """
 
     torch: str | None
     cuda: str | None
+    platform: str
     cxx11abi: bool | None = None
 
     @property
@@ -52,7 +54,7 @@ class Surroundings:
 def surroundings(torch: str | None, cuda: str | None, platform: str, *, wheel: bool = True) -> Surroundings:
     """Say what a wheel meets beside this torch. `wheel` says whether torch is a wheel, and not conda's."""
     known = torch is not None and wheel and platform.startswith("linux-")
-    return Surroundings(torch, cuda, neighbours.cxx11abi(torch) if torch and known else None)
+    return Surroundings(torch, cuda, platform, neighbours.cxx11abi(torch) if torch and known else None)
 
 
 def label_mismatch(label: BuildLabel, around: Surroundings) -> str | None:
@@ -93,7 +95,7 @@ def problems(
             continue
         pypis = origin.index == "pypi" and (not origin.file or origin.file.endswith(".whl"))
         built_for = read[name].built_for if name in read else BuildNotes()
-        if built_for != BuildNotes() and not (pypis and neighbours.of_release(name, version)):
+        if built_for != BuildNotes() and not (pypis and neighbours.of_release(name, version, case.platform)):
             yield from _of_notes(f"{name} {version}", built_for, around, by_content=read[name].by_content)
         elif pypis and label is None:
             yield from _of_facts(name, version, around, case)
@@ -166,7 +168,8 @@ def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iter
     if neighbour_is_newer(name, version):
         message = f"{name} {version} is newer than the releases of it that envspec knows: its METADATA decides"
         yield Finding("info", "neighbour-newer-than-tables", message, key="torch")
-    wrong = [row for row in neighbours.of_release(name, version) if not row.fits(around.torch, around.cuda_major)]
+    rows = neighbours.of_release(name, version, around.platform)
+    wrong = [row for row in rows if not row.fits(around.torch, around.cuda_major)]
     for row in sorted(wrong, key=lambda row: row.partly)[:1]:
         needed = []
         if not row.fits_torch(around.torch):
@@ -174,7 +177,7 @@ def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iter
         if not row.fits_cuda(around.cuda_major):
             needed.append(f"CUDA {' or '.join(row.cuda)}")
         message = f"{name} {version} is built for {' and '.join(needed)}, and the target has {around}: {row.without}"
-        near = neighbours.nearest(row.package, around.torch, around.cuda_major)
+        near = neighbours.nearest(row.package, around.torch, around.cuda_major, around.platform)
         yield Finding(
             "warning" if row.partly else "error",
             "built-for-another",
@@ -189,7 +192,7 @@ def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iter
 
 def _bound(row: neighbours.Neighbour, version: str, around: Surroundings) -> str:
     """Admit the releases on the fitting side of a version; none where no release fits."""
-    near = neighbours.nearest(row.package, around.torch, around.cuda_major)
+    near = neighbours.nearest(row.package, around.torch, around.cuda_major, around.platform)
     if near is None:
         return f"{row.package}<0"
     older = Version(near.release) < Version(version)
@@ -198,7 +201,7 @@ def _bound(row: neighbours.Neighbour, version: str, around: Surroundings) -> str
 
 def _is_outgrown(row: neighbours.Neighbour, around: Surroundings) -> bool:
     """Say whether a row is for an older CUDA or torch than the target's, and none is for that."""
-    if neighbours.nearest(row.package, around.torch, around.cuda_major) is not None:
+    if neighbours.nearest(row.package, around.torch, around.cuda_major, around.platform) is not None:
         return False
     if not row.fits_cuda(around.cuda_major):
         return all(int(one) < int(str(around.cuda_major)) for one in row.cuda)
@@ -208,7 +211,7 @@ def _is_outgrown(row: neighbours.Neighbour, around: Surroundings) -> bool:
 
 
 def _ways(row: neighbours.Neighbour, around: Surroundings, case: Case) -> Iterator[Way]:
-    near = neighbours.nearest(row.package, around.torch, around.cuda_major)
+    near = neighbours.nearest(row.package, around.torch, around.cuda_major, around.platform)
     if near is not None:
         yield Way(f"{row.package} {near.release}", near=True, line=f"{row.package}=={near.release}")
         return
@@ -225,7 +228,8 @@ def _another_torch(row: neighbours.Neighbour, around: Surroundings, case: Case) 
     here = known.index(own) if own in known else len(known)
     elsewhere = None
     for at in sorted(range(len(known)), key=lambda at: (abs(at - here), -at)):
-        near, cudas = neighbours.nearest(row.package, known[at], around.cuda_major), _cudas(known[at], case)
+        near = neighbours.nearest(row.package, known[at], around.cuda_major, around.platform)
+        cudas = _cudas(known[at], case)
         if near is not None and case.cuda in cudas:
             text, line = f"torch {known[at]} with {row.package} {near.release}", f"torch=={known[at]}"
             return Way(text, near=True, line=line, bounds=(f"{row.package}=={near.release}",))
@@ -244,9 +248,9 @@ def _another_cuda(row: neighbours.Neighbour, around: Surroundings, case: Case) -
     if around.cuda_major is None or not row.cuda:
         return None
     own = int(around.cuda_major)
-    majors = {major for one in neighbours.neighbours() if one.package == row.package for major in one.cuda}
+    majors = {major for one in neighbours.of_package(row.package, around.platform) for major in one.cuda}
     for major in sorted(majors - {around.cuda_major}, key=lambda major: (abs(int(major) - own), -int(major))):
-        near = neighbours.nearest(row.package, around.torch, major)
+        near = neighbours.nearest(row.package, around.torch, major, around.platform)
         built = [cuda for cuda in _cudas(around.torch, case) if cuda and cuda.startswith(f"{major}.")]
         if near is not None and built:
             cuda = max(built, key=numbers)

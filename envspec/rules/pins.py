@@ -425,7 +425,7 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
             if found is None or covers(found.sm, capability, case.cuda) or can_translate(found.ptx, capability):
                 continue
             first, dropped = _first_without(found, capability, case)
-            nccl, beyond = "nccl" in name, library_is_newer(name, version)
+            nccl, beyond = "nccl" in name, library_is_newer(name, version, case.platform)
             seen = f"as far as {found.version} tells, the newest that envspec knows"
             by_torch = "torch" in pins or "pytorch" in pins
             remedy = "take a torch whose build requires an older cuDNN" if by_torch else None
@@ -483,7 +483,9 @@ def _older_than_gpus(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
 
 def _first_without(found: LibraryWheel, capability: str, case: Case) -> tuple[str, bool]:
     """Find the first of the releases up to this one that all lack code for a capability, and whether one had it."""
-    older = [one for one in libraries.of(found.package) if numbers(one.version) <= numbers(found.version)]
+    older = [
+        one for one in libraries.of(found.package, case.platform) if numbers(one.version) <= numbers(found.version)
+    ]
     lacking = takewhile(
         lambda one: not covers(one.sm, capability, case.cuda) and not can_translate(one.ptx, capability), older[::-1]
     )

@@ -181,7 +181,7 @@ def newest_cudnn(match_specs: Iterable[str]) -> str | None:
     """Find the newest cuDNN that match specs on conda's admit, of the known ones and those that they name; None where
     they don't bound it."""
     bounds = [version for name, version, _ in map(_match_spec, match_specs) if name == "cudnn" and version.clauses]
-    known = [one.version for one in libraries.of("nvidia-cudnn-cu12")]
+    known = [one.version for one in libraries.of("nvidia-cudnn-cu12", "linux-64")]
     known += [number.removesuffix(".*") for one in bounds for _, number in one.clauses]
     fitting = [one for one in known if all(bound.admits(one) for bound in bounds)]
     return max(fitting, key=_release) if bounds and fitting else None

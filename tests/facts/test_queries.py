@@ -152,7 +152,15 @@ def test_library_architectures() -> None:
     assert new.version == "9.11.0.98"
     assert libraries.library("nvidia-cudnn-cu12", "8.0.0.1", "linux-64") is None
     assert libraries.library("nvidia-cudnn-cu12", "latest", "linux-64") is None
-    assert libraries.library("nvidia-cudnn-cu12", "9.10.2.21", "linux-aarch64") is None
+    assert libraries.library("nvidia-cudnn-cu12", "9.10.2.21", "win-64") is None
+
+
+def test_a_library_is_that_of_the_platform() -> None:
+    """aarch64's cuDNN 9.13 for CUDA 13 has code for Thor, and x86_64's hasn't."""
+    x86, arm = (libraries.library("nvidia-cudnn-cu13", "9.13.0.50", f"linux-{one}") for one in ("64", "aarch64"))
+    assert x86 is not None and arm is not None
+    assert (x86.platform, arm.platform) == ("linux-64", "linux-aarch64")
+    assert covers(arm.sm, "11.0", "13.0") and not covers(x86.sm, "11.0", "13.0")
 
 
 def test_importing_the_queries_reads_no_table() -> None:

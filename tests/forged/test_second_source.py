@@ -52,7 +52,7 @@ def test_the_second_source_tells(
     assert {one["package"] for one in document["forged"]} == {"lib"}
     assert {one["source"] for one in document["forged"]} == {publisher.url}
     assert sorted(one["source"] for one in document["sources"]) == sorted([mirror.url, publisher.url])
-    assert document["pins"] == {"total": 2, "asked": 2, "proved": 1}
+    assert document["pins"] == {"total": 2, "asked": 2, "proved": 1, "facts": 0}
     told = machine.envspec("verify", "specs/demo.toml").out
     assert f"(by {publisher.url})" in told and f"pypi: 2 by {mirror.url}" in told, told
 

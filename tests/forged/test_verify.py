@@ -73,7 +73,7 @@ def codes(document: dict[str, Any]) -> set[str]:
 def test_an_honest_lock(demo: Machine, index: Index) -> None:
     ran, document = verify(demo)
     assert ran.status == 0 and document["ok"] and document["complete"], ran
-    assert document["pins"] == {"total": 5, "asked": 5, "proved": 5}
+    assert document["pins"] == {"total": 5, "asked": 5, "proved": 5, "facts": 0}
     assert document["sources"] == [{"index": "pypi", "source": index.url, "pins": 5}]
     assert document["unproved"] == [] and document["yanked"] == []
     told = demo.envspec("verify", "specs/demo.toml").out
@@ -353,7 +353,7 @@ def test_only_what_changed(demo: Machine, index: Index) -> None:
     git("commit", "-q", "-m", "locked")
     index.asked.clear()
     ran, document = verify(demo, "--from", "HEAD")
-    assert ran.status == 0 and document["pins"] == {"total": 5, "asked": 0, "proved": 0} and not index.asked
+    assert ran.status == 0 and document["pins"] == {"total": 5, "asked": 0, "proved": 0, "facts": 0} and not index.asked
     _, document = verify(demo, "--from", "HEAD~1")
     assert document["pins"]["asked"] == 5, "there was no lock"
 
@@ -375,7 +375,9 @@ def test_a_later_exclude_newer_changes_no_pin(demo: Machine, index: Index) -> No
     demo.spec(SPEC.replace("2026-03-01", "2026-07-01"))
     assert demo.envspec("lock", "specs/demo.toml", "--upgrade-package", "lib").status == 0
     _, document = verify(demo, "--from", "HEAD")
-    assert document["pins"] == {"total": 5, "asked": 2, "proved": 2}, "lib, and the variant chosen beside it"
+    assert document["pins"] == {"total": 5, "asked": 2, "proved": 2, "facts": 0}, (
+        "lib, and the variant chosen beside it"
+    )
 
 
 # Other places
@@ -414,6 +416,23 @@ def test_torch_by_the_facts_that_ship(machine: Machine, root: Path) -> None:
     assert ran.status == 1 and told == [("torch", "other-licence")]
     assert document["sources"] == [{"index": "pytorch/cpu", "source": "envspec's own facts", "pins": 1}]
     assert "no index is there" in document["unasked"][0]["reason"], "this machine's index has nothing of the lock"
+
+
+def test_what_the_facts_answered_is_counted_apart_and_live_asks_its_index(machine: Machine, root: Path) -> None:
+    """A wheel that vanished from the PyTorch index doesn't show where nobody asks there."""
+    path = machine.spec((root / "specs" / "cpu-py311.toml").read_text("utf-8"), "cpu-py311")
+    LockFolder(machine.locks, "cpu-py311").write(load(root / "locks" / "cpu-py311" / "envspec.lock"))
+    with Index() as pytorch:
+        pytorch.add(wheel("torch", "0.1"))
+        machine.configure(f'"pytorch/cpu" = "{pytorch.url}"')
+        ran, document = verify(machine, spec=path)
+        assert (document["pins"]["facts"], document["pins"]["proved"]) == (1, 0) and not pytorch.asked
+        assert "0 are what their index publishes, 1 are what envspec's own facts have (`--live` asks" in " ".join(
+            machine.envspec("verify", path).out.split()
+        )
+        ran, document = verify(machine, "--live", spec=path)
+    assert ran.status == 1 and document["pins"]["facts"] == 0
+    assert [(one["package"], one["code"]) for one in document["forged"]] == [("torch", "not-published")]
 
 
 # conda

@@ -168,9 +168,21 @@ def test_what_is_only_partly_there_is_a_warning() -> None:
     assert finding.remedy is None and finding.try_ways(lambda way: "").remedy == "Nearest: torchao 0.14.0"
 
 
-@pytest.mark.parametrize("row", neighbours.neighbours(), ids=lambda row: f"{row.package}-{row.versions}")
+def test_no_wheel_is_judged_by_another_platforms_file() -> None:
+    """ctranslate2's wheels for aarch64 hold no code for GPUs, and the rows were read from x86_64's."""
+    for platform, judged in (("linux-64", 1), ("linux-aarch64", 0)):
+        spec, target = spec_of("13.0", ("H100",), platform=platform)
+        pinned = PinnedVersions({"ctranslate2": "4.8.4"})
+        said = [one for one in judge_pins(spec, target, pinned) if one.code == "built-for-another"]
+        assert len(said) == judged, said
+
+
+@pytest.mark.parametrize(
+    "row", neighbours.neighbours(), ids=lambda row: f"{row.package}-{row.versions}-{row.platforms[-1]}"
+)
 def test_a_row_names_a_release_that_it_covers(row: neighbours.Neighbour) -> None:
-    assert row in neighbours.of_release(row.package, row.release)
+    assert row.platforms
+    assert all(row in neighbours.of_release(row.package, row.release, platform) for platform in row.platforms)
     assert "<" in row.versions or "==" in row.versions, "a row without an end speaks of releases that nobody has seen"
 
 

@@ -19,6 +19,7 @@ NAMED_BY = {
     "gpus.drivers": "name",
     "gpus.gpus": "name",
     "gpus.unclear": "name",
+    "libraries.aarch64": "package version",
     "libraries.libraries": "package version",
     "neighbours.packages": "package",
     "neighbours.cxx11abi": "torch",

@@ -223,7 +223,7 @@ def build_questions(pin: Pin, cuda: str | None, platform: str) -> frozenset[Ques
     if not _is_platform_wheel(pin):
         return frozenset()
     if cuda is None:
-        known = pin.index == "pypi" and neighbours.of_release(pin.name, pin.version)
+        known = pin.index == "pypi" and neighbours.of_release(pin.name, pin.version, platform)
         return frozenset(("notes",)) if pin.name in _FOR_TORCH and not known else frozenset()
     asked = _no_table_knows(pin, platform) if pin.name == "torch" else _may_hold_code(pin)
     return frozenset(("notes", "code")) if asked else frozenset()

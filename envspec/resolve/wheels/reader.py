@@ -71,10 +71,10 @@ _SCHEMA = 5
 
 @dataclass(frozen=True)
 class OfAll:
-    """What the wheels of one solution say together, by package.
+    """The answers of one solution's wheels together, by package.
 
     paths   those that several of them have, each with what tells its content
-    builds  what those are built for of which only their content tells that they hold code for GPUs
+    builds  the builds of those of which only their content tells that they hold code for GPUs
     """
 
     paths: Mapping[str, Mapping[str, str]]

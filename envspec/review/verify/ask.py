@@ -15,8 +15,8 @@ from envspec.lock.model import Pin, Publisher
 from envspec.net.fetch import origin_of
 from envspec.resolve.uv.answer import FoundFile
 from envspec.review.verify import compare
-from envspec.review.verify.indexes import FACTS, Indexes, Rows, found_file, shipped_file
-from envspec.review.verify.model import Claims, IndexedFile, Outcome, PinClaim, Told, difference
+from envspec.review.verify.indexes import Indexes, Rows, found_file, shipped_file
+from envspec.review.verify.model import FACTS, Claims, IndexedFile, Outcome, PinClaim, Told, difference
 
 _AT_ONCE = 16
 _GIVE_UP = 3

@@ -43,7 +43,6 @@ from envspec.spec.model import Spec
 if TYPE_CHECKING:
     from rattler import RepoDataRecord
 
-FACTS = "envspec's own facts"
 NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 _PYTORCH = "pytorch/"
 _BESIDE = "the requirements: by the METADATA beside the file, since its server gives no parts of files"
@@ -87,7 +86,7 @@ class Indexes:
     _looking: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
-    def of(spec: Spec, env: Mapping[str, str], others: Mapping[str, str] = NO_OTHERS) -> Indexes:
+    def of(spec: Spec, env: Mapping[str, str], others: Mapping[str, str] = NO_OTHERS, *, facts: bool = True) -> Indexes:
         """Set them up. `others` are addresses that a second source has, by the index's name: `elsewhere` asks there.
         Raises InputError for a broken configuration."""
         settings = load_settings(env)
@@ -106,6 +105,7 @@ class Indexes:
             flat_pages=FlatPages(fetcher),
             about_variants=VariantReader(fetcher),
             refused=attestor(),
+            facts=facts,
         )
 
     def elsewhere(self, addresses: Mapping[str, str]) -> Indexes:

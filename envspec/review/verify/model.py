@@ -54,6 +54,9 @@ class PinClaim:
         return named if self.builds is None else f"{named} (builds {self.builds})"
 
 
+FACTS = "envspec's own facts"
+"""The source of an answer that no index was asked for."""
+
 Claims = Mapping[PinClaim, tuple[str, ...]]
 """Claims, with the names of the targets that make each."""
 
@@ -194,7 +197,12 @@ class Verification:
     @property
     def proved(self) -> int:
         """The number of claims that agree with their publisher in all that it publishes."""
-        return sum(not one.is_unasked and not one.differs for one in self.told)
+        return sum(not one.is_unasked and not one.differs for one in self.told) - self.by_facts
+
+    @property
+    def by_facts(self) -> int:
+        """The number of claims that agree with envspec's own facts, and whose index wasn't asked."""
+        return sum(not one.differs and all(each.source == FACTS for each in one.outcomes) for one in self.told)
 
     @property
     def attested(self) -> int:
