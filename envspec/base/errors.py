@@ -56,7 +56,7 @@ class Way:
     text     what the user writes
     near     it is the nearest change by the facts, and told as that
     python   the spec's Python in place of its own, of the releases in `python_range`, if it is given; likewise the
-             targets' `cuda` and `glibc`
+             targets' `cuda` and `glibc`, and the spec's `exclude_newer`
     line     a requirement in place of the spec's on its package; a bound where the spec has none
     conda    a match spec in place of the spec's on its package; one more where the spec has none
     bounds   constraints besides: what the user writes, or what has to come of it
@@ -64,7 +64,7 @@ class Way:
     sources  packages and the indexes of the spec that they come from, as a spec has them
     without  packages that the spec asks for no more
     bare     the targets say nothing of GPUs and drivers
-    of_all   it is for every target, whichever it is told of: a Python and sources always are
+    of_all   it is for every target, whichever it is told of: a Python, a date and sources always are
     """
 
     text: str = ""
@@ -73,6 +73,7 @@ class Way:
     python_range: str | None = None
     cuda: str | None = None
     glibc: str | None = None
+    exclude_newer: str | None = None
     line: str | None = None
     conda: str | None = None
     bounds: tuple[str, ...] = ()
@@ -84,7 +85,7 @@ class Way:
 
     @property
     def is_for_all(self) -> bool:
-        return bool(self.of_all or self.python or self.sources)
+        return bool(self.of_all or self.python or self.exclude_newer or self.sources)
 
 
 Tried = Callable[[Way], "str | None"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
@@ -224,6 +225,31 @@ def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> I
                     has = f"{name} {release.version} has wheels for glibc {floor} and later"
                     yield Way(f'{has}: if the machines have it, set glibc = "{floor}" in the target', glibc=floor)
                 break
+
+
+def first_day(names: Iterable[str], request: Request, releases: Releases) -> Iterator[Way]:
+    """Name the day from which on all of these packages have a release that fits, where the spec's date leaves none of
+    one: indexes lose old releases. `releases` are those of any time."""
+    alone, timeless = asks_of(request, {}), replace(request, exclude_newer=None)
+    first: list[tuple[str, str, str]] = []
+    for name in sorted({*names} - dict(request.exempt).keys()):
+        fitting = [
+            (one.uploaded, name, one.version)
+            for one in releases(name)
+            if one.uploaded
+            and suits_target(one, timeless, name, alone.get(name))
+            and not is_skipped(one, timeless, name)
+        ]
+        if fitting:
+            first.append(min(fitting))
+    uploaded, name, version = max(first, default=("", "", ""))
+    if request.exclude_newer and uploaded[:19] >= request.exclude_newer[:19]:
+        day = date.fromisoformat(uploaded[:10])
+        after = (day + timedelta(days=1)).isoformat()
+        yield Way(
+            f'exclude-newer = "{after}" in [env]: the first release of {name} that fits, {version}, is of {day}',
+            exclude_newer=after,
+        )
 
 
 def wheels_fit(wheels: Iterable[str], request: Request) -> bool:

@@ -76,6 +76,7 @@ from envspec.resolve.pip.newest import (
     Releases,
     asks_of,
     behind,
+    first_day,
     has_pre_release,
     newer_glibc,
     possible_sources,
@@ -554,6 +555,10 @@ class PipResolver:
             conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, conflict.message))
             unfit = () if any(one.glibc for one in conflict.ways) else packages_without_wheel(conflict.message)
             conflict.ways = (*newer_glibc(unfit, request, releases), *conflict.ways)
+            if request.exclude_newer:
+                timeless = self._uv_indexes.releases(replace(request, exclude_newer=None))
+                named = self._uv_indexes.packages_in_message(request, conflict.message)
+                conflict.ways += tuple(first_day(named, request, timeless))
             raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
         except UnmetImport as failed:
             raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None

@@ -58,6 +58,7 @@ _MARKER = re.compile(r"(?<=[A-Za-z0-9\]])\{[^{}]*\}")
 """The marker under which uv's report requires a package: `llguidance{platform_machine == 'x86_64'}`."""
 _UNDATED = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* requirement is v[^,]+\. ")
 """uv names the moment at which the newest was published, where the page has it."""
+_LATE = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* requirement is v(\S+), published at (\S+)\. ")
 _AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms?:")
 _GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
 _PYTHONS = re.compile(
@@ -277,8 +278,8 @@ def _hint(hints: Sequence[str]) -> str:
             f"the index has no upload times of {undated[1]}, so `exclude-newer` admits none of its files: use an index "
             f"that has them, or write [env.exclude-newer-package.{undated[1]}] with a reason"
         )
-    if "exclude-newer" in text:
-        return text.partition(" Consider using")[0] + " Move `exclude-newer` in [env] to a later date to admit it."
+    if (late := _LATE.match(text)) is not None:
+        return f"move `exclude-newer` in [env]: the newest {late[1]} that the spec admits, {late[2]}, is of {late[3]}"
     if "re-releases" in text:
         return (
             text.partition(", but")[0].partition(" (try")[0]

@@ -158,11 +158,7 @@ class _Search:
     def _scope(self, at: int, way: Way) -> tuple[str, ...]:
         """Give the targets that a way is for."""
         targets = self.found[at].targets
-        return (
-            self.names
-            if way.python or way.sources or not targets
-            else tuple(one for one in self.names if one in targets)
-        )
+        return self.names if way.is_for_all or not targets else tuple(one for one in self.names if one in targets)
 
     def try_way(self, at: int, way: Way) -> str | None:
         """Judge a way: a whole lock, beside the lifting of all else that was refused."""
@@ -235,6 +231,8 @@ def _apply_ways(spec: Spec, changes: Iterable[tuple[Way, Collection[str]]]) -> S
             spec = _with_lines(spec, way, names)
         if way.python:
             spec = replace(spec, python=way.python, python_range=way.python_range, python_builds={})
+        if way.exclude_newer:
+            spec = replace(spec, exclude_newer=way.exclude_newer)
         if way.sources:
             spec = replace(spec, pip=replace(spec.pip, sources={**spec.pip.sources, **dict(way.sources)}))
     return spec

@@ -190,3 +190,20 @@ def test_what_names_a_version_to_take_is_a_way(folder: str) -> None:
             if isinstance(one, ast.JoinedStr) and id(one) not in judged:
                 text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in one.values)
                 assert not _REMEDY.search(text), f"{path.name}:{one.lineno}: {text}"
+
+
+@pytest.mark.e2e
+def test_a_day_before_all_releases_is_told_with_the_first_that_does(machine: Machine, index: Index) -> None:
+    """Old releases go: PyPI's oldest jaxlib is of 2023-10-07."""
+    index.add(wheel("app", "1.0", "gone>=0.1"), uploaded="2021-05-01T00:00:00Z")
+    index.add(wheel("gone", "0.4.13"), uploaded="2024-01-02T00:00:00Z")
+    index.add(wheel("gone", "0.4.18"), uploaded="2023-10-07T00:17:09Z")
+    index.add(wheel("gone", "0.3", requires_python="<3.12"), uploaded="2023-01-02T00:00:00Z")
+    day = "exclude-newer = '2021-12-22'\n[pip]"
+    ran = machine.envspec("lock", machine.spec(cpu("app").replace("[pip]", day, 1)))
+    told = 'exclude-newer = "2023-10-08" in [env]: the first release of gone that fits, 0.4.18, is of 2023-10-07'
+    assert ran.status == 1 and ran.err.splitlines()[-1].startswith(f"hint: {told}"), ran.err
+    machine.locked(spec=cpu("app").replace("[pip]", day.replace("2021-12-22", "2023-10-08"), 1))
+    # a date that leaves what the spec asks for isn't what stands in the way
+    ran = machine.envspec("lock", machine.spec(cpu("app", "gone<0.2").replace("[pip]", day, 1)))
+    assert ran.status == 1 and "2023-10-08" not in ran.err, ran.err
