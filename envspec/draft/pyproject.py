@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,10 +74,8 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requi
     gathered.description = gathered.description or optional(project.get("description"), "description")
     gathered.name = gathered.name or optional(project.get("name"), "name")
     gathered.requires_python = gathered.requires_python or optional(project.get("requires-python"), "requires-python")
-    extras = {
-        canonical_name(name): strings(asked, name)
-        for name, asked in table(project.get("optional-dependencies"), "optional-dependencies").items()
-    }
+    own_extras = table(project.get("optional-dependencies"), "optional-dependencies")
+    extras = {canonical_name(name): strings(asked, name) for name, asked in own_extras.items()}
     own_name = canonical_name(optional(project.get("name"), "name") or "")
     _own(strings(project.get("dependencies"), "dependencies"), own_name, extras, gathered, place)
     dynamic = strings(project.get("dynamic"), "dynamic")
@@ -87,6 +86,9 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requi
         if not (gathered.own or lists):
             raise Malformed("its dependencies are dynamic: only a build tells them; begin with its requirements.txt")
         gathered.note("the dependencies are dynamic, so the spec lists them and doesn't name the project", place)
+    elif twice := [name for name, count in Counter(map(canonical_name, own_extras)).items() if count > 1]:
+        several = f"more than one extra is called {', '.join(twice)}, and uv builds no such project"
+        gathered.note(f"{several}, so the spec lists its requirements and doesn't name the project", place)
     else:
         gathered.project = gathered.project or (str(path.parent), ())
     for key, kind in (("optional-dependencies", "extra"), ("dependency-groups", "group")):

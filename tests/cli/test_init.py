@@ -372,6 +372,16 @@ def test_a_project_with_dynamic_lists() -> None:
     assert (found.pip, found.project) == (("einops",), None)
 
 
+def test_a_project_that_uv_builds_for_no_one_is_listed() -> None:
+    """PEP 685 makes one name of two extras; uv takes no such pyproject.toml, whatever the backend says."""
+    text = '[project]\nname = "a"\nversion = "1"\ndependencies = ["einops"]\n[project.optional-dependencies]\n'
+    found = draft("pyproject.toml", f'{text}toy-text = ["pygame"]\n')
+    assert (found.own, found.project) == (("einops",), (".", ()))
+    found = draft("pyproject.toml", f'{text}toy-text = ["pygame"]\ntoy_text = ["pygame"]\n')
+    assert (found.own, found.project) == (("einops",), None)
+    assert "more than one extra is called toy-text" in notes(found)
+
+
 def test_a_conda_export_named_requirements_txt() -> None:
     text = "# This file may be used to create an environment using:\n# platform: linux-64\n"
     found = draft("requirements.txt", text + "python=3.9.16=h7a1cb2a_0\nnumpy=1.24.3=py39\neinops=0.6.1=pypi_0\n")

@@ -98,6 +98,11 @@ def test_neither_credentials_nor_the_stand_in_nor_uvs_options_show(name: str) ->
             "error: Mult",
         ),
         ("a.cu(3): warning\nerror: command 'gcc' failed\na\nb\nc\n", "a | b | c"),
+        (
+            "  swig -python -o a.cpp a.i\n  error: command 'swig' failed: No such file or directory\n"
+            "error: Failed to build `/a`\n  cause: x\n\nhint: Build failures\n",
+            "error: command 'swig' failed: No such file or directory",
+        ),
     ],
 )
 def test_a_failed_build_is_told_by_what_ended_it(output: str, told: str) -> None:
