@@ -131,13 +131,6 @@ def is_own(request: Request) -> bool:
     return named or any(requirement_name(line) == "torch" and "@" in line for line in request.effective)
 
 
-def newest_text(request: Request) -> str:
-    """Name the newest releases that the facts have for a request's platform, Python and CUDA, for a hint."""
-    builds = index_builds(request, torch_builds.variant_of(request.cuda))
-    newest = sorted({Version(Version(version).public) for version in builds}, reverse=True)[:4]
-    return f" (envspec's facts have {', '.join(map(str, newest))} here)" if newest else ""
-
-
 def needs_own_triton(request: Request) -> bool:
     """Say whether triton too must come from the PyTorch index."""
     return "triton" in wheels.family(request.platform, request.cuda)

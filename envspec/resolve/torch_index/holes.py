@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from envspec.base.errors import IndexFailure, Way
 from envspec.base.finding import Finding
-from envspec.facts import torch_builds
+from envspec.facts import released, torch_builds
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.packages.names import requirement_name
@@ -27,7 +27,6 @@ from envspec.resolve.torch_index.choice import (
     default_builds,
     in_time,
     index_builds,
-    newest_text,
     torch_request,
 )
 
@@ -186,9 +185,23 @@ def unreachable_index(failure: IndexFailure, request: Request, index: TorchIndex
     return IndexFailure(
         f"{label}: the spec asks for {asked}, envspec's own facts have no file of {hole_text(request, index)}, and the "
         f"PyTorch index doesn't answer: {why}",
-        hint=f"name another release{newest_text(request)}, or set a mirror: [mirrors] pytorch in envspec's config "
-        "(docs/resolution.md)",
+        hint=f"{_other_releases(request)}, or set a mirror: [mirrors] pytorch in envspec's config (docs/resolution.md)",
     ).with_packages("torch")
+
+
+def _other_releases(request: Request) -> str:
+    """Say which releases the facts have for a request's platform, Python and CUDA: the newest before its date, else the
+    day of the oldest."""
+    variant = torch_builds.variant_of(request.cuda)
+    held = {version.partition("+")[0] for version in index_builds(request, variant)}
+    held |= builds_of(request, variant) & {*default_builds(request.platform, variant)}
+    known = sorted(held, key=Version, reverse=True)
+    in_its_time = [version for version in known if in_time(version, request.not_after("torch"))]
+    if known and not in_its_time:
+        day = (released.date("torch", known[-1]) or "")[:10]
+        return f"move `exclude-newer` in [env] (envspec's facts begin here with torch {known[-1]}, of {day})"
+    newest = f" (envspec's facts have {', '.join(in_its_time[:4])} here)" if known else ""
+    return f"name another release{newest}"
 
 
 def hole_text(request: Request, index: TorchIndex) -> str:
@@ -338,8 +351,8 @@ def _unheld(message: str, request: Request, index: TorchIndex) -> Iterator[tuple
             continue
         if there := _matching(specifier, _of(project, built)):
             yield (project, there[-1]), True
-        elif released := _matching(specifier, _of(project, known)):
-            yield (project, released[-1]), False
+        elif fitting := _matching(specifier, _of(project, known)):
+            yield (project, fitting[-1]), False
 
 
 def _of(project: str, releases: Sequence[str]) -> list[str]:
