@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,13 +24,9 @@ Examples:
 @options.spec_and("packages", "PKG...")
 @options.one_target
 @click.option("--conda", is_flag=True, help="Add match specs of conda packages, not requirements of pip's.")
-@options.allow_needed
-@options.allow_static
 @options.no_lock
 @lock_options
-def command(
-    request: LockRequest, allow_needed: bool, allow_static: bool, verbose: bool, as_json: bool, **asked: Any
-) -> int:
+def command(request: LockRequest, verbose: bool, as_json: bool, **asked: Any) -> int:
     """Add packages to a spec, and lock it again
 
     A package that the spec has already takes the new requirement in its place. Comments, order and style of the spec
@@ -39,7 +34,6 @@ def command(
     """
     from envspec.app.edit import add
 
-    request = replace(request, allow_needed=allow_needed, allow_static=allow_static)
     done = add(request=request, **asked)
     show_edit("add", done, request.locks_dir, verbose=verbose, as_json=as_json)
     return 0

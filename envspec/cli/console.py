@@ -349,13 +349,26 @@ def tell(error: EnvspecError) -> None:
     print_failure(Failure.of(error))
 
 
+_STEP = re.compile(r"(?<=\.) (?=(?:\(\d+\) )?(?:And b|B)ecause )")
+_STEPS = 8
+"""Reasons that are still read."""
+
+
 def print_failure(failure: Failure) -> Failure:
     """Print what made a command fail, each error with its hint; gives it back."""
     for one in failure.errors:
-        say(f"error: {one}", style="red", always=True)
+        say(f"error: {_first_and_last(str(one))}", style="red", always=True)
         if one.hint:
             say(f"hint: {one.hint}", always=True)
     return failure
+
+
+def _first_and_last(text: str) -> str:
+    """Leave out the middle of a long chain of a solver's reasons."""
+    steps = _STEP.split(text)
+    if len(steps) <= _STEPS:
+        return text
+    return f"{steps[0]} ({len(steps) - 2} steps between: --json has them) {steps[-1]}"
 
 
 def error_json(error: EnvspecError) -> dict[str, Any]:

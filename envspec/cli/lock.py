@@ -15,7 +15,7 @@ from envspec.base.texts import printable
 from envspec.base.user_config import BINDING
 from envspec.cli import options
 from envspec.cli.console import Failure, out_json, print_failure, say
-from envspec.cli.locked import lock_document, print_lock_json, show_lock
+from envspec.cli.locked import lock_document, print_lock_json, refuse_dry_edit, show_lock
 
 if TYPE_CHECKING:
     from envspec.app.lock.make import Locked
@@ -110,9 +110,7 @@ def command(
         path = trust_index(os.environ, *binding.groups())
         say(f"{path}: logins of the index {binding[1]} may go to {binding[2]}")
     request = LockRequest(Upgrade(everything=upgrade, packages=frozenset(packages)), **others)
-    if request.dry_run and (request.allow_needed or request.allow_static):
-        option = "--allow-needed" if request.allow_needed else "--allow-static"
-        raise click.UsageError(f"{option} writes into the spec, and --dry-run writes nothing")
+    refuse_dry_edit(request)
     if request.pins and (upgrade or packages):
         raise click.UsageError("--upgrade asks for newer versions, and --pins-from for those of another lock")
     parsed = read_specs(all_specs(specs), request.locks_dir)

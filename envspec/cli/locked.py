@@ -7,33 +7,45 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from envspec.app.edition import edition_document
 from envspec.cli import options
 from envspec.cli.console import out
 
 if TYPE_CHECKING:
     from envspec.app.edit import Edited
-    from envspec.app.lock.make import Locked
+    from envspec.app.lock.make import Locked, LockRequest
 
 _OPTIONS = (
-    options.dry_run, options.offline, options.locks_dir, options.quiet, options.verbose, options.as_json,
+    options.allow_needed, options.allow_static, options.dry_run, options.offline, options.locks_dir, options.quiet,
+    options.verbose, options.as_json,
 )  # fmt: skip
+_ASKED = ("allow_needed", "allow_static", "dry_run", "offline", "locks_dir")
 
 
 def lock_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add --dry-run, --offline, --locks-dir, --quiet, --verbose and --json to a command, which gets the first three as
-    a `request`."""
+    """Add --allow-needed, --allow-static, --dry-run, --offline, --locks-dir, --quiet, --verbose and --json to a
+    command, which gets the first five as a `request`."""
 
     @functools.wraps(function)
-    def with_request(*arguments: Any, dry_run: bool, offline: bool, locks_dir: Path | None, **others: Any) -> int:
+    def with_request(*arguments: Any, **others: Any) -> int:
         from envspec.app.lock.make import LockRequest
 
-        request = LockRequest(locks_dir=locks_dir, offline=offline, dry_run=dry_run)
-        return function(*arguments, request=request, **others)
+        asked = {name: others.pop(name) for name in _ASKED}
+        return function(*arguments, request=refuse_dry_edit(LockRequest(**asked)), **others)
 
     for option in reversed(_OPTIONS):
         option(with_request)
     return with_request
+
+
+def refuse_dry_edit(request: LockRequest) -> LockRequest:
+    """Give a request back, unless it asks for a change of the spec and for none."""
+    if request.dry_run and (request.allow_needed or request.allow_static):
+        option = "--allow-needed" if request.allow_needed else "--allow-static"
+        raise click.UsageError(f"{option} writes into the spec, and --dry-run writes nothing")
+    return request
 
 
 def show_edit(command: str, done: Edited, locks_dir: Path | None, *, verbose: bool, as_json: bool) -> None:

@@ -36,8 +36,8 @@ def command(
 ) -> int:
     """Lock a spec with the newest versions that it allows, of all packages or of those named
 
-    The same as `envspec lock` with --upgrade or --upgrade-package. The spec stays as it is; `envspec outdated` shows
-    what holds a package back.
+    The same as `envspec lock` with --upgrade or --upgrade-package. The spec's requirements stay as they are; `envspec
+    outdated` shows what holds a package back.
     """
     from envspec.app.lock.make import lock_spec, tell_missing_digests
     from envspec.resolve.workflow.keep import Upgrade

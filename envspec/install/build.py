@@ -319,8 +319,8 @@ class WheelBuilder:
         if done.returncode:
             raise ToolError(
                 f"{what} failed: {build_failure(done.stderr)}",
-                hint="a missing module belongs in [pip] build-dependencies; a missing program (a compiler, nvcc, swig) on "
-                "this machine, and for images in [image] build-apt",
+                hint="a missing module belongs in [pip] build-dependencies; a missing program (a compiler, nvcc, swig) "
+                "on this machine, and for images in [image] build-apt",
             )
 
 

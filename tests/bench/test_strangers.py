@@ -14,7 +14,7 @@ from bench.strangers.page import PAGE, page_text
     ("hints", "taken"),
     [
         (["--prefer 'a b.txt', or --prefer c"], ["--prefer 'a b.txt'"]),
-        (["run `envspec lock --allow-needed`, or add to [pip]: allow-source"], ["--allow-needed"]),
+        (["run the same command with --allow-needed, or add to [pip]: allow-source"], ["--allow-needed"]),
         (["begin with a part of it: --from one, or --from two", "--python 3.11"], ["--from one", "--python 3.11"]),
         (["--cuda 12.6", "--cuda 12.6"], ["--cuda 12.6"]),
         (["use --refresh"], []),

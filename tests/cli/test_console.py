@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from envspec.base import redact as secrets
-from envspec.base.errors import Place
+from envspec.base.errors import Place, Unsatisfiable
 from envspec.cli import console, main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,3 +127,17 @@ def test_a_note_breaks_between_words_and_a_hint_stays_whole(
     *note, hint = re.sub(r"\x1b\[[0-9;]*m", "", shown()).splitlines()
     assert len(note) == 2 and all(len(line) <= 60 for line in note)
     assert " ".join(" ".join(note).split()) == f"note: {text}" and hint == f"hint: {text}"
+
+
+def test_a_long_chain_of_reasons_is_told_by_its_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    """uv goes back through each release of jax: 27 steps, of which two say what is wrong."""
+    steps = [f"And because jax=={n} is gone, jax>={n} cannot be used." for n in range(20)]
+    text = " ".join(["cpu: Because jaxlib==1 is gone, jax==1 goes.", *steps, "And because the spec asks: no."])
+    console.print_failure(console.Failure.of(Unsatisfiable(text)))
+    told = (
+        "error: cpu: Because jaxlib==1 is gone, jax==1 goes. (20 steps between: --json has them) And because the spec"
+    )
+    assert capsys.readouterr().err.replace("\n", " ").startswith(told)
+    short = " ".join([*steps[:8]])
+    console.print_failure(console.Failure.of(Unsatisfiable(short)))
+    assert "steps between" not in capsys.readouterr().err

@@ -5,7 +5,7 @@ import json
 import pytest
 from support.index import Index
 from support.machine import Machine, cpu
-from support.packages import wheel
+from support.packages import sdist, wheel
 
 
 @pytest.fixture
@@ -55,6 +55,26 @@ def test_what_fails_changes_nothing(demo: Machine, words: list[str], status: int
     assert (text(demo), demo.files()) == (before, files)
     if "--json" in words:
         assert json.loads(ran.out)["schema"] == "envspec/error/1"
+
+
+@pytest.mark.parametrize("command", ["add", "upgrade", "remove", "lock"])
+def test_what_a_source_is_told_with_does_as_it_says(machine: Machine, index: Index, command: str) -> None:
+    """After a refused edit the spec is as it was, so another command's option would do nothing."""
+    index.add(wheel("app", "1.0"), sdist("old", "1.0"), wheel("uses-old", "1.0", "old"))
+    machine.spec(cpu("app"))
+    asked = {"add": ["uses-old"], "remove": ["app"]}.get(command, [])
+    if command == "remove":
+        machine.spec(cpu("app", "uses-old"))
+    elif command != "add":
+        machine.locked(spec=cpu("app"))
+        index.add(wheel("app", "2.0", "uses-old"))
+        machine.spec(cpu("app", "uses-old") if command == "lock" else cpu("app"))
+    ran = machine.envspec(command, "specs/demo.toml", *asked)
+    assert ran.status == 1 and "run the same command with --allow-needed" in ran.hint, ran.err
+    ran = machine.envspec(command, "specs/demo.toml", *asked, "--allow-needed")
+    assert ran.status == 0 and machine.versions("cpu")["old"] == "1.0", ran.err
+    ran = machine.envspec(command, "specs/demo.toml", *asked, "--allow-needed", "--dry-run")
+    assert ran.status == 2 and "--dry-run writes nothing" in ran.err
 
 
 def test_a_dry_run_writes_nothing(demo: Machine) -> None:

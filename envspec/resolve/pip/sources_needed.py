@@ -94,8 +94,10 @@ def take_in_one_line(errors: Iterable[EnvspecError]) -> None:
 
 def _allowing(names: Sequence[str], *, inert: bool) -> str:
     """Name the option and the line that allow sources. `inert`: their builds run no code of their own."""
-    trust = "building from source runs a package's code; if you trust the code, run `envspec lock --allow-needed`"
-    option = "run `envspec lock --allow-static`" if inert else trust
+    trust = (
+        "building from source runs a package's code; if you trust the code, run the same command with --allow-needed"
+    )
+    option = "run the same command with --allow-static" if inert else trust
     listed = ", ".join(f'"{name}"' for name in names)
     return f"{option}, or add to [pip]: allow-source = [{listed}]"
 

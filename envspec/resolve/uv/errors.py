@@ -59,7 +59,7 @@ _MARKER = re.compile(r"(?<=[A-Za-z0-9\]])\{[^{}]*\}")
 """The marker under which uv's report requires a package: `llguidance{platform_machine == 'x86_64'}`."""
 _UNDATED = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* requirement is v[^,]+\. ")
 """uv names the moment at which the newest was published, where the page has it."""
-_LATE = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* requirement is v(\S+), published at (\S+)\. ")
+_LATE = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* v([^\s,]+),(?: was)? published at (\S+)\. ")
 _AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms?:")
 _GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
 _PYTHONS = re.compile(
@@ -280,7 +280,9 @@ def _hint(hints: Sequence[str]) -> str:
             f"that has them, or write [env.exclude-newer-package.{undated[1]}] with a reason"
         )
     if (late := _LATE.match(text)) is not None:
-        return f"move `exclude-newer` in [env]: the newest {late[1]} that the spec admits, {late[2]}, is of {late[3]}"
+        return f"move `exclude-newer` in [env]: {late[1]} {late[2]}, which the requirements admit, is of {late[3]}"
+    if "exclude-newer" in text:
+        return text.partition(" Consider using")[0]
     if "re-releases" in text:
         return (
             text.partition(", but")[0].partition(" (try")[0]

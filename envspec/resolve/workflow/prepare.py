@@ -321,7 +321,9 @@ def _refused_addresses(spec: Spec, target: Target) -> Iterator[SpecError]:
             continue
         if (address.git or not unquote(address.path).endswith(".whl")) and name not in spec.pip.allow_source:
             message = f"{redact(located.text)} is built from source, which runs its code"
-            hint = f'if you trust it, run `envspec lock --allow-needed`, or add to [pip]: allow-source = ["{name}"]'
+            hint = (
+                f'if you trust it, run the same command with --allow-needed, or add to [pip]: allow-source = ["{name}"]'
+            )
             one = refusal(message, hint, located.place, name)
             one.code = "source-needed"
             yield one
