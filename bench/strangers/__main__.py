@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,10 @@ _OPTION = re.compile(r"--(?:prefer|from|python|cuda) (?:'[^']*'|[^\s`,]+)|--allo
 """The options that a hint may name, as it writes them."""
 _LINE = re.compile(r"^hint: (?:[^`]*?, )?add to \[(\w+)\]: (.*?)(?:; or .*)?$", re.MULTILINE)
 """A line that a hint adds to a spec."""
+_DAY = re.compile(
+    r'^hint: exclude-newer = "([\d-]+)" in \[env\]|begin here with torch \S+, of ([\d-]+)\)', re.MULTILINE
+)
+"""The day that a hint names in place of a spec's, or the one before it."""
 _MOST = 6
 """Options that are taken for one command."""
 
@@ -98,6 +102,15 @@ def add_line(spec: Path, table: str, line: str) -> bool:
     return True
 
 
+def line_of_hint(err: str) -> tuple[str, str] | None:
+    """Find the line that an error's hint has for a spec, and the table that it is for."""
+    if found := _DAY.search(err):
+        day = found[1] or (date.fromisoformat(found[2]) + timedelta(days=1)).isoformat()
+        return "env", f'exclude-newer = "{day}"'
+    line = _LINE.search(err)
+    return (line[1], line[2]) if line else None
+
+
 def taken(stranger: Stranger, options: list[str]) -> dict[str, Any]:
     """Take a repository: what came of it."""
     for folder in ("specs", "locks"):
@@ -107,10 +120,10 @@ def taken(stranger: Stranger, options: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"init": flags, "lock": []}
     if code == 0:
         code, out, err, row["lock"] = stranger.with_hints("lock", "specs/it.toml")
-        while code > 0 and len(row["lock"]) < _MOST and (found := _LINE.search(err)):
-            if not add_line(stranger.root / "specs" / "it.toml", *found.groups()):
+        while code > 0 and len(row["lock"]) < _MOST and (found := line_of_hint(err)):
+            if not add_line(stranger.root / "specs" / "it.toml", *found):
                 break
-            row["lock"].append(found[2].partition(" = ")[0])
+            row["lock"].append(found[1] if found[0] == "env" else found[1].partition(" = ")[0])
             code, out, err, more = stranger.with_hints("lock", "specs/it.toml")
             row["lock"] += more
     row |= {"what": {0: "locked", -1: "too long"}.get(code, "refused"), "seconds": round(time.monotonic() - begun)}
@@ -130,11 +143,14 @@ def imported(stranger: Stranger, options: list[str], one: dict[str, Any]) -> dic
     row = taken(stranger, one.get("options", options))
     if row["what"] != "locked":
         return row
-    # what its sources import and another of its files declares, as the hint names it
-    if found := re.search(
-        r"^hint: envspec (add specs/it\.toml .*)$", stranger.run("check", "--imports")[2], re.MULTILINE
-    ):
-        row["added"] = shlex.split(found[1])[2:] if stranger.run(*shlex.split(found[1]))[0] == 0 else []
+    # what its sources import: by the hint, what another of its files declares; by hand, of what is named
+    by_hand: dict[str, str] = one.get("by-hand", {})
+    _, out, err = stranger.run("check", "--imports", "--verbose")
+    found = re.search(r"^hint: envspec add specs/it\.toml (.*)$", err, re.MULTILINE)
+    assert all(re.search(rf"^ *{module} is imported by", out, re.MULTILINE) for module in by_hand), out
+    if wanted := [*by_hand.values()] or shlex.split(found[1] if found else ""):
+        done = stranger.with_hints("add", "specs/it.toml", *wanted)[0] == 0
+        row["by hand" if by_hand else "added"] = wanted if done else []
     folders = [*one.get("folders", ()), ".", "src"]
     program = f"import sys; sys.path[:0] = {folders}; import {', '.join(one['modules'])}"
     program += "; print('torch', getattr(sys.modules.get('torch'), '__version__', ''))"

@@ -24,19 +24,21 @@ others, those for which `envspec check --imports` names the file or extra of the
 those that no file declares, which it names too.
 
 *Imports on a CPU* is asked of those that need no compiler: the repository is taken anew with the options named there,
-locked, given what `envspec check --imports` names with the file that declares it, installed by `envspec run`, and
-imports modules of its own that need most of what its sources import. PyTorch's index, which alone has wheels of torch
-for CPUs, couldn't be reached: `--cuda` is that of PyPI's own wheels, which import without a GPU, and `cpu` where this
-machine has such a wheel. bench/strangers/repositories.toml lists the modules.
+locked, given what `envspec check --imports` names with the file that declares it (*by hand*: what a person added of all
+that it names), installed by `envspec run`, and imports modules of its own that need most of what its sources import.
+PyTorch's index, which alone has wheels of torch for CPUs, couldn't be reached: `--cuda` is that of PyPI's own wheels,
+which import without a GPU, and `cpu` where this machine has such a wheel. bench/strangers/repositories.toml lists the
+modules.
 
 """
 OLD = """
 ## Old repositories
 
 20 of 2021 to 2024, each taken by `envspec init it --from . --as-of HEAD --cuda cpu` and `envspec lock`, installed by
-`envspec run`, and asked to import modules of its own. The last 6 have torch: four of them are taken for the CUDA of
-PyPI's wheels of their day instead of `cpu`. PyPI has no jaxlib from before June 2023 any more, so
-three can't be what they were.
+`envspec run`, and asked to import modules of its own. The last 6 have torch: five of them are taken for the CUDA of
+PyPI's wheels of their day instead of `cpu`. Where PyPI has lost what a day had (jaxlib from before October 2023), or
+envspec's facts don't reach it (torch before 2.0), the error names the first day that does: the option `exclude-newer`.
+gym builds box2d-py with swig, which its error names.
 """
 _IMPORTS = ("locked", "offered", "named")
 
@@ -81,7 +83,9 @@ def page_text(done: Mapping[str, Mapping[str, Any]], listed: Mapping[str, Any]) 
     lines += [OLD, "| repository | day | outcome | options | packages |", "|---|---|---|---|---:|"]
     for name, one in listed["old"].items():
         row = done.get(name, {"what": "not asked yet"})
-        outcome = _plain(row.get("imports", "")) + _torch(row) or _what(name, row, outside) + _why(name, row, outside)
+        outcome = _plain(row.get("imports", "")) + _torch(row) + _added(row) or _what(name, row, outside) + _why(
+            name, row, outside
+        )
         cells = [name, one["day"], outcome, _options(row), str(row.get("packages", ""))]
         lines.append(f"| {' | '.join(cells)} |")
     return HEAD.format(machine=" ".join(listed["machine"])) + "\n".join(lines) + "\n"
@@ -109,8 +113,12 @@ def _torch(row: Mapping[str, Any]) -> str:
 
 def _on_cpu(row: Mapping[str, Any], options: Sequence[str]) -> str:
     said = _plain(str(row.get("imports", f"{row['what']}: {row.get('error', '')}"))[:300])
-    added = f", {len(row['added'])} added" if row.get("added") else ""
-    return f"{said}{_torch(row)} (`{' '.join(options)}`{added})"
+    return f"{said}{_torch(row)} (`{' '.join(options)}`{_added(row)})"
+
+
+def _added(row: Mapping[str, Any]) -> str:
+    told = {"added": "added", "by hand": "by hand"}
+    return "".join(f", {len(row[key])} {words}" for key, words in told.items() if row.get(key))
 
 
 def _options(row: Mapping[str, Any]) -> str:

@@ -6,15 +6,16 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 
 from envspec.app import inputs
 from envspec.app.gpu_names import known_gpus
 from envspec.app.observer import observer, say, warn
-from envspec.base.errors import InputError, Place, SpecError, together
+from envspec.base.errors import EnvspecError, InputError, Place, SpecError, together
 from envspec.base.reader.document import key_path
 from envspec.base.reader.structure import violations
 from envspec.base.texts import few, plural, printable
@@ -187,7 +188,7 @@ def _draft(sources: Sequence[Declaration], asked: InitRequest) -> Draft:
         for one in offered
     ]
     if folder:
-        notes += _of_imports(folder, sources, draft)
+        notes += [*_of_imports(folder, sources, draft), *_of_age(folder, draft, asked)]
     return _of_day(replace(draft, notes=(*draft.notes, *notes)), asked)
 
 
@@ -274,11 +275,28 @@ def _of_day(draft: Draft, asked: InitRequest) -> Draft:
     folder = next((one if one.is_dir() else one.parent for one in asked.begun), Path())
     if asked.as_of.startswith("-"):
         raise InputError(f"--as-of {asked.as_of} is neither a day nor a revision", hint="for example 2024-02-15, HEAD")
-    seconds = git_output(["log", "-1", "--format=%ct", asked.as_of, "--"], folder)
-    if not seconds:
+    moment = _committed(asked.as_of, folder)
+    if not moment:
         raise InputError(f"{folder} has no revision {asked.as_of}", hint="name a day, such as 2024-02-15")
-    moment = datetime.fromtimestamp(int(seconds), timezone.utc)
     return replace(draft, exclude_newer=moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def _committed(revision: str, folder: Path) -> datetime | None:
+    """Find when a revision of a folder's repository was committed. Raises InputError, ToolError."""
+    seconds = git_output(["log", "-1", "--format=%ct", revision, "--"], folder)
+    return datetime.fromtimestamp(int(seconds), timezone.utc) if seconds else None
+
+
+def _of_age(folder: Path, draft: Draft, asked: InitRequest) -> list[Note]:
+    """Tell of a repository without a commit for a year that today's releases may not be its own."""
+    moment = None
+    if not (asked.as_of or draft.exclude_newer):
+        with suppress(EnvspecError):
+            moment = _committed("HEAD", folder)
+    if moment is None or datetime.now(timezone.utc) - moment < timedelta(days=365):
+        return []
+    day = moment.date()
+    return [Note(f"the last commit is of {day}: --as-of HEAD leaves out what was released after it")]
 
 
 def _pythons(draft: Draft) -> list[str]:

@@ -90,13 +90,21 @@ def choose(
             why = {key: f"{of_triton[1]}: {one}" for key, one in why.items()} if of_triton else why
             return ChosenMachines(best.targets, python, why)
         refused += attempts
-    nearest = min(refused, key=lambda one: (len(one.targets) - len(one.working), len(one.errors), not one.of_python))
+    nearest = min(refused, key=_distance)
     against = [one.text for one in nearest.errors]
     if nearest.working:
         left = (one.name for one in nearest.targets if one not in nearest.working)
         notes = tuple(Note(f"the environment {name} is left out: {'; '.join(against)}") for name in left)
         return ChosenMachines(nearest.working, nearest.python, notes=notes)
     raise together(Infeasible(one.text, hint=one.remedy) for one in nearest.errors)
+
+
+def _distance(attempt: _Attempt) -> tuple[int, int, bool, bool]:
+    """Say how far an attempt is from one that works. One with a CUDA that torch has no build for says nothing of the
+    machines."""
+    errors = attempt.errors
+    unbuilt = any(one.code == "no-build" for one in errors)
+    return len(attempt.targets) - len(attempt.working), len(errors), not attempt.of_python, unbuilt
 
 
 def _torch_of_triton(draft: Draft) -> tuple[str, str] | None:

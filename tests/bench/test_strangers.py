@@ -46,6 +46,18 @@ def test_a_hints_line_is_added_to_the_spec_once(tmp_path: Path) -> None:
     assert pip == {"allow-source": ["a", "b"], "accept": {"near-name": {"x": "why"}}}
 
 
+def test_the_line_or_the_day_that_a_hint_names_is_taken() -> None:
+    line = strangers.line_of_hint
+    assert line('error: no\nhint: exclude-newer = "2023-10-08" in [env]: the first') == (
+        "env",
+        'exclude-newer = "2023-10-08"',
+    )
+    known = "hint: move `exclude-newer` in [env] (envspec's facts begin here with torch 2.0.0, of 2023-03-31), or set a"
+    assert line(known) == ("env", 'exclude-newer = "2023-04-01"')
+    assert line('hint: if you know, add to [pip]: accept = { a = "why" }; or b') == ("pip", 'accept = { a = "why" }')
+    assert line("hint: loosen one of these requirements") is None
+
+
 def test_what_a_hint_says_is_added_and_the_import_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = {
         "check": (1, "", "error: no\nhint: envspec add specs/it.toml tensorboard\n"),
@@ -69,5 +81,10 @@ def test_what_a_hint_says_is_added_and_the_import_is_told(tmp_path: Path, monkey
     assert (
         ran[1] == ("add", "specs/it.toml", "tensorboard") and "import a.b, c" in ran[2][-1] and "'part'" in ran[2][-1]
     )
+    said["check"] = (1, "it: lacking\n  cv2 is imported by 9 files (a.py), and no package brings it\n", "")
+    row = strangers.imported(stranger, [], {"modules": ["a"], "by-hand": {"cv2": "opencv-python"}})
+    assert ran[-2] == ("add", "specs/it.toml", "opencv-python") and row["by hand"] == ["opencv-python"]
+    with pytest.raises(AssertionError):
+        strangers.imported(stranger, [], {"modules": ["a"], "by-hand": {"torch": "torch"}})
     said["run"] = (0, "loaded\ntorch 2.13.0+cpu\n", "")
     assert strangers.imported(stranger, [], {"modules": ["a"]})["torch"] == "2.13.0+cpu"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import subprocess
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -410,6 +411,14 @@ def test_no_infeasible_target_is_written(envspec: Envspec) -> None:
     assert envspec("doctor", spec.path, "--gpu", "H100", "--driver", "550.54.15").code == 0
 
 
+def test_a_gpu_that_no_asked_torch_is_built_for_is_told_by_the_gpu(envspec: Envspec) -> None:
+    """And not by a CUDA that nobody asked for."""
+    write({"requirements.txt": "torch==2.1.2\n"})
+    ran = envspec("init", "demo", "--from", "requirements.txt", "--gpu", "B200")
+    assert ran.code == 1 and "doesn't support B200 (sm_100); CUDA 12.8 is the first that does" in ran.err
+    assert "Nearest: torch 2.7.0 with CUDA 12.8" in ran.err
+
+
 def test_a_pinned_triton_chooses_as_the_torch_that_it_is_made_for(envspec: Envspec) -> None:
     """As hustvl/Vim pins triton, and leaves torch to timm: 3.12 has no wheel of it, nor a newer CUDA a torch for it."""
     write({"requirements.txt": "timm==0.4.12\ntriton==2.1.0\n"})
@@ -468,6 +477,15 @@ def test_a_day_by_a_revision(envspec: Envspec, monkeypatch: pytest.MonkeyPatch) 
     spec = load_spec("specs/demo.toml")
     assert (spec.exclude_newer, spec.python) == ("2023-05-11T16:08:41Z", "3.10")
     assert envspec("init", "two", "--from", ".", "--as-of", "no-such").code in (2, 3)
+    # who doesn't ask for the day is told of it, while the repository isn't alive
+    old = "the last commit is of 2023-05-11: --as-of HEAD leaves out what was released after it"
+    ran = envspec("init", "three", "--from", ".")
+    assert ran.code == 0 and f"warning: {old}" in ran.err and f"# - {old}" in Path("specs/three.toml").read_text()
+    write({"more.txt": "tqdm\n"})
+    monkeypatch.setenv("GIT_COMMITTER_DATE", datetime.now(timezone.utc).isoformat())
+    for words in (["add", "."], ["commit", "-qm", "y"]):
+        subprocess.run(["git", *words], check=True)
+    assert "the last commit" not in envspec("init", "four", "--from", ".").err
 
 
 def test_files_outside_the_folder_are_not_read(tmp_path: Path) -> None:
