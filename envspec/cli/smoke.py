@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from envspec.app.find_specs import only_spec
 from envspec.app.smoke.cases import SmokeRequest
 from envspec.app.smoke.run import HandedOver, SmokeOutcome, compare_reports, dry_run, smoke
 from envspec.base.errors import AnswerNo, InputError
@@ -171,6 +172,7 @@ def _request(given: Mapping[str, Any]) -> SmokeRequest:
     """Read the options from click's values by name. Raises InputError for options that exclude each other."""
     if given["attach"] is None:
         _refuse(given)
+        given = {**given, "paths": given["paths"] or (only_spec(),)}
     elif given["paths"] or given["targets"]:
         raise InputError("--attach takes no spec and no target: the submitted jobs have theirs")
     parts = {"checks": _of(CheckOptions, given), "resources": _of(Resources, given)}
@@ -187,10 +189,6 @@ def _of(kind: type[_T], given: Mapping[str, Any]) -> _T:
 
 def _refuse(given: Mapping[str, Any]) -> None:
     runner = given["runner"]
-    if not given["paths"]:
-        raise InputError(
-            "a spec is missing", hint="name one: envspec smoke specs/NAME.toml, or use --attach JOB for a submitted job"
-        )
     for name, runners in _OF_RUNNERS.items():
         if given[name] and runner not in runners:
             spelt = _SPELT.get(name, "--" + name.replace("_", "-"))

@@ -12,6 +12,7 @@ from envspec.base.reader.document import decode, key_path, parse_toml, show
 from envspec.base.reader.positions import Path
 from envspec.base.reader.structure import Checked
 from envspec.base.texts import nearest
+from envspec.packages.names import channel_name
 from envspec.packages.python_range import parse_python
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
@@ -367,8 +368,17 @@ def _sources(checked: Checked) -> MappingProxyType[str, str]:
 
 
 def _conda(checked: Checked) -> CondaTable:
-    channels = tuple(channel for _, channel in checked.children("conda", "channels"))
-    return CondaTable(channels, conda_dependencies(checked, "conda", "dependencies"))
+    channels: dict[str, str] = {}
+    for path, channel in checked.children("conda", "channels"):
+        name = channel_name(channel)
+        if name == "defaults":
+            said = "defaults means Anaconda's channels, others on each machine, so a lock can't name it"
+            checked.problem(path, f"{key_path(path)}: {said}", 'name the channel itself, for example "conda-forge"')
+        elif name in channels:
+            said = f"two channels are called {show(name)}, by the last part of their address"
+            checked.problem(path, f"{key_path(path)}: {said}, as a lock names them", "remove one of them")
+        channels[name] = channel
+    return CondaTable(tuple(channels.values()), conda_dependencies(checked, "conda", "dependencies"))
 
 
 def _image(checked: Checked) -> Image:

@@ -136,3 +136,16 @@ def test_every_command_that_takes_a_spec_takes_the_only_one() -> None:
         for param in found.params if found and name not in _TOO else ():
             if param.param_type_name == "argument" and param.name in ("path", "paths", "specs", "package", "packages"):
                 assert not param.required, name
+
+
+@pytest.mark.parametrize("name", sorted({*COMMANDS} - {*_TOO, "base", "lock", "git-unreviewed"}))
+def test_no_command_asks_for_the_only_spec(
+    envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Without a lock each ends with what its own work lacks, at the latest."""
+    monkeypatch.chdir(tmp_path)
+    assert envspec("init", "demo", "--cuda", "cpu").code == 0
+    words = {"why": ["numpy"], "add": ["einops", "--no-lock"], "remove": ["torch", "--no-lock"], "run": ["--", "true"]}
+    more = {"bundle": ["-o", "b.tar"], "image": ["-o", "i.tar"], "install": ["--prefix", "p"], "export": ["-f", "nix"]}
+    ran = envspec(name, *words.get(name, more.get(name, [])))
+    assert "is missing" not in ran.err and "missing argument" not in ran.err, ran.err

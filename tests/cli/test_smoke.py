@@ -210,7 +210,6 @@ def test_a_job_asks_for_what_was_said(smoke: Smoke) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "a spec is missing"),
         ((SPEC, "--partition", "a100"), "--partition is for --runner slurm"),
         ((SPEC, "--image", "x"), "--image is for --runner docker"),
         ((SPEC, "--cpus-per-task", "8"), "--cpus-per-task is for --runner slurm"),

@@ -53,6 +53,7 @@ BEYOND_A_SCHEMA = {
     "override-twice",
     # one place against another
     "find-links-with-the-name-of-an-index",
+    "conda-channels-that-a-lock-cant-name",
     "conda-without-channels",
     "cuda-on-a-mac",
     "driver-without-cuda",
