@@ -22,6 +22,7 @@ from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
 
 _MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
+_NO_VERSION = re.compile(r"there (?:is|are) no versions? of ([A-Za-z0-9][\w.-]*)((?:[<>=!~]=?=?[\w.*+!]+,?)*)")
 _OF_PYTHON = re.compile(r"-cp3(\d{1,2})-")
 
 Releases = Callable[[str], Sequence[Release]]
@@ -227,21 +228,20 @@ def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> I
                 break
 
 
-def first_day(names: Iterable[str], request: Request, releases: Releases) -> Iterator[Way]:
-    """Name the day from which on all of these packages have a release that fits, where the spec's date leaves none of
-    one: indexes lose old releases. `releases` are those of any time."""
+def first_day(message: str, request: Request, releases: Releases) -> Iterator[Way]:
+    """Name the day from which on the index has a release that fits of each package that uv's message finds none of:
+    indexes lose old releases. `releases` are those of any time."""
+    lacking: dict[str, list[SpecifierSet]] = {}
+    for found in _NO_VERSION.finditer(message):
+        lacking.setdefault(canonical_name(found[1]), []).append(SpecifierSet(found[2]))
     alone, timeless = asks_of(request, {}), replace(request, exclude_newer=None)
     first: list[tuple[str, str, str]] = []
-    for name in sorted({*names} - dict(request.exempt).keys()):
-        fitting = [
-            (one.uploaded, name, one.version)
-            for one in releases(name)
-            if one.uploaded
-            and suits_target(one, timeless, name, alone.get(name))
-            and not is_skipped(one, timeless, name)
-        ]
-        if fitting:
-            first.append(min(fitting))
+    for name in sorted(lacking.keys() - dict(request.exempt).keys()):
+        suited = [one for one in releases(name) if suits_target(one, timeless, name, alone.get(name))]
+        fitting = [one for one in suited if not is_skipped(one, timeless, name)]
+        # what asks for a release that is gone may have a newer release itself, which asks for one that isn't
+        meant = [one for one in fitting if any(one.version in bounds for bounds in lacking[name])] or fitting
+        first += sorted((one.uploaded, name, one.version) for one in meant if one.uploaded)[:1]
     uploaded, name, version = max(first, default=("", "", ""))
     if request.exclude_newer and uploaded[:19] >= request.exclude_newer[:19]:
         day = date.fromisoformat(uploaded[:10])

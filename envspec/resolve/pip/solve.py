@@ -557,8 +557,7 @@ class PipResolver:
             conflict.ways = (*newer_glibc(unfit, request, releases), *conflict.ways)
             if request.exclude_newer:
                 timeless = self._uv_indexes.releases(replace(request, exclude_newer=None))
-                named = self._uv_indexes.packages_in_message(request, conflict.message)
-                conflict.ways += tuple(first_day(named, request, timeless))
+                conflict.ways += tuple(first_day(conflict.message, request, timeless))
             raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
         except UnmetImport as failed:
             raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None

@@ -207,3 +207,14 @@ def test_a_day_before_all_releases_is_told_with_the_first_that_does(machine: Mac
     # a date that leaves what the spec asks for isn't what stands in the way
     ran = machine.envspec("lock", machine.spec(cpu("app", "gone<0.2").replace("[pip]", day, 1)))
     assert ran.status == 1 and "2023-10-08" not in ran.err, ran.err
+
+
+@pytest.mark.e2e
+def test_a_day_between_a_release_and_what_it_needs(machine: Machine, index: Index) -> None:
+    """torch 2.0.0 came five days before triton 2.0.0, of which there were older ones."""
+    index.add(wheel("app", "2.0", "lib==2.0"), wheel("lib", "1.0"), uploaded="2023-03-15T15:56:59Z")
+    index.add(wheel("lib", "2.0"), wheel("lib", "3.0"), uploaded="2023-03-20T17:32:17.169Z")
+    day = "exclude-newer = '2023-03-16'\n[pip]"
+    ran = machine.envspec("lock", machine.spec(cpu("app").replace("[pip]", day, 1)))
+    told = 'exclude-newer = "2023-03-21" in [env]: the first release of lib that fits, 2.0, is of 2023-03-20'
+    assert ran.status == 1 and ran.err.splitlines()[-1].startswith(f"hint: {told}"), ran.err
