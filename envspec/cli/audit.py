@@ -22,7 +22,6 @@ Examples:
   envspec audit specs/mm-v2.9.toml --fail-on warning --format sarif > audit.sarif
   envspec audit specs/mm-v2.9.toml --database all.zip --offline --skip-files
 
-\b
 Exit codes: 0 nothing as bad as --fail-on, 1 something is, 2 the spec, the lock or the database is wrong, 3
 a database or an index couldn't be read, or wasn't asked: such an audit never passes.
 """

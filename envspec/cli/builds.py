@@ -23,7 +23,6 @@ Examples:
   envspec builds pytorch --platform linux-aarch64     conda-forge's builds
   envspec builds torch --variants --gpu H100          the variant wheels of its newest release, for an H100
 
-\b
 Exit codes: 0 done, 1 no build matches, 2 the input is wrong.
 """
 

@@ -25,7 +25,6 @@ Examples:
   envspec check specs/mm-v2.9.toml --json
   envspec check --imports                what the sources import and no lock brings
 
-\b
 Exit codes: 0 all fresh, 1 a lock is stale or drifted, 2 a spec is wrong.
 """
 

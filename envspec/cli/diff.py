@@ -70,7 +70,6 @@ Examples:
   envspec diff specs/mm-v2.9.toml --audit                with vulnerabilities
   envspec diff specs/mm-v2.9.toml --from origin/main --verify --fail-on high
 
-\b
 Exit codes: 0 shown, 1 there are changes (with --exit-code only) or their risk is as high as --fail-on, 2 a lock, a
 file or the revision is wrong, 3 git is missing or failed, or (with --verify or --audit) something couldn't be asked.
 """

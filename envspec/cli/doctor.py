@@ -27,7 +27,6 @@ Examples:
   envspec doctor specs/mm-v2.9.toml                the spec on this machine
   envspec doctor specs/mm-v2.9.toml --gpu H100 --driver 535.104
 
-\b
 Exit codes: 0 no error was found, 1 an error was found, 2 the input is wrong.
 """
 

@@ -47,9 +47,10 @@ _ENVIRONMENTS = (*(name for name in FORMATS if name != "sbom"), *PROJECTS, "nix"
     "-f",
     "formats",
     type=click.Choice(CHOICES),
+    metavar="FORMAT",
     multiple=True,
     required=True,
-    help="The format; may be given several times. `all`: every recipe that a target admits.",
+    help=f"The format; may be given several times: {', '.join(CHOICES)}. `all`: every recipe that a target admits.",
 )
 @click.option(
     "--output",

@@ -25,7 +25,6 @@ Examples:
   envspec link specs/mm-v2.9.toml --target cu128-hopper --json
   envspec link specs/mm-v2.9.toml --compile                  build a kernel for each GPU with the target's own compilers
 
-\b
 Exit codes: 0 everything is there, 1 something isn't, 2 the spec or the lock is wrong, 3 a wheel couldn't be had.
 """
 

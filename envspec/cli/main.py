@@ -6,6 +6,7 @@ A command's module is imported when it is called, so that `envspec --help` costs
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.formatting import wrap_text
 
 from envspec import __version__
 from envspec.app.observer import Observer, observe
@@ -103,9 +105,37 @@ Examples:
   envspec check                          are all locks fresh? (uses no network)
   envspec why specs/mm-v2.9.toml numpy   which packages require numpy, and which version
 
-\b
 Exit codes: 0 done, 1 the answer is no, 2 the input is wrong, 3 something outside failed, 130 interrupted.
 """
+
+
+_EXAMPLE = re.compile(r"( +)(\S.*?)(?: {2,}(\S.*))?")
+
+
+class _Help(click.HelpFormatter):
+    """Help as wide as its terminal: an example that is too long goes on below itself, and its comment follows."""
+
+    def write(self, string: str) -> None:
+        super().write("\n".join(map(self._fit, string.split("\n"))))
+
+    def _fit(self, line: str) -> str:
+        found = _EXAMPLE.fullmatch(line) if len(line) > self.width else None
+        if found is None:
+            return line
+        indent, command, comment = found.groups()
+        if comment:
+            below = f"{indent}    "
+            return f"{self._fit(indent + command)}\n{wrap_text(comment, self.width, below, below)}"
+        begin = len(indent)
+        cut = line.rfind(" ", begin, self.width - 1)
+        cut = cut if cut > 0 else line.find(" ", begin)
+        # within quotes a shell takes the line's end for part of a word
+        if cut < 0 or line.count("'", 0, cut) % 2 or line.count('"', 0, cut) % 2:
+            return line
+        return f"{line[:cut]} \\\n{self._fit(f'{indent}  {line[cut + 1 :]}')}"
+
+
+click.Context.formatter_class = _Help
 
 
 class Commands(click.Group):

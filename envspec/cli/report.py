@@ -18,7 +18,6 @@ Examples:
   envspec audit specs/mm-v2.9.toml --json > audit.json
   envspec report specs/mm-v2.9.toml -o report.html --audit audit.json
 
-\b
 Exit codes: 0 written, 2 the spec, the lock, the audit or the revision is wrong, 3 the file can't be written, or git is
 missing or failed.
 """

@@ -20,7 +20,6 @@ Examples:
   envspec run specs/mm-v2.9.toml --target cu128-hopper -- torchrun --nproc-per-node 8 train.py
   envspec run --dry-run -- python train.py              which target, which folder, what is still to be installed
 
-\b
 Exit codes: the command's own. What envspec refuses or can't do before the command starts ends as ever with 1, 2 or 3,
 and an `error:` on stderr.
 """

@@ -23,7 +23,6 @@ Examples:
   envspec sign docs/evidence/h100.json --key ~/.ssh/id_ed25519      a report of the smoke check
   envspec verify specs/mm-v2.9.toml --signed --allowed-signers .allowed_signers
 
-\b
 Exit codes: 0 signed, 1 the lock is stale, 2 the spec, the lock, the report or the key is wrong, 3 ssh-keygen is
 missing, or the signature can't be written.
 """

@@ -63,7 +63,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--steps", type=click.IntRange(1), help="The training's steps [default: the spec's].")
 @click.option("--quick", is_flag=True, help="Run shorter checks, for a first look.")
 @click.option("--deep", is_flag=True, help="Read every file, however large, and compile what has to be compiled.")
-@click.option("--only", type=click.Choice(GROUPS), multiple=True, help="Only this group of checks; may be repeated.")
+@click.option(
+    "--only",
+    type=click.Choice(GROUPS),
+    metavar="GROUP",
+    multiple=True,
+    help=f"Only this group of checks; may be repeated: {', '.join(GROUPS)}.",
+)
 @click.option("--timeout", type=click.IntRange(1), metavar="SECONDS", help="The time limit of one check.")
 @click.option("--references", type=_FILE, help="The site's references for figures, a TOML file.")
 @click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="The folder for reports and logs [default: a new folder in envspec's cache]; for slurm, all nodes share it.")  # fmt: skip  # noqa: E501

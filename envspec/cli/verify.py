@@ -31,7 +31,6 @@ Examples:
   envspec verify specs/mm-v2.9.toml --signed --allowed-signers .allowed_signers
   envspec verify docs/evidence/h100.json --signed           a report of the smoke check
 
-\b
 Exit codes: 0 the indexes publish what the lock pins, 1 they don't: it is forged, or was published anew since; or it
 isn't signed by an allowed signer, 2 the spec, the lock or the revision is wrong, 3 an index couldn't be asked, and
 nothing that was asked is forged; or ssh-keygen is missing.

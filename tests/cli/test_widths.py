@@ -16,8 +16,10 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "prove" / "smoke"))
 from smoke_samples import several
 
 from envspec.cli.console import columns, out
+from envspec.cli.main import COMMANDS as ALL
 from envspec.cli.table import colour_word
 from envspec.prove.smoke.report.words import WIDTH, lines
+from tools.reference.commands import page_of
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -131,3 +133,15 @@ def fits(shown: str, whole: str, width: int) -> None:
     wide = [line for line in shown.splitlines() if len(line) > width and len(line.split()) > 1]
     assert wide == []
     assert words(shown) == words(whole)
+
+
+@pytest.mark.parametrize("width", [72, 80, 120])
+def test_help_fits_and_its_examples_stay_whole(envspec: Envspec, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for name in ("", *ALL):
+        told = envspec(*[name][: bool(name)], "--help").out
+        assert [line for line in told.splitlines() if len(line) > width] == [], name
+        shown = " ".join(told.replace(" \\\n", " ").split())
+        page = page_of(name) if name else None
+        for example in page.examples if page else ():
+            assert all(" ".join(part.split()) in shown for part in example.split("   ")), (name, example)
