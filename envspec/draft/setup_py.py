@@ -26,9 +26,10 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
         raise Malformed(f"this isn't Python: {error}") from None
     known = _literals(tree)
     calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and is_call(one.func, ("setup",))]
-    by_code = [_take(keyword, known, path, gathered) for call in calls for keyword in call.keywords]
-    if any(by_code):
-        for named in _lists(tree, path):
+    keywords = [keyword for call in calls for keyword in call.keywords]
+    by_code = [one.value for one in keywords if _take(one, known, path, gathered)]
+    for one in by_code:
+        for named in [*_lists(one, path)] or [*_lists(tree, path)]:
             pip.file(named)
 
 
@@ -53,7 +54,8 @@ def _take(keyword: ast.keyword, known: Mapping[str, object], path: Path, gathere
     try:
         value = literal(keyword.value, known)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        gathered.note(f"{keyword.arg} is put together by code, which isn't run: its lists are read instead", place)
+        read = "its lists are read instead" if keyword.arg == "install_requires" else "it stays unread"
+        gathered.note(f"{keyword.arg} is put together by code, which isn't run: {read}", place)
         return keyword.arg == "install_requires"
     if keyword.arg == "python_requires":
         gathered.requires_python = gathered.requires_python or (value if isinstance(value, str) else None)
@@ -65,8 +67,8 @@ def _take(keyword: ast.keyword, known: Mapping[str, object], path: Path, gathere
     return False
 
 
-def _lists(tree: ast.Module, path: Path) -> Iterator[Path]:
-    """Yield the files of requirements that the texts of a setup.py name."""
+def _lists(tree: ast.AST, path: Path) -> Iterator[Path]:
+    """Yield the files of requirements that the texts in a part of a setup.py name."""
     for one in ast.walk(tree):
         if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value.endswith((".txt", ".in")):
             places = (path.parent / one.value, path.parent / "requirements" / one.value)

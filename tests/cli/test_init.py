@@ -366,6 +366,16 @@ def test_setup_py_that_reads_its_lists_by_code() -> None:
     assert "setup.py:6: install_requires is put together by code" in notes(found)
 
 
+def test_setup_py_whose_list_names_its_file() -> None:
+    write({"requirements.txt": "einops\n", "requirements-test.txt": "pytest\n", "requirements-jax.txt": "jax\n"})
+    found = draft(
+        "setup.py",
+        "setup(install_requires=lines('requirements.txt'), tests_require=lines('requirements-test.txt'),\n"
+        "      extras_require={'jax': lines('requirements-jax.txt')})\n",
+    )
+    assert found.pip == ("einops",) and "setup.py:2: extras_require is put together by code" in notes(found)
+
+
 def test_a_project_with_dynamic_lists() -> None:
     write({"requirements.txt": "einops\n"})
     text = '[project]\nname = "a"\ndynamic = ["dependencies"]\n[tool.setuptools.dynamic]\n'
