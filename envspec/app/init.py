@@ -275,13 +275,13 @@ def _of_day(draft: Draft, asked: InitRequest) -> Draft:
     folder = next((one if one.is_dir() else one.parent for one in asked.begun), Path())
     if asked.as_of.startswith("-"):
         raise InputError(f"--as-of {asked.as_of} is neither a day nor a revision", hint="for example 2024-02-15, HEAD")
-    moment = _committed(asked.as_of, folder)
+    moment = _commit_moment(asked.as_of, folder)
     if not moment:
         raise InputError(f"{folder} has no revision {asked.as_of}", hint="name a day, such as 2024-02-15")
     return replace(draft, exclude_newer=moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
-def _committed(revision: str, folder: Path) -> datetime | None:
+def _commit_moment(revision: str, folder: Path) -> datetime | None:
     """Find when a revision of a folder's repository was committed. Raises InputError, ToolError."""
     seconds = git_output(["log", "-1", "--format=%ct", revision, "--"], folder)
     return datetime.fromtimestamp(int(seconds), timezone.utc) if seconds else None
@@ -292,7 +292,7 @@ def _of_age(folder: Path, draft: Draft, asked: InitRequest) -> list[Note]:
     moment = None
     if not (asked.as_of or draft.exclude_newer):
         with suppress(EnvspecError):
-            moment = _committed("HEAD", folder)
+            moment = _commit_moment("HEAD", folder)
     if moment is None or datetime.now(timezone.utc) - moment < timedelta(days=365):
         return []
     day = moment.date()

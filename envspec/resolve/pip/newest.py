@@ -228,13 +228,16 @@ def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> I
                 break
 
 
-def first_day(message: str, request: Request, releases: Releases) -> Iterator[Way]:
-    """Name the day from which on the index has a release that fits of each package that uv's message finds none of:
-    indexes lose old releases. `releases` are those of any time."""
+def first_day(message: str, request: Request, releases_of: Callable[[Request], Releases]) -> Iterator[Way]:
+    """Name the day from which on the index has a release that fits of each package that uv's message finds none of, for
+    a request with a date: indexes lose old releases."""
+    if not request.exclude_newer:
+        return
     lacking: dict[str, list[SpecifierSet]] = {}
     for found in _NO_VERSION.finditer(message):
         lacking.setdefault(canonical_name(found[1]), []).append(SpecifierSet(found[2]))
     alone, timeless = asks_of(request, {}), replace(request, exclude_newer=None)
+    releases = releases_of(timeless)
     first: list[tuple[str, str, str]] = []
     for name in sorted(lacking.keys() - dict(request.exempt).keys()):
         suited = [one for one in releases(name) if suits_target(one, timeless, name, alone.get(name))]
@@ -243,7 +246,7 @@ def first_day(message: str, request: Request, releases: Releases) -> Iterator[Wa
         meant = [one for one in fitting if any(one.version in bounds for bounds in lacking[name])] or fitting
         first += sorted((one.uploaded, name, one.version) for one in meant if one.uploaded)[:1]
     uploaded, name, version = max(first, default=("", "", ""))
-    if request.exclude_newer and uploaded[:19] >= request.exclude_newer[:19]:
+    if uploaded[:19] >= request.exclude_newer[:19]:
         day = date.fromisoformat(uploaded[:10])
         after = (day + timedelta(days=1)).isoformat()
         yield Way(

@@ -534,8 +534,7 @@ class PipResolver:
                 raised = raised_finding(before, now, higher) or unraised_finding(now, left, stands_in_the_way)
             now = versions_of(found)
             back = (Finding("warning", "downgrade", one) for one in downgrades(now, last, stands_in_the_way))
-            moved = *back, *([raised] if raised else ()), *rejected_findings(rejected, now, stays)
-            self._moved[request] = moved
+            self._moved[request] = *back, *([raised] if raised else ()), *rejected_findings(rejected, now, stays)
             # what was said of a solution beside another torch isn't of this one
             self._lags.pop(request, None)
             if may_be_behind(found, request, preferences.versions, releases):
@@ -548,16 +547,13 @@ class PipResolver:
                 # a page that uv keeps may be older than the release that would do
                 question.uv.fresh = True
                 return self._solve(request, question, preferences, reading, last)
-            about_torch = hint_about_torch(conflict.message, request, index, gated=question.gated)
-            conflict.hint = about_torch or conflict.hint
+            conflict.hint = hint_about_torch(conflict.message, request, index, gated=question.gated) or conflict.hint
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
             conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, conflict.message))
             unfit = () if any(one.glibc for one in conflict.ways) else packages_without_wheel(conflict.message)
             conflict.ways = (*newer_glibc(unfit, request, releases), *conflict.ways)
-            if request.exclude_newer:
-                timeless = self._uv_indexes.releases(replace(request, exclude_newer=None))
-                conflict.ways += tuple(first_day(conflict.message, request, timeless))
+            conflict.ways += tuple(first_day(conflict.message, request, self._uv_indexes.releases))
             raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
         except UnmetImport as failed:
             raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None
