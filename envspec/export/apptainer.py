@@ -51,7 +51,7 @@ COMPILER = "build.sif"
 
 def render(plan: Plan) -> dict[str, str]:
     """Render `apptainer.def`, and `apptainer-offline.def` for a base image and a bundle beside it."""
-    if plan.base_kind is not None:
+    if plan.on_base:
         return {f"{plan.target}/{FILE}": on_base.apptainer(plan)}
     made = {FILE: _online(plan), OFFLINE_FILE: _offline(plan)}
     return {f"{plan.target}/{name}": definition(lines) for name, lines in made.items()}

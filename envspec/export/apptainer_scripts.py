@@ -332,11 +332,11 @@ def carried_files(plan: Plan) -> list[str]:
     return [f"{plan.carried_file(name)} {CARRIED}/{name}" for name in names]
 
 
-def post_on_base(plan: Plan, uv: str) -> Iterator[str]:
-    """Make the script that puts what the lock adds beside a base's packages, by uv's program at a path."""
+def post_on_base(plan: Plan, python: str, uv: str) -> Iterator[str]:
+    """Make the script that puts what the lock adds beside a base's packages, for its Python by uv's program."""
     yield from _beginning(plan)
     yield from _carried_sums(plan)
     yield from _settings()
     for step in plan.pip:
-        yield from _install(plan, step, f"{uv} pip install --break-system-packages --python {plan.base_python_path}")
+        yield from _install(plan, step, f"{uv} pip install --break-system-packages --python {python}")
     yield f"rm -rf {uv} {SCRATCH}; chmod -R a+rX {CARRIED}"

@@ -54,7 +54,7 @@ def render(plan: Plan) -> dict[str, str]:
     """Render the target's Dockerfile, and the `.dockerignore` that limits every target's context."""
     parts = (
         [_head(plan), _arguments(plan), *_stages(plan), _final(plan)]
-        if plan.base_kind is None
+        if plan.on_base is None
         else [on_base.dockerfile(plan).rstrip()]
     )
     below = "*/" if plan.shares else ""

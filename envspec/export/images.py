@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator
 
@@ -9,7 +10,7 @@ from envspec.base.errors import InputError, Place
 from envspec.base.texts import printable
 from envspec.export import compat, nvcc
 from envspec.export.environment import COMPILING, is_compiled
-from envspec.export.plan import ImageReference, Plan
+from envspec.export.plan import ImageReference, OnBase, Plan
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.spec.model import Spec
 
@@ -32,7 +33,7 @@ def missing_pins(plans: Iterable[Plan], formats: Iterable[str]) -> tuple[str, ..
 
 
 def _of_image(plan: Plan) -> Iterator[str]:
-    if plan.base_kind is not None:
+    if plan.on_base:
         yield from (f"the image {one.name} has no digest" for one in (plan.base, plan.uv) if "@" not in one.pinned)
         return
     images = [plan.base, plan.uv, plan.micromamba, plan.compiling.image if plan.compiling else None]
@@ -231,19 +232,26 @@ def base_reference(spec: Spec, lock: Lock, target: LockedTarget) -> ImageReferen
     return ImageReference(spec.base.place, known)
 
 
-def base_python_path(spec: Spec, lock: Lock, target: LockedTarget) -> str:
-    """Give the path of a base's Python in it; empty without a base. Raises InputError for one that a recipe can't hold:
-    an image may have any name for it."""
+def on_base(spec: Spec, lock: Lock, target: LockedTarget) -> OnBase | None:
+    """Give the base of a target; None of a whole environment. Raises InputError for one whose Python a recipe can't
+    hold: an image may have any name for it.
+
+    pip puts packages below the prefix of its Python; Debian's below /usr/local (its python3 package, README.Debian).
+    """
     if spec.base is None:
-        return ""
-    path = f"/{lock.inventories[target.inputs.platform].executable}"
+        return None
+    inventory = lock.inventories[target.inputs.platform]
+    path = f"/{inventory.executable}"
     if not re.fullmatch(r"[A-Za-z0-9._/+-]+", path):
         raise InputError(
             f"the Python of {spec.base.place} lies at {printable(path)}, which no recipe can hold",
             hint="find out who made the base",
             place=spec.places.get("base"),
         )
-    return path
+    prefix, folder = posixpath.dirname(posixpath.dirname(path)), "site-packages"
+    if prefix in ("/usr", "/usr/local") and any(one.endswith("/dist-packages") for one in inventory.folders):
+        prefix, folder = "/usr/local", "dist-packages"
+    return OnBase(spec.base.kind, path, prefix, f"{prefix}/lib/python{target.inputs.python}/{folder}".lstrip("/"))
 
 
 def reference(lock: Lock, name: str) -> ImageReference:

@@ -219,8 +219,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         base_python=base_python,
         snapshot=images.snapshot_of(spec),
         shm=spec.image.shm,
-        base_kind=spec.base.kind if spec.base else None,
-        base_python_path=images.base_python_path(spec, lock, target),
+        on_base=images.on_base(spec, lock, target),
     )
     return _in_context(plan)
 

@@ -20,6 +20,7 @@ from envspec.export.plan import (
     CARRIED,
     REQUIREMENTS,
     SUMS,
+    OnBase,
     Plan,
     hash_heading,
     recipe_labels,
@@ -33,21 +34,23 @@ _UV = "/opt/uv"
 SIF = "base.sif"
 
 
-def refuse_unknown(plan: Plan) -> None:
-    """Raise InputError for what recipes on a base don't know yet."""
+def refuse_unknown(plan: Plan) -> OnBase:
+    """Give the base of a target that has one. Raises InputError for what recipes on a base don't know yet."""
     for found, what in ((plan.project, "the spec's own project"), (plan.has_variants, "variants of wheels")):
         if found:
             raise InputError(
                 f"{plan.target}: recipes on a base don't know {what} yet", hint="install the environment on a prefix"
             )
+    assert plan.on_base is not None, "asked of targets that have one"
+    return plan.on_base
 
 
 def dockerfile(plan: Plan) -> str:
     """Render the target's Dockerfile. Raises InputError for a base that is no image."""
-    refuse_unknown(plan)
-    if plan.base_kind != "image":
+    base = refuse_unknown(plan)
+    if base.kind != "image":
         raise InputError(
-            f"{plan.target} comes on top of a {plan.base_kind}, and a Dockerfile's base is an image",
+            f"{plan.target} comes on top of a {base.kind}, and a Dockerfile's base is an image",
             hint="export its Apptainer definition: --format apptainer",
         )
     options = f"--build-arg SOURCE_DATE_EPOCH={plan.epoch} --platform {plan.oci_platform}"
@@ -63,9 +66,7 @@ def dockerfile(plan: Plan) -> str:
     used = f"--mount=type=bind,from=uv,target={_TOOLS}"
     place = f"{CARRIED}/{REQUIREMENTS}"
     settings = "export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy"
-    packages = [
-        install(step, " --break-system-packages", f"{_TOOLS}/uv", plan.base_python_path, place) for step in plan.pip
-    ]
+    packages = [install(step, " --break-system-packages", f"{_TOOLS}/uv", base.python, place) for step in plan.pip]
     lines = [
         "\n".join(hash_heading(plan, usage)),
         "",
@@ -90,11 +91,11 @@ def dockerfile(plan: Plan) -> str:
 
 def apptainer(plan: Plan) -> str:
     """Render the target's Apptainer definition."""
-    refuse_unknown(plan)
+    base = refuse_unknown(plan)
     nv = " --nv" if plan.is_cuda else ""
     beside = f"{plan.own}{plan.target}/"
     usage = [plan.above]
-    if plan.base_kind == "sif":
+    if base.kind == "sif":
         usage.append(f"  {beside}{SIF} is {scripts.safe_text(plan.base.name)}, or a link to it")
     usage += [
         f"  apptainer build --notest {plan.title}.sif {beside}apptainer.def     (or singularity build)",
@@ -103,22 +104,22 @@ def apptainer(plan: Plan) -> str:
         f"What is your own comes from a folder, by --bind FOLDER:{scripts.SETTINGS}, and stays out of the image:",
         "  uv.toml, cache/, netrc, and index-NAME/ of an index that is a folder",
     ]
-    return scripts.definition(_definition(plan, usage, f"{beside}{SIF}"))
+    return scripts.definition(_definition(plan, base, usage, f"{beside}{SIF}"))
 
 
-def _definition(plan: Plan, usage: list[str], sif: str) -> Iterator[str]:
+def _definition(plan: Plan, base: OnBase, usage: list[str], sif: str) -> Iterator[str]:
     yield from hash_heading(plan, usage)
     yield ""
     yield from scripts.stage_header(plan.uv, "uv")
-    if plan.base_kind == "sif":
+    if base.kind == "sif":
         yield from ("Bootstrap: localimage", f"From: {sif}", "Stage: final", "")
     else:
         yield from scripts.stage_header(plan.base, "final")
     yield from scripts.section("files from uv", [f"/uv {_UV}"])
     yield from scripts.section("files", scripts.carried_lines(plan))
-    yield from scripts.section("post", scripts.post_on_base(plan, _UV))
+    yield from scripts.section("post", scripts.post_on_base(plan, base.python, _UV))
     yield from scripts.section("environment", scripts.export_variables(plan.env))
     found = [(name, value) for name, value in recipe_labels(plan).items() if not name.startswith(BASE_LABELS)]
     yield from scripts.section("labels", [f"{name} {scripts.safe_text(value)}" for name, value in found])
-    words = f"{plan.base_python_path} -I {CARRIED}/check --config {CARRIED}/target.json --quick"
+    words = f"{base.python} -I {CARRIED}/check --config {CARRIED}/target.json --quick"
     yield from ("%test", f"    exec {words}")

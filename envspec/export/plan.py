@@ -236,6 +236,22 @@ class OwnProject:
 
 
 @dataclass(frozen=True)
+class OnBase:
+    """The base of a target that has its Python and packages already.
+
+    kind    "image" or "sif"
+    python  the path of its Python
+    prefix  the folder below which its installers put programs: "/usr/local"
+    site    the folder of the packages that come on top, without a slash in front
+    """
+
+    kind: str
+    python: str
+    prefix: str
+    site: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """One target, ready to print.
 
@@ -262,8 +278,7 @@ class Plan:
     build_table     the file with uv's table of that build
     base_python     the image uses the base's own Python
     python_range    what the spec asks of Python beside the minor version, as a specifier
-    base_kind       "image" or "sif" of what the lock comes on top of, and `base_python_path`, its Python there; None of
-                    a whole environment
+    on_base         what the lock comes on top of; None of a whole environment
     snapshot        the day as of which Debian's packages are ("2026-11-01"); None for the newest
     shm             what /dev/shm may hold, in Docker's form
     """
@@ -313,8 +328,7 @@ class Plan:
     snapshot: str | None = None
     shm: str = "8g"
     python_range: str | None = None
-    base_kind: str | None = None
-    base_python_path: str = ""
+    on_base: OnBase | None = None
 
     @property
     def python_request(self) -> str:

@@ -43,12 +43,13 @@ def config_document(
     assert isinstance(own, dict)
     created = datetime.fromtimestamp(plan.epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     history = old.get("history") if isinstance(old.get("history"), list) else []
+    labels = {**(own.get("Labels") or {}), **image_labels(plan, base), **more}
     config = {
         **own,
         "User": f"{UID}:{UID}",
         "WorkingDir": WORKSPACE,
         "Env": _variables(own.get("Env"), image_variables(plan)),
-        "Labels": {**(own.get("Labels") or {}), **image_labels(plan, base), **more},
+        "Labels": labels,
         "Entrypoint": list(ENTRYPOINT),
         "Healthcheck": {
             "Test": ["CMD", *HEALTH_CHECK.command],
@@ -58,6 +59,9 @@ def config_document(
         },
     }
     config.pop("Cmd", None)
+    if plan.on_base:
+        # how it starts, and as whom, is the vendor's
+        config = {**own, "Env": _variables(own.get("Env"), dict(plan.env)), "Labels": labels}
     if plan.services:
         ports: dict[str, Any] = {f"{service.port}/tcp": {} for service in plan.services}
         config["ExposedPorts"] = {**(own.get("ExposedPorts") or {}), **ports}

@@ -184,7 +184,9 @@ class LayerInputs:
     scheme: Scheme = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scheme", Scheme(ENVIRONMENT, self.plan.python))
+        base = self.plan.on_base
+        prefix = base.prefix if base else ENVIRONMENT
+        object.__setattr__(self, "scheme", Scheme(prefix, self.plan.python, on_base=base))
 
 
 def layer_of(kind: str, name: str) -> str:
@@ -196,9 +198,11 @@ def layer_of(kind: str, name: str) -> str:
 
 def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     """List the layers of a target's image, from the bottom; none of them is empty. Raises InputError."""
-    system = tuple(system_entries(inputs.plan, inputs.base))
-    files = (_carried_entry(path, text) for path, text in inputs.carried.items())
+    files = tuple(_carried_entry(path, text) for path, text in inputs.carried.items())
+    if inputs.plan.on_base:
+        return (*package_layers(inputs), _layer("carried", [_content(one) for one in files], lambda: files))
     carried = (*files, *activation_entries(inputs.plan, inputs.scheme))
+    system = tuple(system_entries(inputs.plan, inputs.base))
     own = partial(project_entries, inputs.project, inputs.plan, inputs.scheme)
     found = [
         _layer("system", [_content(one) for one in system], lambda: system),
@@ -219,11 +223,12 @@ def package_layers(inputs: LayerInputs) -> Iterable[LayerPlan]:
         key: list[Any] = [
             inputs.scheme.prefix,
             inputs.plan.python,
+            *([inputs.scheme.site, inputs.scheme.script_head] if inputs.plan.on_base else []),
             *sorted(_identity(pin, inputs.built) for pin in pins),
         ]
         key += [_content(one) for one in part]
         key += sorted(map(list, whose[name].items())) if name in whose else []
-        around = name == "python"
+        around = name == "python" and inputs.plan.on_base is None
         if around:
             key += [inputs.python.key if inputs.python else "conda", bool(inputs.plan.explicit)]
         if pins or around:

@@ -25,6 +25,7 @@ from typing import IO, Protocol, cast
 
 from envspec.base.errors import IndexFailure, ToolError
 from envspec.binaries.wheel import commands_of, record_rows
+from envspec.export.plan import OnBase
 from envspec.image.layer import FILE, PROGRAM, LayerEntry, text_entry
 from envspec.install.installed import FILE as DIRECT_URL, direct_url
 from envspec.lock.model import Pin
@@ -154,11 +155,13 @@ _POINT = re.compile(r"(?P<module>[\w.]+)\s*:\s*(?P<attribute>[\w.]+)\s*(?:\[.*\]
 @dataclass(frozen=True)
 class Scheme:
     """The layout of an environment: its prefix in the image ("/opt/env"), and its Python's version ("3.12").
-    `anywhere`: scripts find the interpreter beside them, wherever the prefix is."""
+    `anywhere`: scripts find the interpreter beside them, wherever the prefix is. `on_base`: the packages come beside
+    those of a base."""
 
     prefix: str
     python: str
     anywhere: bool = False
+    on_base: OnBase | None = None
 
     @property
     def root(self) -> str:
@@ -166,12 +169,13 @@ class Scheme:
 
     @property
     def site(self) -> str:
-        return f"{self.root}/lib/python{self.python}/site-packages"
+        return self.on_base.site if self.on_base else f"{self.root}/lib/python{self.python}/site-packages"
 
     @property
     def script_head(self) -> str:
         """The first lines of a script, up to its second."""
-        return _FINDS_PYTHON if self.anywhere else f"#!{self.prefix}/bin/python"
+        python = self.on_base.python if self.on_base else f"{self.prefix}/bin/python"
+        return _FINDS_PYTHON if self.anywhere else f"#!{python}"
 
     def headers(self, name: str) -> str:
         return f"{self.root}/include/site/python{self.python}/{name}"

@@ -6,9 +6,11 @@ vendor, and a torch with a local version. That torch is a small distribution, si
 """
 
 import io
+import json
 import os
 import shutil
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -119,6 +121,37 @@ def test_a_tag_becomes_a_digest_and_constraints_bound_what_is_added(small: Hub, 
     assert machine.files() != before and machine.versions("cpu")["einops"] == "0.7.0"
 
 
+def test_an_image_has_the_layers_of_its_base_by_reference(small: Hub, machine: Machine, index: Index) -> None:
+    machine.default = index.url
+    spec = machine.spec(SPEC.format(host=small.host))
+    machine.envspec("lock", spec, status=0)
+    blobs = small.folder / "registry/docker/registry/v2/blobs/sha256"
+    before = {path.name for path in blobs.glob("*/*")}
+    told = machine.envspec("image", spec, "-o", f"{small.host}/own/made:1", status=0).out
+    assert "1 there already" in told or "1 mounted" in told
+    made, base = (json.loads(small.inspect(name)) for name in ("own/made:1", "vendor/torch:25.09"))
+    vendor, layers = (one["Manifest"] for one in (base, made))
+    layers, vendor = (json.loads(one)["layers"] for one in (layers, vendor))
+    assert [one["digest"] for one in layers[:1]] == [one["digest"] for one in vendor]
+    assert [one["annotations"]["envspec.layer"] for one in layers[1:]] == ["rest", "carried"]
+    assert len({path.name for path in blobs.glob("*/*")} - before) == 4  # two layers, the configuration, the manifest
+    config, old = made["OCIv1"]["config"], base["OCIv1"]["config"]
+    assert set(old["Env"]) < set(config["Env"]) and "ENVSPEC_TARGET=cpu" in config["Env"]
+    assert "Entrypoint" not in config and "User" not in config
+    again = machine.envspec("image", spec, "-o", "layout", "--json", status=0).out
+    assert json.loads(again)["digest"] in told
+    packed = json.loads(machine.envspec("image", spec, "-o", "l", "--compression", "gzip", "--json", status=0).out)
+    names = tar_names(machine.folder / "l", packed["images"][0]["layers"][0]["digest"])
+    assert f"{SITE}/einops.py" in names and not [one for one in names if "torch.py" in one or "numpy" in one]
+    machine.envspec("image", spec, "--verify", f"{small.host}/own/made:1", status=0)
+
+
+def tar_names(layout: Path, digest: str) -> list[str]:
+    packed = (layout / "blobs/sha256" / digest.removeprefix("sha256:")).read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
+        return archive.getnames()
+
+
 _HASHES = f"find /{SITE}/torch* /{SITE}/numpy* -type f ! -name '*.pyc' -exec sha256sum {{}} + | sort"
 
 
@@ -178,6 +211,19 @@ def test_a_dockerfile_leaves_the_vendors_files(made: Made, tmp_path: Path) -> No
     assert ran(before, _HASHES) == ran(after, _HASHES) != ""
     assert ran(after, f'python3 -B -c "{CODE}"') == SAID
     assert ran(after, "echo $CUDA_VERSION $ENVSPEC_TARGET") == "13.0.1.012 cpu"
+
+
+@pytest.mark.nightly
+def test_an_image_of_the_lock_leaves_the_vendors_files(made: Made) -> None:
+    made.machine.envspec("image", "specs/demo.toml", "-o", f"{made.hub.host}/own/made:1", seconds=300, status=0)
+    names = (f"{made.hub.host}/vendor/torch:25.09", f"{made.hub.host}/own/made:1")
+    before, after = (made.hub.buildah("from", "--tls-verify=false", one) for one in names)
+
+    def ran(container: str, command: str) -> str:
+        return made.hub.buildah("run", "--isolation", "chroot", container, "--", "sh", "-c", command)
+
+    assert ran(before, _HASHES) == ran(after, _HASHES) != ""
+    assert ran(after, f'python3 -B -c "{CODE}"') == SAID
 
 
 @pytest.mark.nightly

@@ -40,6 +40,11 @@ class Hub:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    def inspect(self, name: str) -> str:
+        """buildah's document of an image of the registry."""
+        self.buildah("pull", "--quiet", "--tls-verify=false", f"docker://{self.host}/{name}")
+        return self.buildah("inspect", "--type", "image", f"{self.host}/{name}")
+
     def push(self, name: str, *, form: str = "oci") -> str:
         """Push an empty image with its own kind of manifest; gives the digest that buildah tells."""
         container = self.buildah("from", "scratch")

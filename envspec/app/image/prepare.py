@@ -22,13 +22,15 @@ from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.export.make import make_plan
+from envspec.export.on_base import refuse_unknown
 from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan, digest
-from envspec.image.base import BaseImage, BaseSource
+from envspec.image.base import BaseFiles, BaseImage, BaseSource
 from envspec.image.borrowed import borrowed_entries
 from envspec.image.build import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.conda import LinkedPackages, link_packages
 from envspec.image.layer import LayerEntry, LayerPlan
 from envspec.image.layers import LayerInputs, layer_of, layer_plans, split_slice
+from envspec.image.manifest import read_image
 from envspec.image.python import image_python
 from envspec.image.requirements import FEATURES, base_recipe, drop_features, refuse_newer, refuse_poor
 from envspec.image.standalone import open_build
@@ -70,7 +72,9 @@ def linux_targets(
 ) -> tuple[Spec, SoundLock, tuple[LockedTarget, ...]]:
     """Read a lock and pick the named targets, or all of Linux; each is for another platform. Raises InputError and as
     `read_lock`."""
-    spec, lock = inputs.read_lock(path, locks_dir)
+    spec, lock = inputs.read_lock(path, locks_dir, on_base=True)
+    if spec.base and spec.base.kind != "image":
+        inputs.refuse_base(spec, f"an image on a {spec.base.kind}")
     found = inputs.locked_targets(lock, names)
     if not names:
         found = tuple(target for target in found if target.inputs.platform.startswith("linux-")) or found
@@ -92,7 +96,8 @@ def features(text: str) -> tuple[str, ...]:
 
 
 def base_recipes(order: ImageOrder) -> Iterator[str]:
-    """Give a Dockerfile for each target, of a base that it can stand on."""
+    """Give a Dockerfile for each target, of a base that it can stand on. Raises InputError for a spec that has one."""
+    inputs.refuse_base(order.spec, "--base-recipe")
     return (base_recipe(make_plan(order.spec, order.lock, target)) for target in order.targets)
 
 
@@ -133,6 +138,8 @@ def prepare(
 ) -> ReadyImage:
     """Read the base, and bring the files of all packages. `built` are the wheels of sources, `stack` holds what layers
     are read from. Raises InputError, IndexFailure, ToolError, StorageError."""
+    if plan.on_base:
+        return _prepare_on_base(order, target, plan, source)
     progress.phase("reading the base")
     base = source.image(plan.oci_platform, load_settings(os.environ).cache())
     python = None if target.pin("python", "conda") else image_python(plan, base.files, order.lock.python(target))
@@ -160,6 +167,29 @@ def prepare(
         *(conda, brought, project, built, borrowed),
     )
     return ReadyImage(plan, base, layer_plans(inputs), labels, {SBOM: bill})
+
+
+def _prepare_on_base(order: ImageOrder, target: LockedTarget, plan: Plan, source: BaseSource) -> ReadyImage:
+    """Bring what comes on top of a base, of which no layer is read."""
+    if order.lock.inputs.base and order.lock.inputs.base.replace:
+        raise InputError(
+            f"{target.name} replaces packages of its base, which an image from the lock can't take away yet",
+            hint=f"build its Dockerfile: envspec export {order.spec.path} --format dockerfile -o DIR",
+        )
+    if source.top.digest != plan.base.digest:
+        raise InputError(
+            f"the lock is on {plan.base.pinned}, and this base is {source.top.digest}",
+            hint="leave --base out, or give the same image",
+        )
+    refuse_unknown(plan)
+    manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
+    files = collect_wheels(order.spec, target, target.pins, offline=order.offline)
+    slice_parts = split_slice(json.loads(plan.carried[SLICE]), layer_of)
+    carried = {**plan.carried, SLICE: slice_parts.target}
+    bill = sbom(order.lock, target)
+    labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}
+    contents = LayerInputs(plan, target, BaseFiles(), None, carried, slice_parts.of_layers, files)
+    return ReadyImage(plan, BaseImage(source, manifest, BaseFiles()), layer_plans(contents), labels, {SBOM: bill})
 
 
 def linked_packages(

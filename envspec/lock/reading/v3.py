@@ -47,7 +47,7 @@ def read(text: str, path: str) -> Lock:
 
 def read_on_base(text: str, path: str) -> Lock:
     """Parse a text whose `lock-version` is 4. Raises LockError."""
-    return OnBase(text, path).lock()
+    return ReaderOnBase(text, path).lock()
 
 
 class Reader(LockText):
@@ -298,7 +298,7 @@ class Reader(LockText):
         return names
 
 
-class OnBase(Reader):
+class ReaderOnBase(Reader):
     """A reading of a lock on a base."""
 
     schema = BASE_VERSION
