@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from envspec.app.export.file_urls import file_urls
 from envspec.app.observer import observer, say
@@ -28,14 +29,17 @@ def collect_wheels(spec: Spec, target: LockedTarget, pins: Sequence[Pin], *, off
     return found
 
 
-def collect(spec: Spec, pins: Sequence[Pin], *, again: bool = False, offline: bool = False) -> Paths:
+def collect(
+    spec: Spec, pins: Sequence[Pin], *, again: bool = False, offline: bool = False, into: Path | None = None
+) -> Paths:
     """Get the files of pins, none from git, each checked by its hash and looked through.
 
-    `again` takes the hash of files that were seen before, too. Raises IndexFailure, StorageError.
+    `again` takes the hash of files that were seen before, too; `into` is another cache to take and keep them in. Raises
+    IndexFailure, StorageError.
     """
     settings = load_settings(os.environ)
     fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), os.environ, offline=offline)
-    store = FileStore(settings.cache() / ARTIFACTS, fetcher)
+    store = FileStore(into / ARTIFACTS, fetcher) if into else FileStore.of(settings, fetcher)
 
     def urls(missing: Sequence[Pin]) -> FileUrls:
         conda = file_urls([pin for pin in missing if pin.kind == "conda"], spec, os.environ)

@@ -53,9 +53,10 @@ def install(asked: InstallRequest, *, dry_run: bool) -> Installed:
     refuse_changed_base(spec, lock)
     target = permit_target(asked, spec, lock, _target(asked, spec, lock))
     prefix = checked_prefix(asked.prefix or default_prefix(spec, lock, target, make=not dry_run))
+    is_shared = asked.prefix is None and prefix.parent == load_settings(os.environ).shared_environments
     with observer().progress("reading the installed packages") as progress:
         made = Installation(spec, lock, target, prefix, os.environ, offline=asked.offline, progress=progress)
-        outcome = made.look() if dry_run else run_installation(made)
+        outcome = made.look() if dry_run or is_shared else run_installation(made)
     if not dry_run:
         prune_to_limit()
     tell_outcome(outcome)

@@ -234,6 +234,9 @@ def make(asked: RunRequest, planned: Planned) -> Ready:
     from envspec.install.environments.make import make_folder, ready_of
     from envspec.install.prefix import is_whole
 
+    if planned.prefix.parent == planned.settings.shared_environments:
+        # its owner makes it, and no user's lock of its folder keeps others waiting
+        return ready_of(planned.spec, planned.target, planned.prefix, planned.said)
     make_folder(planned.prefix, ENVIRONMENTS)
     if not is_whole(planned.prefix, planned.lock, planned.target):
         refuse_target(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)

@@ -88,8 +88,13 @@ def environments_dir(env: Mapping[str, str], home: Path, configured: str | None)
     variables stand for what they are on this machine."""
     named = env.get(ENVIRONMENTS) or configured
     if named:
-        return _path(os.path.abspath(os.path.expanduser(os.path.expandvars(named))))
+        return expand(named)
     return _path(env.get("XDG_DATA_HOME") or home / ".local" / "share") / "envspec" / "environments"
+
+
+def expand(named: str) -> Path:
+    """Give a folder that a setting names, in which `~` and variables stand for what they are on this machine."""
+    return _path(os.path.abspath(os.path.expanduser(os.path.expandvars(named))))
 
 
 def _path(named: str | os.PathLike[str]) -> Path:

@@ -24,6 +24,7 @@ from envspec.base.places import (
     config_home,
     environments_dir,
     etc,
+    expand,
     home_of,
     stranger,
     this_user,
@@ -44,6 +45,8 @@ class Settings:
     timeouts          index name → seconds to wait for bytes of it, from `[timeouts]`
     keyring           whether uv is told to ask the program `keyring` for passwords
     environments      the folder of environments that have no prefix of their own
+    shared_cache      a cache that all users read, from `[cache] shared`; None for none
+    shared_environments  environments that all users run, from `[run] shared`; None for none
     trusted           index name, as its variables spell it → the hosts that may get its login: those that uv's own
                       settings and envspec's give the name
     run_targets       patterns of the targets to run where none is named and the machine doesn't tell, the first first
@@ -58,6 +61,8 @@ class Settings:
     timeouts: Mapping[str, float] = field(default_factory=dict)
     keyring: bool = False
     environments: Path = Path()
+    shared_cache: Path | None = None
+    shared_environments: Path | None = None
     trusted: Mapping[str, frozenset[str]] = field(default_factory=dict)
     run_targets: tuple[str, ...] = ()
     site: Site = field(default_factory=Site)
@@ -94,6 +99,22 @@ class Settings:
     def index_urls(self, spec_indexes: Mapping[str, str]) -> dict[str, str]:
         """Give the URLs of all of a spec's named indexes that have one, by name."""
         return {name: url for name in spec_indexes if (url := self.index_url(name, spec_indexes))}
+
+
+def trusted_folder(folder: Path | None, key: str) -> Path | None:
+    """Give a folder that all users share; None where there is none. Raises InputError for one that another plain user,
+    or a group, may write to: what is in it would run as them. `key` is the setting that names it."""
+    try:
+        who = stranger(folder.stat(), this_user()) if folder is not None else None
+    except OSError:
+        return None
+    if who:
+        raise InputError(
+            f"what {key} names can't be trusted: {who}",
+            hint="ask who runs this machine: it has to be root's, and no group's to write to",
+            place=Place(str(folder)),
+        )
+    return folder
 
 
 def refuse_shared_cache(cache: Path) -> None:
@@ -208,6 +229,8 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     return Settings(
         cache_dir=cache_dir(env, home),
         environments=environments_dir(env, home, config.environments),
+        shared_cache=expand(config.shared_cache) if config.shared_cache else None,
+        shared_environments=expand(config.shared_environments) if config.shared_environments else None,
         trusted=_trusted_hosts(env, uv_files.values(), config.trusted_indexes),
         run_targets=_names(env.get("ENVSPEC_DEFAULT_TARGET")) or config.run_targets,
         default_index=default or mirrors.get("pypi"),

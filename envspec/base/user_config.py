@@ -141,7 +141,7 @@ _SIZE = Text(
     pattern=r"[0-9]{1,15}(?:\.[0-9]{1,3})? ?(?:[KkMmGgTt][Ii]?)?[Bb]",
 )  # fmt: skip
 _FOLDER = Text(
-    doc="The folder of environments.", example="/scratch/$USER/environments",
+    doc="A folder.", example="/scratch/$USER/environments",
     says="an absolute path", pattern=rf"[/~$][^{CONTROL}]*",
 )  # fmt: skip
 _TARGET = Text(
@@ -154,12 +154,13 @@ FORMAT = Table(
     doc="The configuration of a user or a site.",
     keys={
         "mirrors": Names(doc="Mirrors.", names=_INDEX, values=_URL),
-        "cache": Table(doc="The cache.", keys={"max-size": _SIZE}),
+        "cache": Table(doc="The cache.", keys={"max-size": _SIZE, "shared": _FOLDER}),
         "timeouts": Names(doc="Seconds to wait for bytes of an index.", names=_INDEX, values=_SECONDS),
         "run": Table(
             doc="What `envspec run` begins with.",
             keys={
                 "environments": _FOLDER,
+                "shared": _FOLDER,
                 "targets": Array(doc="Targets to try.", items=_TARGET, example=("cu128-hopper", "cu128-*")),
             },
         ),
@@ -178,6 +179,8 @@ class UserConfig:
     cache_size  bytes that the cache may have; None for any
     timeouts    index name → seconds to wait for bytes of it
     environments  the folder of environments that have no prefix of their own, as written; None for the usual one
+    shared_cache  the folder of a cache that all users read, as written; None for none
+    shared_environments  the same of environments
     run_targets   patterns of targets for `envspec run`, where the machine doesn't tell
     site          what `[site]` says
     trusted_indexes  index name → the host, with its port if it isn't the scheme's, that may get its login
@@ -188,6 +191,8 @@ class UserConfig:
     cache_size: int | None = None
     timeouts: Mapping[str, float] = field(default_factory=dict)
     environments: str | None = None
+    shared_cache: str | None = None
+    shared_environments: str | None = None
     run_targets: tuple[str, ...] = ()
     site: Site = field(default_factory=Site)
     trusted_indexes: Mapping[str, str] = field(default_factory=dict)
@@ -292,6 +297,8 @@ def load_user_config(env: Mapping[str, str], home: str) -> UserConfig:
         cache_size=bytes_of(size) if size else None,
         timeouts={name: float(seconds) for name, seconds in checked.table("timeouts").items()},
         environments=checked.value("run", "environments"),
+        shared_cache=checked.value("cache", "shared"),
+        shared_environments=checked.value("run", "shared"),
         run_targets=tuple(checked.value("run", "targets") or ()),
         site=site,
         trusted_indexes={name: host.lower() for name, host in checked.table("trusted-indexes").items()},

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 
 import click
 
-from envspec.app.cache_size import CacheView, clean_cache, look_at_cache, prune_cache
+from envspec.app.cache_size import CacheView, clean_cache, count_inodes, look_at_cache, prune_cache
+from envspec.app.fill import fill as fill_shared_folders
 from envspec.base.cache import KINDS
 from envspec.base.errors import InputError
 from envspec.base.settings import load_settings
-from envspec.base.texts import byte_size, bytes_of, nearest, printable
+from envspec.base.texts import byte_size, bytes_of, nearest, plural, printable
 from envspec.cli import options
 from envspec.cli.console import out, say
 from envspec.cli.table import align
@@ -21,6 +25,7 @@ Examples:
   envspec cache prune --older-than 30d
   envspec cache prune --max-size "20 GB"
   envspec cache clean metadata
+  envspec cache fill specs/mm-v2.9.toml
 
 \b
 To have it pruned after each lock and install, in ~/.config/envspec/config.toml:
@@ -28,6 +33,7 @@ To have it pruned after each lock and install, in ~/.config/envspec/config.toml:
   max-size = "20 GB"
 """
 
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 _AGE = re.compile(r"([0-9]{1,6}) ?(h|d|w)")
 _SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -59,16 +65,19 @@ def directory(as_json: bool) -> int:
 def size(as_json: bool) -> int:
     """Show what is in the cache, by kind and size"""
     found = look_at_cache()
+    places = (found.settings.cache_dir, found.settings.environments)
+    of_cache, of_environments = map(count_inodes, places)
     if as_json:
-        return _print(found)
+        return _print(found, {"inodes": {"cache": of_cache, "environments": of_environments}})
     kinds = found.contents.by_kind()
     rows = [(kind, byte_size(total), f"{count:,}", KINDS[kind]) for kind, (count, total) in kinds.items()]
     for line in align(rows, right="12"):
         out(line)
     environments = kinds.get("environments", (0, 0))[1]
-    out(f"{byte_size(found.contents.size - environments)} in {found.settings.cache_dir}")
+    out(f"{byte_size(found.contents.size - environments)}, {of_cache:,} inodes, in {places[0]}")
     if "environments" in kinds:
-        out(f"{byte_size(environments)} in {found.settings.environments}, besides what is shared with caches")
+        told = f"{byte_size(environments)} besides what is shared with caches, {of_environments:,} inodes"
+        out(f"{told}, in {places[1]}")
     _tell_foreign(found)
     return 0
 
@@ -100,6 +109,29 @@ def clean(kinds: tuple[str, ...], as_json: bool) -> int:
     return _tell(clean_cache(kinds), as_json)
 
 
+@command.command()
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...", shell_complete=options.complete("spec_paths"))
+@options.target
+@options.locks_dir
+@options.as_json
+def fill(specs: tuple[str, ...], targets: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> int:
+    """Fill the cache and the environments that all users of this machine share
+
+    For whoever runs the machine. The files of the locks go to `[cache] shared`, and the environments that fit this
+    machine to `[run] shared`, as /etc/envspec/config.toml names them. Users read both, and write to neither.
+    """
+    filled = fill_shared_folders(specs, targets, locks_dir)
+    if as_json:
+        shown = {"files": filled.files, "size": filled.size, "environments": filled.environments}
+        options.print_json("cache", {"cache": filled.cache or load_settings().cache_dir, "filled": shown})
+        return 0
+    if filled.cache is not None:
+        out(f"{plural(filled.files, 'file')} of {byte_size(filled.size)} in {filled.cache}")
+    for prefix in filled.environments:
+        out(str(prefix))
+    return 0
+
+
 def _tell(found: CacheView, as_json: bool) -> int:
     """Tell what was removed. Gives the exit code."""
     assert found.removed is not None
@@ -111,7 +143,7 @@ def _tell(found: CacheView, as_json: bool) -> int:
     return 3 if found.removed.kept else 0
 
 
-def _print(found: CacheView) -> int:
+def _print(found: CacheView, more: Mapping[str, object] = _NOTHING) -> int:
     kinds = found.contents.by_kind().items()
     document = {
         "cache": found.settings.cache_dir,
@@ -120,7 +152,7 @@ def _print(found: CacheView) -> int:
         "kinds": [{"kind": kind, "entries": count, "size": total} for kind, (count, total) in kinds],
         "foreign": found.contents.foreign,
     }
-    options.print_json("cache", document | ({"removed": found.removed} if found.removed else {}))
+    options.print_json("cache", document | dict(more) | ({"removed": found.removed} if found.removed else {}))
     return 0
 
 

@@ -62,7 +62,7 @@ from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.shared_paths import pip_order
 from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
-from envspec.net.file_store import ARTIFACTS, FileStore
+from envspec.net.file_store import FileStore
 from envspec.resolve.conda.channels import load_conda_config
 from envspec.resolve.uv.program import find_uv
 from envspec.spec.model import Project, Spec
@@ -418,7 +418,7 @@ class Installation:
         fetcher = index_fetcher(
             settings, settings.index_urls(self.spec.index_addresses), self.env, offline=self.offline
         )
-        store = FileStore(settings.cache() / ARTIFACTS, fetcher)
+        store = FileStore.of(settings, fetcher)
         fetching = Fetching(self.progress)
 
         def urls(missing: Sequence[Pin]) -> FileUrls:

@@ -20,7 +20,7 @@ from envspec.base.settings import Settings, load_settings
 from envspec.export.python_build import RELEASES, TABLE, folder_name, uv_table
 from envspec.lock.model import LockedPython
 from envspec.net.connections import index_fetcher
-from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
+from envspec.net.file_store import FileStore, WantedFile
 from envspec.resolve.uv.errors import cause, machine_error
 from envspec.resolve.uv.program import Uv
 
@@ -124,7 +124,7 @@ def build_address(build: LockedPython, settings: Settings, env: Mapping[str, str
 def fetch_build(build: LockedPython, settings: Settings, env: Mapping[str, str], *, offline: bool = False) -> Path:
     """Fetch a build, unless it is in the cache. Raises IndexFailure, OSError."""
     fetcher = index_fetcher(settings, {}, env, offline=offline)
-    store = FileStore(settings.cache() / ARTIFACTS, fetcher)
+    store = FileStore.of(settings, fetcher)
     wanted = WantedFile(build.file, build.sha256, build.size)
     return store.find_and_verify(wanted) or store.fetch(build_address(build, settings, env), wanted)
 

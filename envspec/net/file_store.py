@@ -1,6 +1,7 @@
 """Files of indexes, fetched once, kept under their sha256, and looked through before they are kept.
 
 <folder>/<sha256>/<file name>     whole, of that sha256, and fit to be unpacked
+<shared>/…                        the same of an administrator's, which is only read
 <folder>/<sha256>.part            what a run that was interrupted had fetched; who fetches holds it (flock)
 """
 
@@ -12,14 +13,15 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from envspec.base.cache import touch
 from envspec.base.errors import IndexFailure
 from envspec.base.flock import has_flock, hold, hold_by_file
-from envspec.base.settings import split_credentials
+from envspec.base.places import stranger, this_user
+from envspec.base.settings import Settings, split_credentials, trusted_folder
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
 from envspec.packages.archive_entries import SOURCES, Bounds, path_fault, source_fault, wheel_fault
@@ -69,23 +71,39 @@ class FileStore:
 
     folder: Path
     fetcher: Fetcher
+    shared: Path | None = None
+
+    @staticmethod
+    def of(settings: Settings, fetcher: Fetcher) -> FileStore:
+        """Give the user's own files, and below them those that all users share. Raises InputError for a cache that
+        others may write to."""
+        shared = trusted_folder(settings.shared_cache, "[cache] shared")
+        return FileStore(settings.cache() / ARTIFACTS, fetcher, shared / ARTIFACTS if shared else None)
 
     def find(self, wanted: WantedFile) -> Path | None:
         """A file that was fetched before, None otherwise. Its hash isn't taken again (`verified`). Raises OSError."""
         place = self._place(wanted)
+        if _is_there(place, wanted):
+            touch(place.parent)
+            return place
+        if self.shared is None:
+            return None
+        place = self.shared / wanted.sha256 / wanted.file
+        user = this_user()
         try:
-            size = place.stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
+            # a file that was made before its folder was shared is as good as its owner
+            strangers = [stranger(path.lstat(), user) for path in (self.shared, place.parent, place)]
+        except OSError:
             return None
-        if wanted.size not in (None, size):
-            return None
-        touch(place.parent)
-        return place
+        return place if not any(strangers) and _is_there(place, wanted) else None
 
     def find_and_verify(self, wanted: WantedFile) -> Path | None:
         """The same, its hash taken again; one that has changed goes. Raises OSError."""
         place = self.find(wanted)
         if place is not None and sha256_of(place) != wanted.sha256:
+            if self.shared is not None and place.is_relative_to(self.shared):
+                # it isn't this user's to remove, and hides what is
+                return replace(self, shared=None).find_and_verify(wanted)
             place.unlink(missing_ok=True)
             return None
         return place
@@ -106,9 +124,10 @@ class FileStore:
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{wanted.sha256}.part"
         with _hold_part(part, on_wait) as out:
-            if (kept := self.find(wanted)) is not None:
-                on_bytes(kept.stat().st_size)
-                return kept
+            if _is_there(place, wanted):
+                # whoever was waited for fetched it
+                on_bytes(place.stat().st_size)
+                return place
             resumed = out.tell() > 0
             self._read(url, out, wanted, on_bytes)
             if (digest := _digest(out)) != wanted.sha256 and resumed:
@@ -200,6 +219,14 @@ class FileStore:
                 if not left:
                     raise
                 time.sleep(0.3)
+
+
+def _is_there(place: Path, wanted: WantedFile) -> bool:
+    try:
+        size = place.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return wanted.size in (None, size)
 
 
 @contextmanager

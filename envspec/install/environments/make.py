@@ -9,13 +9,13 @@ from pathlib import Path
 
 from envspec.base.errors import InputError, Place
 from envspec.base.places import ENVIRONMENTS, stranger, this_user
-from envspec.base.settings import load_settings
+from envspec.base.settings import load_settings, trusted_folder
 from envspec.base.storage import storage_error
 from envspec.export.environment import environment, project_of
 from envspec.install.build import BuildRules
 from envspec.install.environments.in_use import Ready
 from envspec.install.host import InstallHost, this_host
-from envspec.install.prefix import digest_of
+from envspec.install.prefix import STATE_PATH, digest_of, is_whole
 from envspec.lock.judge import SoundLock
 from envspec.lock.model import LockedTarget
 from envspec.spec.model import Spec
@@ -90,10 +90,23 @@ def variables_of(spec: Spec, target: LockedTarget) -> tuple[dict[str, str], dict
 # The prefix of an environment that the user gives no place.
 
 
+def _is_whole_and_trusted(prefix: Path, lock: SoundLock, target: LockedTarget) -> bool:
+    records = (prefix, prefix / STATE_PATH.parents[1], prefix / STATE_PATH.parent, prefix / STATE_PATH)
+    try:
+        found = [path.lstat() for path in records]
+        return not any(stranger(one, this_user()) for one in found) and is_whole(prefix, lock, target)
+    except OSError:
+        return False
+
+
 def default_prefix(spec: Spec, lock: SoundLock, target: LockedTarget, *, make: bool) -> Path:
-    """Give the default prefix of a target, and with `make`, make the folder in which it lies. Raises InputError for a
-    folder that others may write to, StorageError."""
-    prefix = prefix_of(load_settings(os.environ).environments, spec, lock, target, this_host())
+    """Give the default prefix of a target: one that all users share where it is whole, else the user's own. With
+    `make`, make the folder in which it lies. Raises InputError for a folder that others may write to, StorageError."""
+    settings = load_settings(os.environ)
+    prefix = prefix_of(settings.environments, spec, lock, target, this_host())
+    shared = trusted_folder(settings.shared_environments, "[run] shared")
+    if shared is not None and _is_whole_and_trusted(shared / prefix.name, lock, target):
+        return shared / prefix.name
     if make:
         make_folder(prefix, ENVIRONMENTS)
     return prefix

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from envspec.base.finding import Finding
-from envspec.base.texts import byte_size, memory_size
+from envspec.base.texts import byte_size, memory_size, plural
 from envspec.facts import torch_builds
 from envspec.packages.version_numbers import numbers
 from envspec.prove.doctor import nvidia
@@ -21,6 +21,7 @@ SHARED_MEMORY = 1 << 30
 ROOM = 20 << 30
 """Bytes: an environment with torch takes 5 to 10 GB, its download and an image as much again."""
 
+ONE_FILE = "make the environment one file, `envspec install --squashfs`, or use an image; or run one that a site shares"
 FILES = 200_000
 """Inodes: an environment with torch and jupyter has 50,000 to 100,000 files, and a package cache as many."""
 
@@ -105,7 +106,10 @@ def space(machine: Machine) -> Result:
 
 
 def _inodes(space: Space) -> str:
-    return "" if space.inodes_free is None else f", {space.inodes_free:,} inodes"
+    if space.inodes_free is None:
+        return ""
+    room = min(space.inodes_free // FILES, space.free // ROOM)
+    return f", {space.inodes_free:,} inodes: room for {plural(room, 'environment')} of torch"
 
 
 def _space(space: Space) -> Iterator[Finding]:
@@ -121,7 +125,7 @@ def _space(space: Space) -> Iterator[Finding]:
         )
     if space.inodes_free is not None and space.inodes_free < FILES:
         message = f"{where} has room for {space.inodes_free:,} files; an environment has 50,000 to 100,000"
-        yield Finding("warning", "inodes-low", message, remedy="use an apptainer image, which is one file")
+        yield Finding("warning", "inodes-low", message, remedy=ONE_FILE)
 
 
 def _quota(quota: Quota) -> Iterator[Finding]:
@@ -132,7 +136,7 @@ def _quota(quota: Quota) -> Iterator[Finding]:
         )
     if quota.file_limit is not None and (files := max(0, quota.file_limit - quota.files)) < FILES:
         message = f"the quota on {quota.filesystem} leaves {files:,} of {quota.file_limit:,} files"
-        yield Finding("warning", "quota-low", message, remedy="use an apptainer image, which is one file")
+        yield Finding("warning", "quota-low", message, remedy=ONE_FILE)
 
 
 # Checks of Python's side: the interpreter, what leaks into every environment, conda's settings, a C compiler.

@@ -1,0 +1,129 @@
+"""`envspec cache fill`: what all users of a machine share, filled by whoever runs it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from envspec.app import inputs
+from envspec.app.collecting import collect
+from envspec.app.malicious import refuse_malicious
+from envspec.app.observer import observer, say, warn
+from envspec.app.policy import refuse_target
+from envspec.app.run import run_installation, tell_outcome
+from envspec.base.errors import InputError
+from envspec.base.settings import load_settings, trusted_folder
+from envspec.base.storage import storage_error
+from envspec.install.environment import Installation
+from envspec.install.environments.make import prefix_of
+from envspec.install.host import refuse_unfit, this_host
+from envspec.install.prefix import checked_prefix
+from envspec.lock.judge import SoundLock
+from envspec.lock.model import LockedTarget
+from envspec.spec.model import Spec
+
+_CACHE, _ENVIRONMENTS = "[cache] shared", "[run] shared"
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The shared cache with the number and bytes of the files that the targets need there, and the environments that
+    users run from now on."""
+
+    cache: Path | None
+    files: int = 0
+    size: int = 0
+    environments: tuple[Path, ...] = ()
+
+
+def fill(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None) -> Filled:
+    """Fetch the files of locked targets into the shared cache, and make the environments that fit this machine in the
+    shared folder of environments, each where the configuration names one. All users can read both afterwards.
+
+    Raises InputError where neither is named or another user may write to it, Forbidden, Malicious, IndexFailure,
+    StorageError.
+    """
+    settings = load_settings()
+    if settings.shared_cache is None and settings.shared_environments is None:
+        raise InputError(
+            "this machine shares no cache and no environments",
+            hint='in /etc/envspec/config.toml: [cache] shared = "/opt/envspec/cache", [run] shared = '
+            '"/opt/envspec/environments"',
+        )
+    chosen = [one for path in paths for one in _pick_targets(path, targets, locks_dir)]
+    found: dict[Path, int] = {}
+    made: list[Path] = []
+    with _share(settings.shared_cache, _CACHE) as cache, _share(settings.shared_environments, _ENVIRONMENTS) as below:
+        for spec, lock, target, path in chosen:
+            refuse_target(spec, lock, target, path, offline=False)
+            refuse_malicious(spec, (target,), path, offline=False)
+            if cache is not None:
+                pins = [pin for pin in target.fetched if pin.artifact is not None]
+                files = collect(spec, pins, into=cache).values()
+                found |= {file: file.stat().st_size for file in files if file.is_relative_to(cache)}
+            if below is not None and _fits(lock, target):
+                made.append(_make(below, spec, lock, target))
+    return Filled(settings.shared_cache, len(found), sum(found.values()), tuple(made))
+
+
+def _pick_targets(
+    path: str, targets: Sequence[str], locks_dir: Path | None
+) -> Iterator[tuple[Spec, SoundLock, LockedTarget, str]]:
+    spec, lock = inputs.read_lock(path, locks_dir)
+    for target in inputs.locked_targets(lock, targets):
+        yield spec, lock, target, path
+
+
+@contextmanager
+def _share(folder: Path | None, key: str) -> Iterator[Path | None]:
+    """Make a folder for a block that puts something there, and have all users read it afterwards."""
+    if folder is None:
+        yield None
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        trusted_folder(folder, key)
+        try:
+            yield folder
+        finally:
+            _open_to_all(folder)
+    except OSError as error:
+        raise storage_error(error, folder, option=key) from None
+
+
+def _open_to_all(folder: Path) -> None:
+    """Have all users read what is in a folder, and enter and run what its owner may. Links stay as they are."""
+    for above, folders, files in os.walk(folder):
+        for path in (above, *(os.path.join(above, name) for name in (*folders, *files))):
+            mode = os.lstat(path).st_mode
+            wanted = mode | (0o555 if mode & stat.S_IXUSR else 0o444)
+            if not stat.S_ISLNK(mode) and wanted != mode:
+                os.chmod(path, stat.S_IMODE(wanted))
+
+
+def _fits(lock: SoundLock, target: LockedTarget) -> bool:
+    try:
+        refuse_unfit(this_host(), lock, target)
+    except InputError as error:
+        say(f"note: no environment of {target.name} is made here: {error.message}", style="cyan")
+        return False
+    return True
+
+
+def _make(below: Path, spec: Spec, lock: SoundLock, target: LockedTarget) -> Path:
+    prefix = checked_prefix(prefix_of(below, spec, lock, target, this_host()))
+    with observer().progress("reading the installed packages") as progress:
+        outcome = run_installation(Installation(spec, lock, target, prefix, os.environ, progress=progress))
+    tell_outcome(outcome)
+    python = (prefix / "bin" / "python").resolve()
+    closed = [path for path in python.parents if not path.stat().st_mode & stat.S_IXOTH]
+    if closed:
+        warn(
+            f"other users can't run {python}, the Python of {prefix.name}: {closed[-1]} is closed to them; make it "
+            "with UV_PYTHON_INSTALL_DIR below a folder of all"
+        )
+    return prefix
