@@ -72,8 +72,11 @@ def described_hardware(gpus: tuple[str, ...], driver: str | None, glibc: str | N
     return Hardware(gpus=tuple(dict.fromkeys(gpus)), driver=driver, glibc=glibc)
 
 
-def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, locks_dir: Path | None) -> Diagnosis:
-    """Judge a spec, the named targets or all, on described hardware, or on this machine's.
+def judge_spec(
+    path: str, targets: Sequence[str], hardware: Hardware | None, locks_dir: Path | None, *, imports: bool = False
+) -> Diagnosis:
+    """Judge a spec, the named targets or all, on described hardware, or on this machine's. With `imports`, the sources
+    beside it are read.
 
     Raises SpecError, InputError for an unknown target, PolicyError, ToolError, StorageError.
     """
@@ -101,6 +104,10 @@ def judge_spec(path: str, targets: Sequence[str], hardware: Hardware | None, loc
     if file is not None:
         of_lock = tuple(_of_lock(spec, file.lock, relock))
         verdicts = tuple(_with(verdict, of_lock) for verdict in verdicts)
+    if imports and file is not None:
+        from envspec.app.imports import of_imports
+
+        general += of_imports(spec, file.lock)
     return Diagnosis(checks, hardware, (*general, *_forbidden(spec, file)), verdicts)
 
 

@@ -11,6 +11,7 @@ from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import few, plural
 from envspec.draft.imports import Import, declarations, find_declaration, is_brought, read_imports
 from envspec.draft.repository import read_repository
+from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.packages.conda import pypi_names
 from envspec.resolve.pip.setup import recall_paths
@@ -62,6 +63,9 @@ def _lacking(
             what = "a CUDA target has none" if is_torch else _NONE
             package, places = find_declaration(one.module, known) or (None, ())
             told = f"{package} is declared in {few(places, 3)}" if package else "no file declares it"
+            if not package and one.module in FAMILY:
+                # a module that envspec knows is no guess by a name
+                package = one.module
             by = f"{one.module} is imported by {plural(len(one.files), 'file')} ({few(one.files, 3)})"
             yield Finding(
                 "error",

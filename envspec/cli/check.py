@@ -35,9 +35,7 @@ _MOST = 10
 @click.command(epilog=EPILOG)
 @options.specs
 @options.locks_dir
-@click.option(
-    "--imports", is_flag=True, help="Read what the project's own sources import: does the lock bring it? No code runs."
-)
+@options.imports
 @options.quiet
 @options.verbose
 @options.as_json

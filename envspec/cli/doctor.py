@@ -37,6 +37,7 @@ Exit codes: 0 no error was found, 1 an error was found, 2 the input is wrong.
 @options.gpu('Judge for this GPU: "H100", "hopper", "sm_90". Repeatable.')
 @click.option("--driver", metavar="VERSION", help="Judge for machines with this NVIDIA driver.")
 @click.option("--glibc", metavar="VERSION", help="Judge for machines with this glibc.")
+@options.imports
 @options.locks_dir
 @options.as_json
 def command(
@@ -45,6 +46,7 @@ def command(
     gpus: tuple[str, ...],
     driver: str | None,
     glibc: str | None,
+    imports: bool,
     locks_dir: Path | None,
     as_json: bool,
 ) -> int:
@@ -58,9 +60,11 @@ def command(
     tell_edition()
     if path is None:
         _refuse_without_spec(targets, gpus, driver, glibc)
+        if imports:
+            raise InputError("--imports needs a SPEC", hint="envspec doctor specs/NAME.toml --imports")
         found = examine_machine()
     else:
-        found = judge_spec(path, targets, described_hardware(gpus, driver, glibc), locks_dir)
+        found = judge_spec(path, targets, described_hardware(gpus, driver, glibc), locks_dir, imports=imports)
     if as_json:
         options.print_json("doctor", _document(path, found))
     else:

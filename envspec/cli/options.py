@@ -114,6 +114,9 @@ verbose = click.option(
 one_target = one_of("Only in this target's own list.")
 dry_run = click.option("--dry-run", is_flag=True, help="Say what would change, and write nothing.")
 no_lock = click.option("--no-lock", is_flag=True, help="Edit the spec alone; the lock is stale then.")
+imports = click.option(
+    "--imports", is_flag=True, help="Read what the project's own sources import: does the lock bring it? No code runs."
+)
 allow_needed = click.option(
     "--allow-needed",
     is_flag=True,

@@ -270,6 +270,13 @@ def test_a_cuda_target_without_torch_is_a_finding(project: Project, envspec: Env
     (spec,) = valid(ran.out, "check")["specs"]
     found = {one["code"]: one["targets"] for one in spec["reasons"]}
     assert found == {"import-unlocked": ["cpu"], "cuda-without-torch": ["cu126-volta", "cu128-hopper"]}
+    ran = envspec("check", "--imports")
+    assert "no file declares it  [cuda-without-torch]" in ran.out and "envspec add specs/demo.toml torch\n" in ran.err
+    words = ("doctor", "specs/demo.toml", "--gpu", "H100", "--driver", "570.86.15")
+    assert "train.py" not in envspec(*words).out
+    ran = envspec(*words, "--imports")
+    assert ran.code == 1 and "torch is imported by 1 file (train.py), and a CUDA target has none" in ran.out
+    assert "--imports needs a SPEC" in envspec("doctor", "--imports").err
 
 
 def test_sources_that_the_lock_suffices_for_are_fresh(project: Project, envspec: Envspec) -> None:
