@@ -19,6 +19,7 @@ from envspec.base.errors import EnvspecError, InputError, Place, SpecError, toge
 from envspec.base.reader.document import key_path
 from envspec.base.reader.structure import violations
 from envspec.base.texts import few, plural, printable
+from envspec.draft.imports import declarations, find_declaration, is_brought, read_imports
 from envspec.draft.join import PART, Contradiction, Declaration, contradictions, join, without
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
@@ -64,6 +65,7 @@ class InitRequest:
     gpus: tuple[str, ...]
     cuda: str | None
     driver: str | None
+    glibc: str | None
     python: str | None
     platforms: tuple[str, ...]
     output: Path | None
@@ -101,13 +103,13 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
     path = _path(name, asked.output, asked.force)
     gpus, driver, cuda = tuple(dict.fromkeys(asked.gpus)), asked.driver, asked.cuda
     known_gpus(gpus)
-    refuse_odd(asked.python, asked.platforms, None if cuda == "cpu" else cuda, driver)
+    refuse_odd(asked.python, asked.platforms, None if cuda == "cpu" else cuda, driver, asked.glibc)
     sources = _sources(asked)
     draft = _draft(sources, asked)
     if ask and not (gpus or cuda or driver or draft.cuda or draft.targets):
         here = hardware_of(gather_hardware())
         gpus, driver = ask(here.gpus, here.driver)
-    machines = Machines(tuple(dict.fromkeys(asked.platforms)), cuda, gpus, driver)
+    machines = Machines(tuple(dict.fromkeys(asked.platforms)), cuda, gpus, driver, asked.glibc)
     draft = on_machines(draft, machines)
     parse = partial(inputs.read_edit, path)
     began = ", ".join(one.file for one in sources if one.aside is None) or (asked.prefix and str(asked.prefix))
@@ -211,8 +213,6 @@ def _ways_to_begin(asked: InitRequest, offered: Sequence[Declaration]) -> str:
 
 def _of_imports(folder: Path, sources: Sequence[Declaration], draft: Draft) -> list[Note]:
     """Tell what a repository's own sources import and the new spec doesn't ask for."""
-    from envspec.draft.imports import declarations, find_declaration, is_brought, read_imports
-
     asked = {requirement_name(one.rpartition("::")[2]) for one in (*draft.pip, *draft.own, *draft.conda)}
     known, notes, nowhere = declarations(sources), [], []
     for one in read_imports(folder):
@@ -323,11 +323,15 @@ def options_of(hardware: Hardware) -> str:
 
 
 def refuse_odd(
-    python: str | None = None, platforms: tuple[str, ...] = (), cuda: str | None = None, driver: str | None = None
+    python: str | None = None,
+    platforms: tuple[str, ...] = (),
+    cuda: str | None = None,
+    driver: str | None = None,
+    glibc: str | None = None,
 ) -> None:
     """Refuse values that no spec can have, by the options that gave them. Raises InputError."""
     for platform in platforms or ("linux-64",):
-        given = {"platform": platform, "cuda": cuda, "driver": driver}
+        given = {"platform": platform, "cuda": cuda, "driver": driver, "glibc": glibc}
         target = {key: value for key, value in given.items() if value is not None}
         for found in violations(
             {"env": {"python": python or next(iter(_PYTHONS))}, "targets": {"new": target}}, FORMAT

@@ -14,6 +14,7 @@ from envspec.base.errors import Place
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
+from envspec.export.images import known_glibc
 
 _BASE = re.compile(r"(?:--platform=\S+ +)?(\S+)(?: +as +(\S+))?")
 _ELSEWHERE = (
@@ -116,7 +117,9 @@ def _base(image: str, gathered: Gathered, place: Place) -> None:
         gathered.cuda_version(cuda[1], place)
     if name == "pytorch" and (torch := re.match(r"[0-9]+(?:\.[0-9]+)+", tag)):
         gathered.requirement(f"torch=={torch[0]}", place)
-    gathered.note(f"FROM {image} is left out: recipes have a slim base; [image] base names another", place)
+    glibc = known_glibc(image)
+    newer = f"; it has glibc {glibc}, and the target says 2.28 without --glibc {glibc}" if glibc else ""
+    gathered.note(f"FROM {image} is left out: recipes have a slim base; [image] base names another{newer}", place)
 
 
 def _variables(rest: str, gathered: Gathered, place: Place) -> None:

@@ -26,6 +26,7 @@ class Machines:
     cuda: str | None = None
     gpus: tuple[str, ...] = ()
     driver: str | None = None
+    glibc: str | None = None
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,9 @@ def on_machines(draft: Draft, machines: Machines) -> Draft:
 
 def _on_machine(target: NewTarget, machines: Machines, *, alone: bool) -> NewTarget:
     """Return a target of the file with the machines that the user names."""
-    named = target
+    named = replace(target, glibc=machines.glibc or target.glibc)
     if target.cuda:
-        named = replace(target, gpus=machines.gpus or target.gpus, driver=machines.driver)
+        named = replace(named, gpus=machines.gpus or target.gpus, driver=machines.driver)
     if not alone or target.name != "default":
         return named
     return replace(
@@ -200,6 +201,7 @@ def _on(platforms: Sequence[str], cuda: str | None, machines: Machines) -> tuple
                 of_platform,
                 machines.gpus if with_gpu else (),
                 machines.driver if with_gpu else None,
+                machines.glibc if platform.startswith("linux-") else None,
             )
         )
     return tuple(found)

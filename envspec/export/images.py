@@ -118,6 +118,8 @@ Source: the versions of the package libc6 in the releases' own package lists: De
 and 2.41, Ubuntu 14.04, 16.04, 18.04, 20.04, 22.04 and 24.04 have 2.19, 2.23, 2.27, 2.31, 2.35 and 2.39.
 """
 
+_NEWER_BASES = ((re.compile(r"noble|ubuntu:?24\.\d\d"), (2, 39)), (re.compile(r"trixie|debian:13\b"), (2, 41)))
+
 _UBUNTUS = re.compile(r"ubuntu|jammy|noble|focal")
 
 _GLIBC_2_41 = re.compile(r"trixie|debian:13\b")
@@ -295,6 +297,12 @@ def refuse_old_headers(cuda: str, spec: Spec, target: LockedTarget) -> None:
 
 def _release(cuda: str) -> str:
     return _DEVEL.get(cuda, f"{cuda}.0")
+
+
+def known_glibc(image: str) -> str | None:
+    """Give the glibc of an image by its name ("2.35"); None where the name doesn't say it."""
+    known = (*_OLDER_BASES[:-1], *_NEWER_BASES)
+    return next((".".join(map(str, glibc)) for words, glibc in known if words.search(image)), None)
 
 
 def _ubuntu(cuda: str, glibc: tuple[int, int] | None) -> str:

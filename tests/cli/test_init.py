@@ -429,6 +429,18 @@ def test_a_gpu_that_no_asked_torch_is_built_for_is_told_by_the_gpu(envspec: Envs
     assert "Nearest: torch 2.7.0 with CUDA 12.8" in ran.err
 
 
+def test_a_base_images_glibc_is_told_and_written_where_it_is_asked_for(envspec: Envspec) -> None:
+    """And not by itself: a target with a newer glibc than its machines' isn't installed there."""
+    write({"Dockerfile": "FROM nvidia/cuda:12.6.0-devel-ubuntu22.04\nRUN pip install einops\n"})
+    ran = envspec("init", "demo", "--from", ".")
+    assert "it has glibc 2.35, and the target says 2.28 without --glibc 2.35" in ran.err
+    assert load_spec("specs/demo.toml").targets[0].glibc == "2.28"
+    assert envspec("init", "two", "--from", ".", "--glibc", "2.35").code == 0
+    assert load_spec("specs/two.toml").targets[0].glibc == "2.35"
+    ran = envspec("init", "three", "--glibc", "2")
+    assert ran.code == 2 and "--glibc" in ran.err
+
+
 def test_a_pinned_triton_chooses_as_the_torch_that_it_is_made_for(envspec: Envspec) -> None:
     """As hustvl/Vim pins triton, and leaves torch to timm: 3.12 has no wheel of it, nor a newer CUDA a torch for it."""
     write({"requirements.txt": "timm==0.4.12\ntriton==2.1.0\n"})
