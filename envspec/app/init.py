@@ -23,6 +23,7 @@ from envspec.draft.imports import declarations, find_declaration, is_brought, re
 from envspec.draft.join import PART, Contradiction, Declaration, contradictions, join, without
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
+from envspec.draft.repository import read_draft, read_repository
 from envspec.draft.targets import CPU, Machines, choose, on_machines
 from envspec.packages.names import requirement_name
 from envspec.packages.other_formats import PINS, format_of
@@ -138,8 +139,6 @@ def _sources(asked: InitRequest) -> tuple[Declaration, ...]:
         raise InputError("--from and --from-prefix both say what the spec begins with", hint="give one of them")
     found: dict[str, Declaration] = {}
     for path in asked.begun:
-        from envspec.draft.repository import read_draft, read_repository
-
         if path.is_dir():
             new = {one.file: one for one in read_repository(path)}
             # a file that counts in one folder does, whatever another one says
