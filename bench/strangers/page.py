@@ -38,7 +38,7 @@ OLD = """
 `envspec run`, and asked to import modules of its own. The last 6 have torch: five of them are taken for the CUDA of
 PyPI's wheels of their day instead of `cpu`. Where PyPI has lost what a day had (jaxlib from before October 2023), or
 envspec's facts don't reach it (torch before 2.0), the error names the first day that does: the option `exclude-newer`.
-gym builds box2d-py with swig, which its error names.
+gym builds box2d-py with swig, which its error names. optax asks for names that the first jax with a jaxlib has no more.
 """
 _IMPORTS = ("locked", "offered", "named")
 
