@@ -16,12 +16,12 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import Struct
 
 from envspec.base.errors import EnvspecError
 
@@ -44,8 +44,7 @@ PROGRAMS = {
 """The runners, and the programs of which each needs one."""
 
 
-@dataclass(frozen=True)
-class SmokeTarget:
+class SmokeTarget(Struct, frozen=True):
     """One target of one spec file. `runner` is None where the options of `envspec smoke` say it."""
 
     path: str

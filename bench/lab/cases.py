@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import tomli
 import tomlkit
+from msgspec import Struct, field
+from msgspec.structs import replace
 from stacks.projects import Project, projects
 
 NAMED = Path(__file__).resolve().parent / "stacks.toml"
@@ -17,8 +18,7 @@ DATES = ("2026-11-01", "2026-06-01")
 _DATE = re.compile(r'^exclude-newer = "[^"]*"$', re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A spec of one target.
 
     name      of the stack

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from envspec import __version__
 from envspec.app import inputs
@@ -33,8 +34,7 @@ from envspec.review.audit.rules import (
 from envspec.review.audit.sarif import annotate, sarif
 
 
-@dataclass(frozen=True)
-class Audited:
+class Audited(Struct, frozen=True):
     """An audit, its lock, and the facts that it judged by."""
 
     report: AuditReport

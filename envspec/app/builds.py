@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.app.gpu_names import known_gpus
 from envspec.base.errors import AnswerNo, InputError, Place
@@ -20,8 +22,7 @@ from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
 PLATFORMS = ("linux-64", "linux-aarch64", "osx-arm64", "win-64")
 
 
-@dataclass(frozen=True)
-class WantedBuilds:
+class WantedBuilds(Struct, frozen=True):
     """The builds that are listed: of a release ("2.9": each 2.9 release), for a CUDA ("cpu" for none), on all of these
     GPUs, for a platform and a Python. None and empty values keep all."""
 
@@ -48,8 +49,7 @@ class WantedBuilds:
         return known_gpus(self.gpus)
 
 
-@dataclass(frozen=True)
-class BuildRow(CandidateBuild):
+class BuildRow(CandidateBuild, frozen=True):
     """A build and the platforms, Pythons and GPUs that it supports. `driver_floor` is the lowest driver for its CUDA.
     `pypi` says that PyPI's own wheel is this one. `ptx_only` says that one of the GPUs in question runs it only after
     its driver has compiled the PTX. `not_in_facts` are the Pythons whose wheel is neither in the shipped facts nor on

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.app import inputs
 from envspec.app.cache_size import prune_to_limit
@@ -54,8 +55,7 @@ from envspec.install.bundle import (
 )
 from envspec.install.collect import refuse_git
 from envspec.install.interpreter import are_asked_for, fetch_build
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedPython, LockedTarget
+from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 from envspec.spec.model import Spec
 
 # The base that `envspec bundle --with-base` carries, so that a machine without internet builds the SIF from the bundle
@@ -66,8 +66,7 @@ _NAME = "base"
 _MICROMAMBA = ("bin/micromamba", "usr/bin/micromamba", "usr/local/bin/micromamba")
 
 
-@dataclass(frozen=True)
-class BundledBase:
+class BundledBase(Struct, frozen=True):
     """A base in a bundle: its digest, its files by their path in the layout, and the build of Python for images on it;
     None where that is the base's own, or conda's."""
 
@@ -127,8 +126,7 @@ def _image_python(plan: Plan, lock: SoundLock, target: LockedTarget, base: BaseI
     return None
 
 
-@dataclass(frozen=True)
-class BundleRequest:
+class BundleRequest(Struct, frozen=True):
     """A bundle to make.
 
     since         an earlier bundle, its SHA256SUMS or its lock: what it holds is left out
@@ -146,8 +144,7 @@ class BundleRequest:
     locks_dir: Path | None
 
 
-@dataclass(frozen=True)
-class MadeBundle:
+class MadeBundle(Struct, frozen=True):
     """A bundle that was written: `files` packages are in it, `needed` more in the earlier one; `title` is the plan's,
     where it brings a base."""
 

@@ -7,9 +7,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.app.observer import say, warn
 from envspec.base.cache import GRACE, Bound, CacheContents, Entry, remove, survey, to_prune
@@ -24,8 +26,7 @@ from envspec.install.environments.in_use import KIND as ENVIRONMENT, environment
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """The removed entries' number and bytes, and the reasons why others stay."""
 
     entries: int
@@ -33,8 +34,7 @@ class Removed:
     kept: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class CacheView:
+class CacheView(Struct, frozen=True):
     """The contents of the cache and of the environments' folder, and the removed entries."""
 
     settings: Settings

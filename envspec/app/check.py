@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.app.export.recipes import recipe_drift
@@ -17,16 +19,15 @@ from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
 from envspec.base.finding import Finding
 from envspec.lock.freshness import reason, reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
-from envspec.lock.judge import SoundLock, UnsoundLock, judge, sound
-from envspec.lock.model import LOCK_VERSION
+from envspec.lock.judge import UnsoundLock, judge, sound
+from envspec.lock.model import LOCK_VERSION, SoundLock
 from envspec.lock.read import LockConflict, NewerLock
 from envspec.lock.signing.model import LOCK, SUFFIX, Signer
 from envspec.lock.store import LockFile, LockFolder, rendered_files
 from envspec.spec.model import Spec
 
 
-@dataclass(frozen=True)
-class SpecState:
+class SpecState(Struct, frozen=True):
     """The result for one spec.
 
     status   "fresh"; "forbidden": the site's policy forbids what the spec asks for or the lock pins; "unsound": the

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.app.audit import tell_unread
@@ -52,8 +54,7 @@ _OFFLINE = "--offline forbids asking"
 _OF_FILES = frozenset({"not-published", "other-hash", "other-size"})
 
 
-@dataclass(frozen=True)
-class DiffRequest:
+class DiffRequest(Struct, frozen=True):
     """A comparison: a spec's lock (`path`) with a git revision (HEAD), or two files (`path` and `other`).
 
     `wish` chooses extras, groups and platforms of universal files. `verify` asks the indexes for the changed pins;
@@ -70,8 +71,7 @@ class DiffRequest:
     how: How
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A review, the new lock's path, and whether all that was to be asked could be."""
 
     review: Review

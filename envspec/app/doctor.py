@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.app.gpu_names import known_gpus
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from envspec.lock.store import LockFile
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """Doctor's findings.
 
     checks    of this machine; empty where other hardware was described

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
 from packaging.requirements import InvalidRequirement
 
 from envspec.app import inputs
@@ -21,8 +21,7 @@ from envspec.spec.edit import Edit, EditOfText, read_text, write_text
 from envspec.spec.model import Spec
 
 
-@dataclass(frozen=True)
-class Edited:
+class Edited(Struct, frozen=True):
     """The edits of the spec at a path, none where it asks for that already, and its lock, where it was to be made."""
 
     path: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timezone
+
+from msgspec import Struct
 
 from envspec.app.observer import say, warn
 from envspec.facts.edition import DISTRIBUTION, Edition, current, installed_folders
@@ -27,8 +28,7 @@ def edition_document() -> dict[str, str]:
     return {"version": found.version, "from": found.origin}
 
 
-@dataclass(frozen=True)
-class FactsTable:
+class FactsTable(Struct, frozen=True):
     """A table, how far it reaches, and how many of its rows rest on each kind of proof."""
 
     table: str

@@ -6,8 +6,9 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.app import inputs
 from envspec.app.collecting import collect
@@ -29,8 +30,7 @@ from envspec.spec.model import Spec
 _CACHE, _ENVIRONMENTS = "[cache] shared", "[run] shared"
 
 
-@dataclass(frozen=True)
-class Filled:
+class Filled(Struct, frozen=True):
     """The shared cache with the number and bytes of the files that the targets need there, and the environments that
     users run from now on."""
 

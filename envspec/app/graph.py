@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.base.errors import AnswerNo, InputError
@@ -18,8 +20,7 @@ from envspec.spec.model import Spec
 Answer = TypeVar("Answer", bound=Hashable)
 
 
-@dataclass(frozen=True)
-class Grouped(Generic[Answer]):
+class Grouped(Struct, Generic[Answer], frozen=True):
     """Each answer once, with the names of its targets, in the targets' order."""
 
     spec: Spec
@@ -27,8 +28,7 @@ class Grouped(Generic[Answer]):
     groups: tuple[tuple[tuple[str, ...], Answer], ...]
 
 
-@dataclass(frozen=True)
-class ExplainedPackage:
+class ExplainedPackage(Struct, frozen=True):
     """The part of a pin that `why` shows: targets whose pins are equal in it have the same answer."""
 
     kind: str
@@ -44,8 +44,7 @@ class ExplainedPackage:
         return ExplainedPackage(pin.kind, pin.name, pin.version, pin.build, pin.index, pin.licence, pin.direct)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One requirement on a path.
 
     `requirement` is what the package `name` asks for, in its own words, or the override in its place. `kind`,
@@ -66,8 +65,7 @@ class Step:
         return Step(pin.kind, pin.name, pin.version.partition("+")[0], edge.told)
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """The reasons why a target has the packages of a name (conda and pip may both have one).
 
     `paths` lead from the spec to a package, the shortest first; `more` says that others exist. All fields are empty for
@@ -117,8 +115,7 @@ def _missing_package(package: str, lock: Lock, chosen: tuple[LockedTarget, ...])
     return AnswerNo(f"{asked} isn't in the lock of {lock.name}", hint=inputs.did_you_mean(package, lock))
 
 
-@dataclass(frozen=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """A package in its place in the tree.
 
     `requirement` led to it (in an inverse tree: its requirement of the package above); None at the top of one package's

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import few, plural
@@ -20,8 +22,7 @@ from envspec.spec.model import Spec
 from envspec.spec.project import project_location
 
 
-@dataclass(frozen=True)
-class _Brought:
+class _Brought(Struct, frozen=True):
     """The modules of a target's wheels, as far as their files are known, and the names of its other packages."""
 
     modules: frozenset[str]

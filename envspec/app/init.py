@@ -7,10 +7,12 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.app.gpu_names import known_gpus
@@ -49,8 +51,7 @@ Machine = tuple[tuple[str, ...], str | None]
 """GPUs, and their driver."""
 
 
-@dataclass(frozen=True)
-class InitRequest:
+class InitRequest(Struct, frozen=True):
     """A new spec. `begun` has a repository's folder or other tools' files, `prefix` an environment; a value that is
     None or empty comes from these, or is chosen.
 
@@ -73,8 +74,7 @@ class InitRequest:
     force: bool
 
 
-@dataclass(frozen=True)
-class NewSpec:
+class NewSpec(Struct, frozen=True):
     """A spec that was written, and the files that it began with, those among them that were only offered."""
 
     path: str

@@ -19,7 +19,7 @@ from envspec.spec.model import Spec
 if TYPE_CHECKING:
     from envspec.app.policy import Making
     from envspec.lock.inputs import SpecCase
-    from envspec.lock.judge import SoundLock
+    from envspec.lock.model import SoundLock
     from envspec.lock.store import LockFile, LockFolder
     from envspec.spec.matrix import Lookups
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.app.gpu_names import unknown_gpu
 from envspec.app.inputs import read_spec
@@ -25,8 +26,7 @@ _NAMED = 3
 """The number of libraries that an error names before it counts the rest."""
 
 
-@dataclass(frozen=True)
-class Inspected:
+class Inspected(Struct, frozen=True):
     """The code in a file, and the GPUs that it is judged by."""
 
     inspection: Inspection

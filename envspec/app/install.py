@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.app import inputs
 from envspec.app.base import refuse_changed_base
@@ -18,13 +19,11 @@ from envspec.install.environment import Installation
 from envspec.install.environments.make import default_prefix
 from envspec.install.model import InstallOutcome
 from envspec.install.prefix import checked_prefix
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget
+from envspec.lock.model import LockedTarget, SoundLock
 from envspec.spec.model import Spec
 
 
-@dataclass(frozen=True)
-class InstallRequest:
+class InstallRequest(Struct, frozen=True):
     """A target to install.
 
     target  its name; None: the only one, or without a prefix the one that `run` takes
@@ -40,8 +39,7 @@ class InstallRequest:
     ask: bool
 
 
-@dataclass(frozen=True)
-class Installed:
+class Installed(Struct, frozen=True):
     target: LockedTarget
     prefix: Path
     outcome: InstallOutcome

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from envspec.app import inputs
 from envspec.app.cache_size import prune_to_limit
@@ -25,8 +27,7 @@ from envspec.export.make import make_plan
 from envspec.facts.cuda_stack import TORCH, is_toolkit
 from envspec.install.host import this_host
 from envspec.lock.conda_files import artifact_of
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.model import LockedTarget, Pin, SoundLock
 from envspec.lock.shared_paths import in_install_order
 from envspec.prove.compiles.build import Compilation, Compiled, compile_target, holders
 from envspec.prove.link.judge import judge
@@ -36,8 +37,7 @@ from envspec.prove.link.system import is_built, is_read, system_of, torch_abi
 from envspec.spec.model import Spec
 
 
-@dataclass(frozen=True)
-class LinkRequest:
+class LinkRequest(Struct, frozen=True):
     """The targets of a lock, all that can be judged without names, and the folder for the records of what is proved."""
 
     path: str
@@ -47,8 +47,7 @@ class LinkRequest:
     offline: bool
 
 
-@dataclass(frozen=True)
-class LinkedTarget:
+class LinkedTarget(Struct, frozen=True):
     """The loader's refusals for a target. `packages` are those with compiled code, `unread` those that link doesn't
     read."""
 
@@ -132,7 +131,7 @@ def document(found: LinkedTarget | Compiled) -> dict[str, Any]:
         ],
         "unread": [_fields(pin, "kind", "name", "version") for pin in found.unread],
         "findings": [
-            {**one.document, "level": one.severity, "file": one.file, **vars(one.evidence)} for one in found.findings
+            {**one.document, "level": one.severity, "file": one.file, **asdict(one.evidence)} for one in found.findings
         ],
         "compiled": None,
     }
@@ -144,7 +143,7 @@ def _fields(value: object, *names: str) -> dict[str, Any]:
 
 def _row(one: Compilation) -> dict[str, Any]:
     compiler = {"compiler": one.compiler.name, "package": one.compiler.package, "version": one.compiler.version}
-    return {**vars(one), **compiler, "ok": one.ok}
+    return {**asdict(one), **compiler, "ok": one.ok}
 
 
 def _choose_targets(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.app.lock.resolvers import resolvers_of
@@ -51,8 +53,7 @@ _AT_ONCE = 16
 """The pages that are read at a time."""
 
 
-@dataclass(frozen=True)
-class Outdated:
+class Outdated(Struct, frozen=True):
     """Releases newer than some targets of a lock have them.
 
     differing  packages that the spec asks for by name, of which targets have different releases
@@ -204,8 +205,7 @@ def _offer(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: Tar
     return None
 
 
-@dataclass(frozen=True)
-class TargetHorizon:
+class TargetHorizon(Struct, frozen=True):
     """The last torch that a target gets, and what leads further. `channel` is "pip" or "conda"."""
 
     target: str

@@ -18,8 +18,7 @@ from envspec.install.collect import refuse_git
 from envspec.install.host import refuse_unfit, this_host
 from envspec.install.project import build_for_bundle
 from envspec.lock.conda_files import artifact_of
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.model import LockedTarget, Pin, SoundLock
 from envspec.packages.version_numbers import numbers_in
 from envspec.prove.link.store import MACHINES, read_wheel
 from envspec.resolve.uv.program import find_uv

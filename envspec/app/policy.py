@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
 
 from envspec.app.observer import say
 from envspec.app.site_policy import site_policy

@@ -10,9 +10,10 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.app.observer import warn
 from envspec.base.errors import OutsideError
@@ -36,8 +37,7 @@ _SOURCE = "dates of publication"
 _WORKERS = 16
 
 
-@dataclass(frozen=True)
-class Dates:
+class Dates(Struct, frozen=True):
     """times  when files came (RFC 3339)
     asked  the day on which the oldest of them was asked; empty for none
     """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.app.evidence import standings_of

@@ -7,9 +7,11 @@ that. So all that judges, chooses and installs is imported where it is needed.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.app.find_specs import only_spec, spec_file
 from envspec.app.observer import observer, say, warn
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from envspec.base.settings import Settings
     from envspec.install.environment import Installation
     from envspec.install.model import InstallOutcome
-    from envspec.lock.judge import SoundLock
-    from envspec.lock.model import LockedTarget
+    from envspec.lock.model import LockedTarget, SoundLock
     from envspec.prove.doctor.fits import LocalMachine
     from envspec.spec.model import Spec
 
@@ -58,8 +59,7 @@ _TRIES = 3
 """How often an environment is made anew that was removed before the program could start in it."""
 
 
-@dataclass(frozen=True)
-class RunRequest:
+class RunRequest(Struct, frozen=True):
     """The environment that a command line asks for.
 
     spec       as given; None: the only one of the nearest specs/
@@ -76,8 +76,7 @@ class RunRequest:
         return only_spec() if self.spec is None else spec_file(self.spec)
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """An environment before it is made: the lock's target, what is to be said of it, and its prefix."""
 
     spec: Spec

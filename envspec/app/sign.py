@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.app import inputs
 from envspec.app.outputs import shown_path
@@ -24,8 +25,7 @@ _SIGNERS_KEY, _SIGNING_KEY = "gpg.ssh.allowedSignersFile", "user.signingKey"
 _MOST_SIGNERS = 1 << 20
 
 
-@dataclass(frozen=True)
-class Signed:
+class Signed(Struct, frozen=True):
     """A lock or a report, and who signed it, or why that can't be said.
 
     about   the paths: `spec` and `lock`, or `report`

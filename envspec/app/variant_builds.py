@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from packaging.version import Version
 
 from envspec.app.builds import PLATFORMS, WantedBuilds
@@ -34,8 +34,7 @@ _GLIBC = "2.99"
 """A newer glibc than any wheel asks for: which of them a target has is another question."""
 
 
-@dataclass(frozen=True)
-class VariantRow:
+class VariantRow(Struct, frozen=True):
     """A variant for one platform.
 
     variant     its label; None for plain wheels, which come after all variants

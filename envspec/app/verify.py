@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.app import inputs
 from envspec.app.observer import observer
@@ -21,8 +22,7 @@ from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, with_moments_of_lock
 
 
-@dataclass(frozen=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """The indexes' answers about some targets of a lock, or about its changes since a revision."""
 
     spec: Spec

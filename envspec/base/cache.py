@@ -12,9 +12,10 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from envspec.base.documents import decode, encode
 from envspec.base.errors import NotPlain
@@ -51,7 +52,7 @@ def read_value(path: Path, kind: type[_Value]) -> _Value | None:
 
 
 def keep_value(path: Path, value: object) -> None:
-    """Write a value as an entry: frozen dataclasses, tuples, texts, numbers, bytes."""
+    """Write a value as an entry: records, tuples, texts, numbers, bytes."""
     keep_entry(path, encode(value))
 
 
@@ -110,8 +111,7 @@ _ABANDONED = 7 * 86400.0
 """Seconds after which a run's scratch counts as left. Of a run on another host nothing else is known."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """The unit of pruning: it goes as a whole, or stays.
 
     parts  its files or folders, as paths below the cache with `/`, in the order in which they are taken away
@@ -127,8 +127,7 @@ class Entry:
     busy: bool = False
 
 
-@dataclass(frozen=True)
-class CacheContents:
+class CacheContents(Struct, frozen=True):
     """entries  everything that envspec put there
     foreign  names in the cache's folder that envspec didn't make, and links: they are left alone
     """
@@ -147,8 +146,7 @@ class CacheContents:
         return {kind: (len(sizes), sum(sizes)) for kind, sizes in ordered if sizes}
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """older_than  seconds: what wasn't used for so long goes, of any kind
     most        bytes: what was used longest ago goes until there are no more
     grace       seconds: what was used within them doesn't go for `most`
@@ -262,8 +260,7 @@ _MARK = ".lock"
 """Of a conda package's mark, beside its folder; without it, rattler takes the folder for nothing."""
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(Struct, frozen=True):
     size: int
     used: float
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import tomli
+from msgspec import Struct
 
 TABLE = Path(__file__).with_suffix(".toml")
 
 
-@dataclass(frozen=True)
-class Meaning:
+class Meaning(Struct, frozen=True):
     """A code's meaning, its remedy, and the commands that say it. `how` a spec accepts it, None where it can't.
     `refused`: why no reason makes `[pip] accept` take it; None where one does."""
 

@@ -13,9 +13,10 @@ import re
 import tokenize
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from envspec import __version__
 from envspec.base.errors import InputError, Place
@@ -84,8 +85,7 @@ def convert(document: object, kind: type[_Value]) -> _Value:
         raise Unreadable(str(error)) from None
 
 
-@dataclass(frozen=True)
-class _Versioned:
+class _Versioned(Struct, frozen=True):
     format: int
 
 

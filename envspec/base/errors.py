@@ -25,8 +25,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import ClassVar, TypeVar
+
+from msgspec import Struct
 
 MOST = 50
 """The number of errors that a list names. A file made by a program may have thousands."""
@@ -35,8 +36,7 @@ MOST = 50
 _Error = TypeVar("_Error", bound="EnvspecError")
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A place in a file. Lines and columns count from 1; 0 means unknown."""
 
     file: str
@@ -49,8 +49,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(Struct, frozen=True):
     """A change of the spec that may mend what is refused. Only `format_ways` reads its text, and takes a judge.
 
     text     what the user writes

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import Place, Tried, Way, format_ways
 
@@ -14,8 +16,7 @@ LEVELS: Mapping[Severity, str] = {"info": "note", "warning": "warning", "error":
 """The severities in SARIF's words, the least serious first."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that a judge found.
 
     severity  error: it can't work as it stands; warning: it may not work, or only in part; info: there is something to

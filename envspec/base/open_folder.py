@@ -15,9 +15,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from envspec.base.errors import NotPlain, Place
 from envspec.base.texts import printable
@@ -36,8 +37,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Struct, frozen=True):
     """A folder that may not exist yet. The user named `root`, which may lead through links; `below` are the names under
     it, with `/`, none of which may be a link.
     """

@@ -18,9 +18,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
+
+from msgspec import Struct
 
 ROOT = Path(os.sep)
 """Where a program starts that needs no folder: it has no configuration, no module and no library of anyone's."""
@@ -61,8 +62,7 @@ def with_absolute_paths(env: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-@dataclass(frozen=True)
-class Streams:
+class Streams(Struct, frozen=True):
     """A program's stdin, stdout and stderr, as `subprocess` takes them."""
 
     stdin: int | IO[bytes] = subprocess.DEVNULL

@@ -11,10 +11,11 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from configparser import ConfigParser, Error as ConfigParserError
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
+
+from msgspec import Struct, field
 
 from envspec.base.documents import Unreadable, read_toml, read_yaml
 from envspec.base.errors import InputError, Place
@@ -34,8 +35,7 @@ from envspec.base.redact import register, register_all, register_url
 from envspec.base.user_config import PROXIES, Site, load_user_config, read_layers, refuse_no_address
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """default_index  the URL that stands for "pypi", None for uv's own default; may hold credentials
     default_from      the variable or the file that named it; empty for `[mirrors]` and for none
     mirrors           index name → URL, from `[mirrors]` of envspec's config ("pypi", "pytorch", "pytorch/cu126", …)
@@ -139,8 +139,7 @@ def refuse_shared_cache(cache: Path) -> None:
             )
 
 
-@dataclass(frozen=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     username: str
     password: str
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 import tomli
+from msgspec import Struct, field
 
 from envspec.base.errors import InputError, Place
 from envspec.base.places import config_paths, read_site_file
@@ -45,8 +45,7 @@ _DRIVER = Text(
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,99}"
 
 
-@dataclass(frozen=True)
-class SlurmSite:
+class SlurmSite(Struct, frozen=True):
     """`[site.slurm]`: a cluster, for jobs whose spec doesn't say.
 
     features  a GPU as specs name it ("H100", "hopper", "sm_90") → the feature that its nodes have in this cluster
@@ -61,8 +60,7 @@ class SlurmSite:
     places: Mapping[str, Place] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Struct, frozen=True):
     """proxy     the web proxy for all that isn't near, credentials and all; None for none
     no_proxy  hosts and domains that are reached without it
     """
@@ -173,8 +171,7 @@ FORMAT = Table(
 _ADMIN = "tell who runs this machine: its configuration says which addresses to ask"
 
 
-@dataclass(frozen=True)
-class UserConfig:
+class UserConfig(Struct, frozen=True):
     """mirrors     index, channel or registry name → URL
     cache_size  bytes that the cache may have; None for any
     timeouts    index name → seconds to wait for bytes of it

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 from zipfile import ZipInfo
+
+from msgspec import Struct
 
 from envspec.base.documents import Unreadable, read_json
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
@@ -24,8 +25,7 @@ _DEEPSPEED = r"deepspeed/git_version_info_installed\.py"
 _GRAPHBOLT = r".*/libgraphbolt_pytorch_(\d{1,3}\.\d{1,3}\.\d{1,3})\.so"
 
 
-@dataclass(frozen=True)
-class BuildNotes:
+class BuildNotes(Struct, frozen=True):
     """cuda    the CUDA that a wheel was built for ("12.8"), None where it doesn't say
     torch   the torch releases that it has libraries for, oldest first, with or without the patch; empty where it
             doesn't say
@@ -99,8 +99,7 @@ _SECOND = 2 << 20
 """Packed bytes of modules that are read to confirm what the first one said."""
 
 
-@dataclass(frozen=True)
-class NumpyAbi:
+class NumpyAbi(Struct, frozen=True):
     """built_for  1 or 2; None where no extension module says it
     member     the one that does
     complete   False where not all modules could be read within the bounds

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import IO, Annotated, Literal
 from zipfile import ZipInfo
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.binaries.fatbin import Kind
 from envspec.binaries.library import Library, is_library_of_nvidias, scan
@@ -44,8 +45,7 @@ _Cuda = Annotated[str, msgspec.Meta(pattern=r"^\d\d\.\d$")]
 _Loaded = Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.\d{1,2}$")]
 
 
-@dataclass(frozen=True)
-class CompiledLibrary:
+class CompiledLibrary(Struct, frozen=True):
     """One library of a wheel: the capabilities of its machine code and PTX ("9.0a"), as far as read."""
 
     member: str
@@ -72,8 +72,7 @@ class CompiledLibrary:
         return named[1] if named else None
 
 
-@dataclass(frozen=True)
-class DeviceCode:
+class DeviceCode(Struct, frozen=True):
     """libraries  those that hold device code or load CUDA's libraries, in the order of their names
     said       whether the wheel's maker wrote the architectures down, rather than that code was found
     complete   whether all was read
@@ -129,8 +128,7 @@ def _may_hold_code(info: ZipInfo) -> bool:
     return _COMPILED.search(info.filename) is not None and not is_library_of_nvidias(info.filename)
 
 
-@dataclass
-class _Bounded:
+class _Bounded(Struct):
     """A member's stream that reads no more once `most` packed bytes were taken for it, or none are left to unpack."""
 
     stream: IO[bytes]

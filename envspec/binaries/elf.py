@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 MAGIC = b"\x7fELF"
 X86_64, AARCH64 = 62, 183
@@ -55,8 +57,7 @@ class NeededVersions(NamedTuple):
     versions: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class DynamicFacts:
+class DynamicFacts(Struct, frozen=True):
     """One file's demands on the loader, and its offers.
 
     soname     its DT_SONAME, None where it has none

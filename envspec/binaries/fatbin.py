@@ -21,10 +21,11 @@ import struct
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import IO
+
+from msgspec import Struct
 
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture, ptx_runs, sass_runs
@@ -41,8 +42,7 @@ class Kind(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(Struct, frozen=True):
     """One piece of device code inside a module: its kind and the architecture it was compiled for."""
 
     kind: Kind
@@ -79,8 +79,7 @@ _MIN_ENTRY_HEADER = 48
 _MAX_ENTRY_HEADER = 1 << 16
 
 
-@dataclass(frozen=True)
-class Module:
+class Module(Struct, frozen=True):
     """A unit that the CUDA driver loads at once: a fat binary, or a cubin by itself.
 
     `complete` is False if the bytes end or stop making sense before the fat binary ends.
@@ -175,8 +174,7 @@ TEXT = frozenset((".py", ".pyc", ".pyi", ".h", ".hpp", ".cuh", ".txt", ".json", 
 """Suffixes of files to skip: an environment has tens of thousands, and each open is a round trip on a cluster."""
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """A file to scan: path with slashes, size in bytes, how to open it, and whether it lies on disk unpacked."""
 
     path: str

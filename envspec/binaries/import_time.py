@@ -11,9 +11,10 @@ import ast
 import re
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from zipfile import ZipInfo
+
+from msgspec import Struct
 
 from envspec.base.documents import Unreadable, read_python
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
@@ -35,8 +36,7 @@ _ENTRY = re.compile(r"^[^=#\[\n]+=[ \t]*([A-Za-z_][\w.]*)", re.M)
 _CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
-@dataclass(frozen=True)
-class ImportTime:
+class ImportTime(Struct, frozen=True):
     """modules   the modules that import it as they are imported, sorted; "a.b" of `a/b.py`
     complete  False where the wheel has more Python than the bounds allow
     """

@@ -9,10 +9,11 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import IO
+
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place, StorageError
 from envspec.base.progress import Progress

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from envspec.binaries.fatbin import CUBIN_MAGIC, MAGIC, Code, Kind, read_cubin, read_fatbin
 from envspec.binaries.wheel import BudgetSpent
@@ -50,8 +52,7 @@ class CudaNamed(NamedTuple):
     own: bool = False
 
 
-@dataclass(frozen=True)
-class ModuleCoverage:
+class ModuleCoverage(Struct, frozen=True):
     """The number of a library's modules that a GPU can use: by their SASS, by compiling their PTX, or not at all."""
 
     native: int
@@ -66,8 +67,7 @@ class ModuleCoverage:
         return "native" if self.native >= self.jit else "jit"
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(Struct, frozen=True):
     """A file with device code.
 
     `path` is relative to the wheel or the prefix, with slashes. Files of pure device code (`.cubin`, `.fatbin`) count
@@ -120,8 +120,7 @@ class Library:
         return ModuleCoverage(counts["native"], counts["jit"], counts["none"])
 
 
-@dataclass(frozen=True)
-class Inspection:
+class Inspection(Struct, frozen=True):
     """The result of an inspection. `kind` is "wheel", "prefix" or "file".
 
     `binaries` counts the files that could hold device code; `libraries`, sorted by path, are those that do.
@@ -190,8 +189,7 @@ def merge(path: str, parts: list[Library]) -> Library:
 # An inspection as JSON.
 
 
-@dataclass(frozen=True)
-class QueriedGpu:
+class QueriedGpu(Struct, frozen=True):
     """A GPU that the user asks about: its name as given, and its compute capability as an architecture."""
 
     name: str
@@ -210,7 +208,7 @@ def without_code_for(inspection: Inspection, gpu: QueriedGpu) -> tuple[str, ...]
 
 def report(inspection: Inspection, gpus: Sequence[QueriedGpu] = ()) -> dict[str, Any]:
     """Turn the inspection and its coverage of each GPU into plain values."""
-    return {**vars(inspection), "libraries": [_library(library, gpus) for library in inspection.libraries]}
+    return {**asdict(inspection), "libraries": [_library(library, gpus) for library in inspection.libraries]}
 
 
 def _library(library: Library, gpus: Sequence[QueriedGpu]) -> dict[str, Any]:

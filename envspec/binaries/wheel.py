@@ -11,9 +11,10 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
+
+from msgspec import Struct
 
 BROKEN = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),
@@ -33,8 +34,7 @@ class BudgetSpent(Exception):
     """More would have had to be read than the bounds allow."""
 
 
-@dataclass
-class Budget:
+class Budget(Struct):
     """The rest that may be read of a wheel: bytes as they lie in it, and unpacked. `take` raises BudgetSpent."""
 
     packed: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import platform as machine
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from envspec.app.base import compare_bases, read_base
 from envspec.app.outputs import write_text

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from envspec.app.builds import PLATFORMS, BuildRow, WantedBuilds, find_builds
 from envspec.base.errors import InputError
@@ -69,7 +70,7 @@ def command(
     conda = conda or package == "pytorch"
     found = find_builds(package, WantedBuilds(version=version, **others), conda=conda)
     if as_json:
-        rows = [{name: value for name, value in vars(row).items() if name not in _OWN} for row in found]
+        rows = [{name: value for name, value in asdict(row).items() if name not in _OWN} for row in found]
         options.print_json("builds", {"package": "pytorch" if conda else "torch", "builds": rows})
     else:
         out("\n".join(align(_table(found, conda), heading=True)))

@@ -12,10 +12,11 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, is_dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import click
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from envspec.base.errors import EnvspecError, OutsideError, Place, parts
 from envspec.base.finding import Finding
@@ -293,8 +294,8 @@ def _visible_width(text: str) -> int:
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Struct):
+        return {name: _plain(inner) for name, inner in asdict(value).items()}
     if isinstance(value, str | os.PathLike):
         return redact(str(value))
     if isinstance(value, dict):
@@ -322,8 +323,7 @@ def _json_escape(match: re.Match[str]) -> str:
 SCHEMA = "envspec/error/1"
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """The errors of a command that has no answer, and its exit code."""
 
     errors: tuple[EnvspecError, ...]

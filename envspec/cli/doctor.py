@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from envspec.app.doctor import Diagnosis, described_hardware, examine_machine, judge_spec
 from envspec.app.edition import tell_edition
@@ -115,11 +116,11 @@ def _document(path: str | None, found: Diagnosis) -> dict[str, Any]:
     hardware = found.hardware
     return {
         "ok": found.ok,
-        "checks": [{**vars(one), "state": one.state, "findings": _findings(one.findings)} for one in found.checks],
+        "checks": [{**asdict(one), "state": one.state, "findings": _findings(one.findings)} for one in found.checks],
         "spec": path,
-        "hardware": hardware and {name: value for name, value in vars(hardware).items() if name != "pythons"},
+        "hardware": hardware and {name: value for name, value in asdict(hardware).items() if name != "pythons"},
         "findings": _findings(found.findings),
-        "targets": [{**vars(one), "findings": _findings(one.findings)} for one in found.targets],
+        "targets": [{**asdict(one), "findings": _findings(one.findings)} for one in found.targets],
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import click
+from msgspec.structs import asdict
 
 from envspec.app.gpu_names import KnownGpu, find_gpus
 from envspec.cli import options
@@ -32,7 +33,7 @@ def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
     """
     found = find_gpus(names, arch)
     if as_json:
-        options.print_json("gpus", {"gpus": [vars(known) | vars(gpu) | {"sm": gpu.sm} for gpu, known in found]})
+        options.print_json("gpus", {"gpus": [asdict(known) | asdict(gpu) | {"sm": gpu.sm} for gpu, known in found]})
     else:
         out("\n".join(align([_HEADING, *_rows(found)], heading=True)))
     return 0

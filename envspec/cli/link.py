@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from envspec.app.link import LinkedTarget, LinkRequest, compile_kernels, document, link
 from envspec.app.observer import interruption_says

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from envspec.app.outdated import Outdated, TargetHorizon, horizons, newer_releases
 from envspec.base.errors import IndexFailure
@@ -116,7 +117,7 @@ def _show_horizons(path: str, names: tuple[str, ...], locks_dir: Path | None, *,
     lock, found = horizons(path, names, locks_dir)
     if as_json:
         rows = [
-            {"target": one.target, "locked": one.locked, "channel": one.channel, **vars(one.horizon)} for one in found
+            {"target": one.target, "locked": one.locked, "channel": one.channel, **asdict(one.horizon)} for one in found
         ]
         options.print_json("horizon", {"lock": lock.name, "targets": rows})
         return

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec.structs import asdict, fields
 
 from envspec.app.find_specs import only_spec
 from envspec.app.smoke.cases import SmokeRequest
@@ -139,7 +139,7 @@ def _compare(first: Path, second: Path, *, as_json: bool) -> int:
     found = compare_reports(first, second)
     if as_json:
         tables = {name: list(map(_name_columns, getattr(found, name))) for name in ("facts", "checks", "figures")}
-        options.print_json("smoke-compare", {"ok": found.ok, **vars(found), **tables})
+        options.print_json("smoke-compare", {"ok": found.ok, **asdict(found), **tables})
     else:
         out("\n".join(_differences(found)))
     return 0 if found.ok else AnswerNo.exit_code

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from envspec.app.graph import Branch, trees
 from envspec.base.texts import printable
@@ -102,5 +103,5 @@ def _draws_unicode() -> bool:
 
 
 def _branch_as_json(branch: Branch) -> dict[str, Any]:
-    values = {name: value for name, value in vars(branch).items() if name != "condition"}
+    values = {name: value for name, value in asdict(branch).items() if name != "condition"}
     return {**values, "branches": [_branch_as_json(one) for one in branch.branches]}

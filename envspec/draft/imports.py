@@ -7,8 +7,9 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base.documents import Unreadable, read_python
 from envspec.draft.join import Declaration
@@ -41,8 +42,7 @@ _THROUGH = (("torch.utils.tensorboard", "tensorboard"),)
 """Modules that import a package which theirs doesn't require, as the first line of torch/utils/tensorboard does."""
 
 
-@dataclass(frozen=True)
-class Import:
+class Import(Struct, frozen=True):
     """A module that sources import, by the files that do: as they are imported themselves (`files`), only in a
     try-block or a function (`guarded`), only in tests, examples and the like (`aside`)."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.texts import few, plural
 from envspec.draft.gather import Gathered
@@ -19,8 +21,7 @@ PART = "it's for a part of the repository"
 """Why a file of a folder below is only offered."""
 
 
-@dataclass(frozen=True)
-class Declaration:
+class Declaration(Struct, frozen=True):
     """A file that says something of the environment. `aside` is why it is only offered; None for one that counts."""
 
     file: str
@@ -49,8 +50,7 @@ class Declaration:
         return ", ".join(filter(None, parts)) + (f" ({names})" if names else "")
 
 
-@dataclass(frozen=True)
-class Contradiction:
+class Contradiction(Struct, frozen=True):
     """The words of several files that can't all hold. `option` is what decides it for one of them, `about` the package
     or the key."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from envspec.base.errors import Place
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Struct, frozen=True):
     """Something of a file that the spec doesn't hold as it stands there: what, and what becomes of it, in a line."""
 
     text: str
@@ -19,8 +19,7 @@ class Note:
         return f"{self.place}: {self.text}" if self.place else self.text
 
 
-@dataclass(frozen=True)
-class NewTarget:
+class NewTarget(Struct, frozen=True):
     """A target as a new spec has it. `pip` and `conda` are what it asks for beside the spec's own."""
 
     name: str
@@ -34,8 +33,7 @@ class NewTarget:
     conda: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A spec's contents before its targets are known, or with those that the file has.
 
     pip           requirements

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import Place
 from envspec.draft.environment_yml import match_spec
@@ -31,8 +33,7 @@ _FAMILIES = {"linux": ("linux", "unix"), "osx": ("osx", "macos", "unix"), "win":
 _CPU = {named: cpu for cpu, named in ARCHSPEC.items()}
 
 
-@dataclass(frozen=True)
-class Platform:
+class Platform(Struct, frozen=True):
     """One of a workspace's platforms. `system`: cuda, capability, glibc and cpu, as a target says them."""
 
     name: str
@@ -192,8 +193,7 @@ _OF_WORKSPACES = (
 """Keys of [workspace] that are read, or that say nothing about an environment."""
 
 
-@dataclass(frozen=True)
-class _Environment:
+class _Environment(Struct, frozen=True):
     """An environment: the features that it has, its own content last."""
 
     name: str

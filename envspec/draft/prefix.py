@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import InputError, Place
@@ -32,8 +33,7 @@ _MOST = 4 * 2**20
 """Bytes of a record that is read."""
 
 
-@dataclass(frozen=True)
-class _Dist:
+class _Dist(Struct, frozen=True):
     """A pip package of the environment. `source` is its direct_url.json."""
 
     name: str

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import SpecError, SpecErrors
 from envspec.base.texts import printable
@@ -27,8 +29,7 @@ _EXAMPLE = """
 """
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """The comments above a new spec's contents. `began` is the file that it began with; None for a blank one.
     `schema` is where editors find the JSON Schema, as a path from the spec. `why` has reasons for python and cuda."""
 
@@ -87,7 +88,7 @@ def _less(draft: Draft, line: str) -> Draft | None:
         values: tuple[str, ...] = getattr(draft, part)
         kept = tuple(one for one in values if string(one) not in line)
         if len(kept) < len(values):
-            return replace(draft, **{part: kept})  # type: ignore[arg-type]  # its own kind of field
+            return replace(draft, **{part: kept})  # its own kind of field
     for place, target in enumerate(draft.targets):
         less = replace(
             target,
@@ -100,7 +101,7 @@ def _less(draft: Draft, line: str) -> Draft | None:
         named: Mapping[str, str] = getattr(draft, part)
         left = {name: one for name, one in named.items() if not line.startswith(f"{key(name)} =")}
         if len(left) < len(named):
-            return replace(draft, **{part: left})  # type: ignore[arg-type]  # its own kind of field
+            return replace(draft, **{part: left})  # its own kind of field
     if draft.exclude_newer and line.startswith("exclude-newer ="):
         return replace(draft, exclude_newer=None)
     overrides = tuple(one for one in draft.overrides if f"requirement = {string(one[0])}" not in line)

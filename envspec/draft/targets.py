@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding
@@ -18,8 +20,7 @@ CPU = NewTarget("cpu", "linux-64")
 _CPU_ALONE = ("osx-64", "osx-arm64")
 
 
-@dataclass(frozen=True)
-class Machines:
+class Machines(Struct, frozen=True):
     """The user's words about the machines: none, or part of them."""
 
     platforms: tuple[str, ...] = ()
@@ -29,8 +30,7 @@ class Machines:
     glibc: str | None = None
 
 
-@dataclass(frozen=True)
-class ChosenMachines:
+class ChosenMachines(Struct, frozen=True):
     """The targets and the Python of a new spec. `why` has the reason of a choice by its key, python or cuda; `notes`
     have the targets of a file that are left out."""
 
@@ -40,8 +40,7 @@ class ChosenMachines:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Attempt:
+class _Attempt(Struct, frozen=True):
     """Targets under one Python, and the rules' verdict on each."""
 
     python: str

@@ -6,9 +6,10 @@ Paths are below the spec's folder. Only development containers are elsewhere, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from posixpath import relpath
+
+from msgspec import Struct
 
 from envspec.base.errors import InputError
 from envspec.export import apptainer, compose, devcontainer, dockerfile, htcondor, kubernetes, lmod, nix, slurm
@@ -21,8 +22,7 @@ Shared = Callable[[Plan], Iterable[str]]
 """The shared files, by path, that a format needs for a target."""
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """A format with files of each target's own, or with one set for all targets of a spec.
 
     render  the files of a target, by path; the first one is run
@@ -112,8 +112,7 @@ def _render_all(render: Callable[[str], dict[str, str]], names: Iterable[str]) -
     return found
 
 
-@dataclass(frozen=True)
-class ExportedRecipes:
+class ExportedRecipes(Struct, frozen=True):
     """The recipes of a spec that a folder contains.
 
     targets  the formats of each target, in the plan's order

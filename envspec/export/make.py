@@ -5,7 +5,9 @@ read at first use.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place
 from envspec.export import compat, images, nvcc
@@ -38,8 +40,7 @@ from envspec.export.python_build import uv_table
 from envspec.export.target_json import dumps, of_recipes, target_document
 from envspec.lock.formats import conda_explicit
 from envspec.lock.inputs import fingerprint
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.model import Lock, LockedTarget, SoundLock
 from envspec.spec.model import Spec
 
 _NEEDS = {"jupyter": "jupyterlab", "tensorboard": "tensorboard"}
@@ -71,8 +72,7 @@ _TAKEN = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Runs:
+class _Runs(Struct, frozen=True):
     """The runs of uv of all targets, by target: of the environment, of what builds see beside it, and of what the build
     of the spec's project needs; and the files of conda's packages and of Python's builds. Targets share the files."""
 

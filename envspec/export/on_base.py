@@ -8,7 +8,8 @@ hash and without dependencies.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 from envspec.export import apptainer_scripts as scripts

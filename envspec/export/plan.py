@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from envspec.lock.model import LockedPython
 from envspec.spec.cluster import KubernetesTable, SlurmTable
@@ -80,8 +81,7 @@ GROUP = "envspec"
 """The user's group, where the base has none of this number. Not the user's name: Debian has groups of many names."""
 
 
-@dataclass(frozen=True)
-class ImageReference:
+class ImageReference(Struct, frozen=True):
     """An image by name, and by digest if a registry answered when the lock was made."""
 
     name: str
@@ -93,8 +93,7 @@ class ImageReference:
         return f"{self.name}@{self.digest}" if self.digest and "@" not in self.name else self.name
 
 
-@dataclass(frozen=True)
-class Borrowed:
+class Borrowed(Struct, frozen=True):
     """Files that an image takes from another one, in a stage of this name. `copies`: path there -> path here;
     `links`: further names here -> what they are links to."""
 
@@ -104,8 +103,7 @@ class Borrowed:
     links: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(Struct, frozen=True):
     """A server that an image can start.
 
     script  the carried file that starts it in the foreground
@@ -121,8 +119,7 @@ class Service:
     copies: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class VariantFile:
+class VariantFile(Struct, frozen=True):
     """A variant's wheel (PEP 825), by the name that the index has for it. `size` is in bytes, None where unknown."""
 
     file: str
@@ -130,8 +127,7 @@ class VariantFile:
     size: int | None = None
 
 
-@dataclass(frozen=True)
-class PipStep:
+class PipStep(Struct, frozen=True):
     """One run of uv: packages of one index, installed from one requirements file.
 
     requirements   its files below the build context: that of all targets, and those of some
@@ -179,8 +175,7 @@ class PipStep:
         return self.group == "source"
 
 
-@dataclass(frozen=True)
-class LocalIndex:
+class LocalIndex(Struct, frozen=True):
     """An index of the spec's own that is a folder.
 
     path    below the folder that editors open, or absolute
@@ -197,8 +192,7 @@ class LocalIndex:
         return f"index-{self.name}"
 
 
-@dataclass(frozen=True)
-class Compiling:
+class Compiling(Struct, frozen=True):
     """The packages of a lock that are built, and the image of the stage that builds them. It may be there for the
     spec's project alone.
 
@@ -216,8 +210,7 @@ class Compiling:
     sees: bool
 
 
-@dataclass(frozen=True)
-class OwnProject:
+class OwnProject(Struct, frozen=True):
     """The spec's own project, which an image gets last, without dependencies.
 
     path       its folder, below the one that editors open
@@ -235,8 +228,7 @@ class OwnProject:
     wheels: tuple[PipStep, ...]
 
 
-@dataclass(frozen=True)
-class OnBase:
+class OnBase(Struct, frozen=True):
     """The base of a target that has its Python and packages already.
 
     kind    "image" or "sif"
@@ -251,8 +243,7 @@ class OnBase:
     site: str
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """One target, ready to print.
 
     env             the variables of the environment's processes, in order, without PATH; the spec's own come last
@@ -430,8 +421,7 @@ class Plan:
         return re.sub(r"[^a-z0-9]+", lambda run: "." if run[0] == "." else "-", self.title).strip("-.") or "envspec"
 
 
-@dataclass(frozen=True)
-class SpecPlan:
+class SpecPlan(Struct, frozen=True):
     """All targets of a spec that can have recipes, in the lock's order."""
 
     spec: str
@@ -496,8 +486,7 @@ ENTRYPOINT = ("/usr/bin/tini", "--", f"{CARRIED}/entrypoint.sh")
 """What an image starts: an init that reaps and forwards signals, and the carried script under it."""
 
 
-@dataclass(frozen=True)
-class HealthCheck:
+class HealthCheck(Struct, frozen=True):
     """A command, and its times in seconds."""
 
     command: tuple[str, ...]

@@ -23,8 +23,9 @@ What travels without envspec has twins of this: `covers` of the smoke check and 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 INTEGRATED = frozenset({53, 62, 72, 87, 110})
 """GPUs that share a chip with the CPU, ten times their capability: Tegra X1, X2, Xavier, Orin, Thor."""
@@ -35,8 +36,7 @@ FROM_13 = frozenset({(70, 72), (80, 87), (86, 87)})
 _RENAMED = {101: 110}
 
 
-@dataclass(frozen=True, order=True)
-class Architecture:
+class Architecture(Struct, frozen=True, order=True):
     """An architecture: `number` is ten times the compute capability (90 is 9.0, 103 is 10.3).
 
     `feature` is "a" for architecture-specific code (`sm_90a`: 9.0 and nothing else), "f" for family-specific code

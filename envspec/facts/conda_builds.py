@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from envspec.facts.compute_capability import covers
 from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
 
 
-@dataclass(frozen=True)
-class CondaBuild:
+class CondaBuild(Struct, frozen=True):
     """A build of pytorch. `cuda` is None for the CPU build; `arm_variant` is "tegra" for Jetson's own."""
 
     version: str

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from typing import Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 
 from envspec.facts.tables import read, words
@@ -36,8 +37,7 @@ _FOUND = (_METADATA, _WHEEL)
 _LOWER = {">=": ">=", ">": ">", "~=": ">="}
 
 
-@dataclass(frozen=True)
-class Correction:
+class Correction(Struct, frozen=True):
     """A requirement that `package` (normalised name) in these `versions` (a specifier) has besides its METADATA.
 
     name         switches it off; reported ones about the same two packages share it
@@ -84,8 +84,7 @@ class Correction:
         return self.sources == _WHEEL
 
 
-@dataclass(frozen=True, eq=False)
-class Corrections:
+class Corrections(Struct, frozen=True, eq=False, dict=True):
     """The corrections that count in a resolution. Equal ones have one `digest`.
 
     `active` names constraints and extras whose two packages are both in the solution. Others bound what the METADATA

@@ -11,9 +11,11 @@ import os
 import re
 import site
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 
@@ -33,8 +35,7 @@ _SWITCH = "ENVSPEC_FACTS"
 _SHIPPED = os.path.join(os.path.dirname(__file__), "data")
 
 
-@dataclass(frozen=True)
-class Edition:
+class Edition(Struct, frozen=True):
     """version  the day of the facts, "2026.11.22", perhaps with a count after it
     folder      where the tables lie
     origin      "envspec" for those that ship with it, else "envspec-facts"

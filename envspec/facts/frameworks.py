@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from envspec.facts.tables import read, words
 
 
-@dataclass(frozen=True)
-class Framework:
+class Framework(Struct, frozen=True):
     """A framework (normalised name). `backends` and `ask` have `##` where the CUDA major stands.
 
     backends   packages of which one brings CUDA

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 
+from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 
 from envspec.facts.tables import read, words
@@ -32,8 +32,7 @@ def holds_host_code_alone(name: str) -> bool:
     return name in _host_code()
 
 
-@dataclass(frozen=True)
-class GpuOnly:
+class GpuOnly(Struct, frozen=True):
     """A package (normalised name) whose wheels of these `versions` (a specifier) need a GPU on these `platforms`."""
 
     name: str

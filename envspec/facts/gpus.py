@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.facts import gpus
 from envspec.facts.compute_capability import is_integrated, parse, sm_of
@@ -127,8 +129,7 @@ def _series(name: str) -> str | None:
     return found[1] if found else None
 
 
-@dataclass(frozen=True)
-class Capability:
+class Capability(Struct, frozen=True):
     """A compute capability.
 
     `first_cuda` and `last_cuda` bound the CUDA toolkits that compile for it, `first_driver` and `last_driver` the
@@ -144,8 +145,7 @@ class Capability:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """A product. `memory_gib` holds every size it was sold with; `bandwidth_gbs` is nominal, in GB/s."""
 
     name: str

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from envspec.facts.tables import read, words
 from envspec.facts.wheels import platform_of
 from envspec.packages.version_numbers import numbers
 
 
-@dataclass(frozen=True)
-class LibraryWheel:
+class LibraryWheel(Struct, frozen=True):
     """A wheel on PyPI and the architectures in it. `variant` is the CUDA it was built for, where the wheel says so."""
 
     package: str

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 
 from envspec.facts.tables import read, words
 
 
-@dataclass(frozen=True)
-class Neighbour:
+class Neighbour(Struct, frozen=True):
     """The torch, CUDA and Pythons of a package's wheels on PyPI (normalised name), in these `versions` (a specifier).
 
     release    the newest of them

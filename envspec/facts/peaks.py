@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from envspec.facts.tables import read, words
 
 TYPES = ("fp32", "tf32", "bf16", "fp16", "fp8")
 
 
-@dataclass(frozen=True)
-class Peak:
+class Peak(Struct, frozen=True):
     """A form of a product. `name` has the words by which the driver's name tells the form, `gpu` is the product's name.
 
     `tflop_s` are products of matrices without sparsity by type, in TFLOP/s. `nvlink_gb_s` counts all links in both

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.facts.tables import read
 from envspec.packages.tags import takes_python
@@ -23,8 +24,7 @@ _ENDED = {"3.8": "3.8.20"}
 """The last release of minor versions that the table has no builds of. Source: uv 0.13.8's own list of builds."""
 
 
-@dataclass(frozen=True)
-class PythonBuild:
+class PythonBuild(Struct, frozen=True):
     """A build of CPython `version` for a platform, of the release `build`: its day, as "20260814"."""
 
     platform: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from envspec.facts.compute_capability import covers
 from envspec.facts.tables import read, words
@@ -44,8 +45,7 @@ def reaches(driver: str, floor: str, *, integrated: bool = False) -> bool:
     return numbers(driver) >= numbers(floor)
 
 
-@dataclass(frozen=True)
-class Toolkit:
+class Toolkit(Struct, frozen=True):
     """A CUDA toolkit (`12.8`). Drivers are full versions; None where NVIDIA names none.
 
     native_*          the toolkit's own first driver: everything works
@@ -91,8 +91,7 @@ class Toolkit:
         return f"cuda>={self.version} driver>={self.compatible_linux}"
 
 
-@dataclass(frozen=True)
-class ToolkitRelease:
+class ToolkitRelease(Struct, frozen=True):
     """An update of a toolkit (`12.8.1`) and its own drivers."""
 
     version: str

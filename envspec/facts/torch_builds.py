@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.facts.compute_capability import covers
 from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
 
 
-@dataclass(frozen=True)
-class TorchRelease:
+class TorchRelease(Struct, frozen=True):
     """A torch release. `pypi` maps a platform (`linux-64`) to the variant of PyPI's own wheel (`cu128`, `cpu`)."""
 
     version: str
@@ -26,8 +26,7 @@ class TorchRelease:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class TorchBuild:
+class TorchBuild(Struct, frozen=True):
     """A wheel's build: one release, one variant, one platform.
 
     `cuda` is None for a CPU build. `sm` holds the capabilities with machine code ("9.0"), `ptx` those with PTX.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.facts.tables import read, words
 from envspec.packages.version_numbers import numbers
@@ -15,8 +16,7 @@ FIRST_OF_ITS_OWN = (10, 0)
 """From this capability on triton takes `ptxas-blackwell`, where a release has one."""
 
 
-@dataclass(frozen=True)
-class TritonRelease:
+class TritonRelease(Struct, frozen=True):
     """A release on PyPI. `ptxas` and `blackwell` are the CUDA of its compilers; `capabilities` what it compiles for,
     from 7.0 on, the least that torch.compile takes."""
 

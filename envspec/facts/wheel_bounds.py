@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from envspec.facts.cuda_stack import stack_of
 from envspec.packages.names import requirement_name
@@ -20,8 +21,7 @@ _FOR_NEW_PYTHONS = re.compile(r"(?:cp3(?:1[3-9]|[2-9]\d)t?\.?)+")
 """NumPy has no wheels of 1.x for Python 3.13 and later, so nothing for them was compiled against it."""
 
 
-@dataclass(frozen=True)
-class WheelBound:
+class WheelBound(Struct, frozen=True):
     """A question to a wheel, and what its package needs if the answer is yes.
 
     question    "numpy": is it compiled for NumPy 1? "pkg_resources": does it import that as it is imported?

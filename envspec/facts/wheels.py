@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from msgspec import Struct, field
+
+from envspec.base.records import RecordWithNotes
 from envspec.facts import edition
 
 FAMILY = ("torch", "torchvision", "torchaudio")
@@ -37,8 +39,7 @@ def family(platform: str, cuda: str | None) -> tuple[str, ...]:
     return (*FAMILY, "triton") if platform == "linux-aarch64" and cuda is not None else FAMILY
 
 
-@dataclass(frozen=True)
-class WheelFile:
+class WheelFile(Struct, frozen=True):
     """One wheel of a PyTorch index.
 
     `version` holds the local part (`2.9.1+cu126`). `size` is in bytes and `upload_time` RFC 3339 in UTC, both None
@@ -58,16 +59,17 @@ class WheelFile:
     basis: str
 
 
-@dataclass(frozen=True)
-class WheelIndex:
+class WheelIndex(RecordWithNotes, frozen=True, eq=False):
     """The torch family's files on the PyTorch index of one variant."""
+
+    notes: ClassVar = frozenset({"sources", "_releases", "_files"})
 
     variant: str
     projects: tuple[str, ...]
-    sources: dict[str, str] = field(repr=False, compare=False)
+    sources: dict[str, str]
     """Sources of the files and hashes: short key -> full name. `file_sources` names keys."""
-    _releases: dict[str, dict[str, Any]] = field(repr=False, compare=False)
-    _files: dict[str, tuple[WheelFile, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _releases: dict[str, dict[str, Any]]
+    _files: dict[str, tuple[WheelFile, ...]] = field(default_factory=dict)
 
     def files(self, project: str) -> tuple[WheelFile, ...]:
         """List the wheels of a project (normalised name), by version and file name; empty for an unknown project."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import tarfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct, field
 
 from envspec.base.cache import keep_value, read_value
 from envspec.image.layer import Descriptor
@@ -21,8 +22,7 @@ from envspec.image.manifest import ImageManifest, Read, read_image
 # up.
 
 
-@dataclass(frozen=True)
-class ReadPaths:
+class ReadPaths(Struct, frozen=True):
     """The paths of a base that count: the content of `kept` is read, of each file `head` bytes, of all no more than
     `most`; `seen` are looked for."""
 
@@ -47,8 +47,7 @@ _MERGED = ("bin", "lib", "sbin")
 """What a base may have as links into usr."""
 
 
-@dataclass(frozen=True)
-class BaseFiles:
+class BaseFiles(Struct, frozen=True):
     """files  the content of the files that are read, by path below the root
     modes     the owner's number, the group's and the mode of each
     paths     which of the paths that are looked for are there
@@ -76,8 +75,7 @@ class BaseFiles:
         return found
 
 
-@dataclass
-class _Seen:
+class _Seen(Struct):
     files: dict[str, bytes] = field(default_factory=dict)
     modes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
@@ -169,8 +167,7 @@ Opened = Callable[[Descriptor], BinaryIO]
 """Opens a blob for reading."""
 
 
-@dataclass(frozen=True)
-class BaseSource:
+class BaseSource(Struct, frozen=True):
     """The origin of a base.
 
     where   for messages: an image's name, or a folder
@@ -200,8 +197,7 @@ class BaseSource:
         return BaseImage(self, manifest, files)
 
 
-@dataclass(frozen=True)
-class BaseImage:
+class BaseImage(Struct, frozen=True):
     """A base for one platform. `digest` is what names it in labels and keys."""
 
     source: BaseSource

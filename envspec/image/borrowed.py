@@ -6,12 +6,14 @@ from __future__ import annotations
 import posixpath
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from shutil import copyfileobj
 from typing import IO
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 from envspec.export.plan import Borrowed
@@ -22,8 +24,7 @@ from envspec.image.manifest import read_image
 from envspec.packages.archive_entries import path_fault
 
 
-@dataclass
-class _Taken:
+class _Taken(Struct):
     """The files taken so far, by their paths in the other image. `folder` holds the files."""
 
     copies: Sequence[tuple[str, str]]

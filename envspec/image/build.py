@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, BinaryIO
+
+from msgspec import Struct
 
 from envspec.base.errors import InputError
 from envspec.base.progress import Progress
@@ -110,8 +111,7 @@ def _variables(old: Any, own: Mapping[str, str]) -> list[str]:
 _PIECE = 1 << 20
 
 
-@dataclass(frozen=True)
-class BuiltImage:
+class BuiltImage(Struct, frozen=True):
     """An image of one target: its manifest, its configuration, and the layers that it has above its base's."""
 
     plan: Plan

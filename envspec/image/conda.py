@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
 
 from envspec.base.documents import read_json
 from envspec.base.progress import Progress
@@ -25,8 +26,7 @@ _OF_THIS_MACHINE = ("extracted_package_dir", "package_tarball_full_path", "link"
 """The fields of a record in conda-meta that say where this machine keeps the package."""
 
 
-@dataclass(frozen=True)
-class LinkedPackages:
+class LinkedPackages(Struct, frozen=True):
     """Packages in a folder that stands for the image's prefix. `records`: by name, the record's file and its
     content."""
 

@@ -10,10 +10,11 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from queue import Queue
 from typing import IO, BinaryIO, Protocol, cast
+
+from msgspec import Struct
 
 from envspec.base.errors import ToolError
 from envspec.base.extras import require_extra
@@ -146,8 +147,7 @@ PROGRAM = 0o755
 Open = Callable[[], IO[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class LayerEntry:
+class LayerEntry(Struct, frozen=True):
     """path   below the image's root, without a slash at its begin or end
     size     of a file, in bytes
     content  gives a file's bytes from its begin; None for a folder or a link
@@ -208,8 +208,7 @@ _SIZE_OF_NONE = sum(b"0" * 11)
 OnBytes = Callable[[int], None]
 
 
-@dataclass(frozen=True)
-class Descriptor:
+class Descriptor(Struct, frozen=True):
     """A blob as manifests name it: its media type, its digest ("sha256:…") and its size in bytes."""
 
     media_type: str
@@ -220,8 +219,7 @@ class Descriptor:
         return {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
 
 
-@dataclass(frozen=True)
-class LayerPlan:
+class LayerPlan(Struct, frozen=True):
     """A layer before it is packed.
 
     name     what it holds, "system", one of `envspec.image.layers.PACKAGES`, "project" or "carried"
@@ -234,8 +232,7 @@ class LayerPlan:
     entries: Callable[[], Iterable[LayerEntry]]
 
 
-@dataclass(frozen=True)
-class PackedLayer:
+class PackedLayer(Struct, frozen=True):
     """A layer that was packed. `diff_id` is the digest of the tar itself, whatever packed it."""
 
     name: str

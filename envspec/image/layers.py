@@ -11,10 +11,11 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from envspec.base.errors import InputError
 from envspec.binaries.wheel import paths_of_wheel
@@ -42,8 +43,7 @@ _KINDS = ("conda", "pip", "python")
 """The lists of a slice, which its layers share out."""
 
 
-@dataclass(frozen=True)
-class SliceParts:
+class SliceParts(Struct, frozen=True):
     """target.json without what its layers say, and the text of each layer's part, by the layer's name."""
 
     target: str
@@ -84,8 +84,7 @@ _HOME = 0o700
 _SKELETON = re.compile(r"etc/skel/([^/]+)")
 
 
-@dataclass(frozen=True)
-class _Accounts:
+class _Accounts(Struct, frozen=True):
     """The lines of the three lists, each split at its colons."""
 
     passwd: list[list[str]]
@@ -152,8 +151,7 @@ FORM = 2
 """Raised where the same inputs get other layers than before."""
 
 
-@dataclass(frozen=True)
-class LayerInputs:
+class LayerInputs(Struct, frozen=True, dict=True):
     """The inputs of a target's layers.
 
     base     what the base brings
@@ -181,7 +179,6 @@ class LayerInputs:
     project: Path | None = None
     built: Mapping[str, tuple[Path, str]] = field(default_factory=dict)
     borrowed: Sequence[tuple[Borrowed, Callable[[], Iterable[LayerEntry]]]] = ()
-    scheme: Scheme = field(init=False)
 
     def __post_init__(self) -> None:
         base = self.plan.on_base

@@ -10,8 +10,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.base.documents import read_json
 from envspec.base.errors import InputError
@@ -47,8 +48,7 @@ Read = Callable[[Descriptor], bytes]
 """Gives the bytes of a small blob."""
 
 
-@dataclass(frozen=True)
-class ImageManifest:
+class ImageManifest(Struct, frozen=True):
     """An image of one platform: its descriptor, its configuration as it was read, its layers from the bottom, and how
     each is packed."""
 

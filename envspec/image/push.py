@@ -3,8 +3,9 @@ image."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from envspec.base.progress import Progress
 from envspec.image.base import BaseImage
@@ -14,8 +15,7 @@ from envspec.image.layout import Layout
 from envspec.net.repository import Repository
 
 
-@dataclass(frozen=True)
-class PushOutcome:
+class PushOutcome(Struct, frozen=True):
     """The numbers of blobs sent, taken over from the base's repository, and there already; and the bytes sent."""
 
     sent: int = 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base.errors import InputError
 from envspec.export.plan import PYTHON, Plan
@@ -21,8 +22,7 @@ _PLACES = ("usr/bin", "usr/local/bin")
 """Where bases have a Python, in the order of PATH's end: Debian's own, then that of `python` images."""
 
 
-@dataclass(frozen=True)
-class ImagePython:
+class ImagePython(Struct, frozen=True):
     """home   the folder of the interpreter in the image
     key       what it is, for the layer's key
     headers   whether `Python.h` is beside it, which torch.compile needs

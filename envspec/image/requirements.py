@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 from envspec.export.carried import OF_SERVICES, carried_names
@@ -30,8 +32,7 @@ _SINCE_64_BIT_TIME = "t64"
 """The end that names of libraries got in Debian 13 and Ubuntu 24.04 (Debian's wiki, ReleaseGoals/64bit-time)."""
 
 
-@dataclass(frozen=True)
-class BaseNeeds:
+class BaseNeeds(Struct, frozen=True):
     """packages  of Debian that every image needs; of_features: those that go with one of `FEATURES`"""
 
     packages: tuple[str, ...]

@@ -9,8 +9,9 @@ import re
 import struct
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base import programs
 from envspec.base.errors import InputError, Place, ToolError
@@ -26,8 +27,7 @@ _LINE = re.compile(r"([-l])[rwxstST-]{9} \S+\s+(\d+) \S+ \S+ squashfs-root/(.+)"
 _QUIET = programs.Streams(stderr=subprocess.DEVNULL)
 
 
-@dataclass(frozen=True)
-class Sif:
+class Sif(Struct, frozen=True):
     """A SIF: where its root filesystem begins, and its platform, a conda subdir."""
 
     path: Path

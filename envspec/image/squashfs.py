@@ -11,10 +11,12 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base import programs
 from envspec.base.errors import ToolError
@@ -45,8 +47,7 @@ _BROUGHT = re.compile(r"lib/python3\.\d+/site-packages/.*|bin/pip[\d.]*")
 """What a build of Python has as a package: its own pip, which no lock names."""
 
 
-@dataclass(frozen=True)
-class TreeInputs:
+class TreeInputs(Struct, frozen=True):
     """The inputs of a tree.
 
     path     where it is going to be; it decides the content with conda packages alone

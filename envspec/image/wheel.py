@@ -18,10 +18,11 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Protocol, cast
+
+from msgspec import Struct
 
 from envspec.base.errors import IndexFailure, ToolError
 from envspec.binaries.wheel import commands_of, record_rows
@@ -48,8 +49,7 @@ class _Stream(Protocol):
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class WheelMember:
+class WheelMember(Struct, frozen=True):
     """Opens a member of a wheel. Each opening reads the file by itself, so that no two share a place in it.
 
     name    of the member
@@ -152,8 +152,7 @@ _SIDES = ("purelib", "platlib")
 _POINT = re.compile(r"(?P<module>[\w.]+)\s*:\s*(?P<attribute>[\w.]+)\s*(?:\[.*\])?")
 
 
-@dataclass(frozen=True)
-class Scheme:
+class Scheme(Struct, frozen=True):
     """The layout of an environment: its prefix in the image ("/opt/env"), and its Python's version ("3.12").
     `anywhere`: scripts find the interpreter beside them, wherever the prefix is. `on_base`: the packages come beside
     those of a base."""

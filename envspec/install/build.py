@@ -16,8 +16,10 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.cache import touch
 from envspec.base.documents import Unreadable, read_toml
@@ -63,8 +65,7 @@ EPOCH = "315532800"
 """1980-01-01, the first day that a wheel's entries can have, as seconds since 1970."""
 
 
-@dataclass(frozen=True)
-class BuildRules:
+class BuildRules(Struct, frozen=True):
     """A spec's rules for builds, for one target.
 
     needs  by package, what its build sees
@@ -135,8 +136,7 @@ class BuildRules:
         return {node.name for node in Graph.of(self.target, lines).outgoing}
 
 
-@dataclass(frozen=True)
-class BuiltWheels:
+class BuiltWheels(Struct, frozen=True):
     """The wheels that were built before, below envspec's `cache`, each under the key of all that shaped it."""
 
     cache: Path
@@ -169,8 +169,7 @@ class BuiltWheels:
         return self.cache / FOLDER / key
 
 
-@dataclass(frozen=True)
-class WheelBuilder:
+class WheelBuilder(Struct, frozen=True):
     """A builder of wheels for one prefix.
 
     collect  brings the files of pins

@@ -11,11 +11,12 @@ import io
 import re
 import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError, InternalError, Place
 from envspec.binaries.wheel import paths_of_wheel

@@ -12,10 +12,11 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.settings import Settings, split_credentials
@@ -38,8 +39,7 @@ Paths = Mapping[tuple[str, str], Path]
 """(index name, file name) → where the file is."""
 
 
-@dataclass(frozen=True)
-class Collector:
+class Collector(Struct, frozen=True):
     """The reader of files for a target.
 
     store       envspec's cache of files

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import rattler
+from msgspec import Struct
 from rattler import (
     BuildString,
     Channel,
@@ -91,8 +91,7 @@ _OF_THE_PACKAGE = (
 """The fields of a record in conda-meta that come from the package's own info/index.json."""
 
 
-@dataclass(frozen=True)
-class CondaInstaller:
+class CondaInstaller(Struct, frozen=True):
     """rattler for one prefix. `cache` is the folder with unpacked packages, which all prefixes share. `placed` is
     where the prefix's files end up, where they are moved: what packages' files say of their prefix."""
 

@@ -14,10 +14,12 @@ import stat
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError, IndexFailure, StorageError
 from envspec.base.flock import hold
@@ -57,8 +59,7 @@ _LOOK = 0.25
 _WORLD_WRITABLE = stat.S_IWOTH
 
 
-@dataclass(frozen=True)
-class CondaCache:
+class CondaCache(Struct, frozen=True):
     """The cache: `folder` has the unpacked packages, `scratch` is an empty folder of this run beside it. `patience` is
     for channels with a time-out of their own, by origin."""
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, Place
@@ -27,16 +28,14 @@ _RESERVED = (CONDA_META, FOLDER.as_posix(), LOCK_FILE, ".trash")
 _HINT = "don't install this package: it is hostile or broken; report it to the channel's owner"
 
 
-@dataclass(frozen=True)
-class Unpacked:
+class Unpacked(Struct, frozen=True):
     """A package in the cache: its name in messages, and its folder."""
 
     name: str
     folder: Path
 
 
-@dataclass(frozen=True)
-class PackagePath:
+class PackagePath(Struct, frozen=True):
     """One path of a package: its place in the prefix, its kind there, and a link's target."""
 
     path: str

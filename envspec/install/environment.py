@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.errors import ToolError
@@ -57,8 +58,8 @@ from envspec.install.prefix import (
 from envspec.install.project import ProjectBuild, build_project_once, install_project
 from envspec.lock.conda_files import FileUrls
 from envspec.lock.exclusive import exclusive
-from envspec.lock.judge import SoundLock, judge_on_python
-from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.judge import judge_on_python
+from envspec.lock.model import LockedTarget, Pin, SoundLock
 from envspec.lock.shared_paths import pip_order
 from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
@@ -150,8 +151,7 @@ CONDA_CACHE = Path("conda") / "packages"
 """The conda cache's folder below envspec's. The cache that rattler's tools share may hold files unchecked by hash."""
 
 
-@dataclass(frozen=True)
-class Installation:
+class Installation(Struct, frozen=True, dict=True):
     """One target, one prefix (absolute: `envspec.install.prefix.checked_prefix`), and the settings for the network."""
 
     spec: Spec

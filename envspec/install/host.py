@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.base.errors import InputError
 from envspec.lock.model import Lock, LockedTarget
@@ -18,8 +19,7 @@ _SUBDIRS = {
 }
 
 
-@dataclass(frozen=True)
-class InstallHost:
+class InstallHost(Struct, frozen=True):
     """platform  conda's name of it ("linux-64"), or the system's own name where conda has none
     glibc     its version ("2.36"), None on a system without
     """

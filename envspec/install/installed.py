@@ -15,9 +15,11 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.documents import read_json
 from envspec.base.redact import without_credentials
@@ -32,8 +34,7 @@ OVERWRITTEN: Fault = "has another package's content"
 _SIZE = re.compile(r"[0-9]{1,18}")
 
 
-@dataclass(frozen=True)
-class Dist:
+class Dist(Struct, frozen=True):
     """A pip package: the version in its dist-info folder, that folder, and the package's fault."""
 
     name: str
@@ -42,8 +43,7 @@ class Dist:
     fault: Fault = ""
 
 
-@dataclass(frozen=True)
-class CondaPackage:
+class CondaPackage(Struct, frozen=True):
     """A conda package by its record in conda-meta."""
 
     name: str
@@ -54,8 +54,7 @@ class CondaPackage:
     fault: Fault = ""
 
 
-@dataclass(frozen=True)
-class CondaRecord:
+class CondaRecord(Struct, frozen=True):
     """The part of a record in conda-meta that installers use.
 
     files          the package's files, relative to the prefix; unchecked: check before removing
@@ -75,8 +74,7 @@ class CondaRecord:
     site_packages: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class InstalledPackages:
+class InstalledPackages(Struct, frozen=True):
     """records: those of conda-meta that can be read
     debris:  dist-info folders and records that an interrupted installer left, which no installer can read
     shared:  paths that several pip packages have, and the dist-info folders of those whose RECORD has a hash of it"""

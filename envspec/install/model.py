@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.base.progress import Progress
 from envspec.base.texts import byte_size
@@ -13,8 +14,7 @@ Fault = str
 """The fault of an installed package, in a few words; empty for a sound one."""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """The change of one package.
 
     action  "install"  it isn't installed yet
@@ -34,8 +34,7 @@ class Change:
     reason: Fault = ""
 
 
-@dataclass(frozen=True)
-class InstallOutcome:
+class InstallOutcome(Struct, frozen=True):
     """The result of an installation.
 
     status    "installed", "updated" or "unchanged"; for a dry run the status that a run would have
@@ -50,8 +49,7 @@ class InstallOutcome:
     notes: tuple[str, ...] = ()
 
 
-@dataclass
-class Fetching:
+class Fetching(Struct):
     """Tells a progress how much of some packages' files has come."""
 
     progress: Progress

@@ -4,8 +4,9 @@ is installed in it. Nothing is written below the base."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base.errors import InputError
 from envspec.install.installed import files_of, site_packages
@@ -19,8 +20,7 @@ _FOLDERS = "_envspec_base.pth"
 """The file by which Python finds the packages of a base that is a virtual environment (the site module's form)."""
 
 
-@dataclass(frozen=True)
-class BasePrefix:
+class BasePrefix(Struct, frozen=True):
     """The base of an environment: a prefix of this machine, and its inventory."""
 
     prefix: Path

@@ -15,9 +15,11 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base import programs
 from envspec.base.errors import ToolError
@@ -43,8 +45,7 @@ _PATIENCE = {"UV_HTTP_TIMEOUT": "86400"}
 """The index proxy fetches a file whole before it answers, and gives up who is too slow by itself."""
 
 
-@dataclass(frozen=True)
-class PipInstaller:
+class PipInstaller(Struct, frozen=True):
     """uv for one prefix.
 
     collector  brings the files

@@ -14,8 +14,10 @@ import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from envspec.base import atomic
 from envspec.base.documents import decode_format
@@ -38,8 +40,7 @@ _NOT_OURS = frozenset({LOCK_FILE, "lost+found"})
 """The names that an empty folder can contain: the lock of this run, and the content of a new filesystem."""
 
 
-@dataclass(frozen=True)
-class PrefixState:
+class PrefixState(Struct, frozen=True):
     """spec, target  what is installed, or is being installed
     prefix           its path: a moved environment is broken, because its files name this path
     digest           of the installed target (`digest_of`)

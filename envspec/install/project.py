@@ -10,8 +10,10 @@ import json
 import os
 import tempfile
 import zipfile
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import ToolError
 from envspec.base.progress import Progress
@@ -35,8 +37,7 @@ _BYTES, _A_FILE = 256 << 20, 8 << 10
 """Bytes of a project's files that are read to see whether it changed, and what each file costs beside its bytes."""
 
 
-@dataclass(frozen=True)
-class BuiltProject:
+class BuiltProject(Struct, frozen=True):
     """A project's wheel, and its identity: two wheels of the same files have the same."""
 
     name: str
@@ -44,8 +45,7 @@ class BuiltProject:
     identity: str
 
 
-@dataclass(frozen=True)
-class ProjectBuild:
+class ProjectBuild(Struct, frozen=True):
     """A project to build for a target.
 
     python   of the environment that it is built in

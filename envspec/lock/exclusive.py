@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base.flock import has_flock, hold, hold_by_file
 from envspec.base.open_folder import Location, OpenFolder
@@ -14,8 +15,7 @@ from envspec.base.open_folder import Location, OpenFolder
 LOCK_FILE = ".envspec-lock"
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Struct, frozen=True):
     """A folder that is held. `descriptor` holds it, also in a program that inherits the descriptor, for as long as that
     program runs, even when this process is killed."""
 

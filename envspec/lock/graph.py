@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 from operator import attrgetter
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from envspec.base.errors import Place
 from envspec.base.finding import Finding
@@ -48,16 +49,14 @@ class Edge(NamedTuple):
 _requirement = attrgetter("requirement")
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """A requirement that holds in this target and that no pin of the target satisfies. Source None is the spec."""
 
     source: Node | None
     requirement: str
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """A package, the edge to it (None at the top of an inverse tree), and its dependencies, or what requires it.
 
     `repeated` says that the package was already expanded at least as deep; it has no children then.
@@ -69,8 +68,7 @@ class Tree:
     repeated: bool = False
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """The edges of a target that hold there, markers and extras resolved.
 
     `roots` come from the spec. `outgoing` has an entry for every pin that a root reaches. `extras` are the requested
@@ -82,7 +80,7 @@ class Graph:
     outgoing: Mapping[Node, tuple[Edge, ...]]
     extras: Mapping[Node, frozenset[str]]
     missing: tuple[Missing, ...]
-    incoming: Mapping[Node, tuple[Edge, ...]] = field(repr=False, default_factory=dict)
+    incoming: Mapping[Node, tuple[Edge, ...]] = field(default_factory=dict)
 
     @staticmethod
     def of(target: LockedTarget, roots: Iterable[str] | None = None) -> Graph:
@@ -188,8 +186,7 @@ def _of_base(target: LockedTarget) -> Iterator[Pin]:
     return (Pin("base", name, version, "base", None) for name, version in target.provided)
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """All of a target that its edges follow from: who requires what, and where. Versions and files aren't in it."""
 
     platform: str
@@ -201,8 +198,7 @@ class _Asked:
     """Each with its dependencies, and with what it provides."""
 
 
-@dataclass(frozen=True)
-class _Edges:
+class _Edges(Struct, frozen=True):
     """The fields of a `Graph` that follow from what is asked."""
 
     roots: tuple[Edge, ...]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import Place, SpecError
 from envspec.base.redact import redact
@@ -91,8 +93,7 @@ def page_name(url: str) -> str:
     return redact(f"https://host/{path}").removeprefix("https://host/")
 
 
-@dataclass(frozen=True)
-class SpecCase:
+class SpecCase(Struct, frozen=True):
     """A spec with its inputs: normalised once, and shown to all that compare, judge and resolve.
 
     shared   the inputs of all targets

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import asdict
 from packaging.version import Version
 
 from envspec.base.documents import Unreadable, convert, read_toml
@@ -21,8 +22,7 @@ MOST_INVENTORY_BYTES = 16 << 20
 """Of an inventory's file: a base of 100,000 packages has 5 MB."""
 
 
-@dataclass(frozen=True)
-class Inventory:
+class Inventory(Struct, frozen=True):
     """source    an image's name, a SIF's or a folder's path
     digest       of the image's manifest or the SIF's content, "sha256:…"; None of a folder
     platform     a conda subdir: "linux-64"; None of a folder, which doesn't say
@@ -123,8 +123,7 @@ def read_inventory(text: str, place: Place) -> Inventory:
         ) from None
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A difference of two inventories in one of their fields, `part`; a side that hasn't got it has None."""
 
     part: str

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import NewType
+
+from msgspec.structs import replace
 
 from envspec.base.errors import LockError, Place
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import printable
 from envspec.lock.inputs import SpecCase
-from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
+from envspec.lock.model import Lock, LockedTarget, SoundLock, SpecInputs, TargetInputs
 from envspec.lock.rules import builds, cuda, derived, files, requirements
 from envspec.lock.rules.case import LockedCase
 from envspec.packages.python_range import is_within
-
-SoundLock = NewType("SoundLock", Lock)
-"""A lock that passed every rule. Only `sound` makes one, and whatever installs, exports or runs requires one."""
 
 WRONG_BUILDS = frozenset({"wrong-cuda", "cpu-build", "cpu-variant"})
 """The codes of what belongs to another CUDA, or to none."""
@@ -194,4 +191,4 @@ def sound(lock: Lock, case: SpecCase, path: str) -> SoundLock:
     flaws = judge(lock, case)
     if flaws:
         raise UnsoundLock(path, flaws, f"envspec lock {case.spec.path}")
-    return SoundLock(lock)
+    return SoundLock.of(lock)

@@ -6,16 +6,16 @@ Each list has a key, a field of `TargetInputs`, and the form of its items: a tex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.lock.toml_text import string
 from envspec.packages.stated import StatedMetadata
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A list of inputs. `columns` are the keys of its items, each a table; without columns, each item is a text."""
 
     key: str

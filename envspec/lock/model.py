@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
+
+from envspec.base.records import RecordWithNotes
 from envspec.lock.inventory import Inventory
 from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
@@ -16,8 +20,7 @@ BASE_VERSION = 4
 """The schema of a lock on a base, which older readers would take for a whole environment."""
 
 
-@dataclass(frozen=True)
-class WheelVariant:
+class WheelVariant(Struct, frozen=True):
     """The build of a variant wheel (PEP 817): the label that ends its file's name, and what the index said of it.
 
     properties  "namespace :: feature :: value", those of the namespace that the package puts first at the front
@@ -29,8 +32,7 @@ class WheelVariant:
     priorities: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Artifact:
+class Artifact(Struct, frozen=True):
     """One file that a target installs.
 
     `size` is in bytes, None where no index says it. `url` is set only for a direct-URL requirement. `md5` is conda's.
@@ -43,8 +45,7 @@ class Artifact:
     variant: WheelVariant | None = None
 
 
-@dataclass(frozen=True)
-class BuildPin:
+class BuildPin(Struct, frozen=True):
     """One wheel of the environment that a source is built in."""
 
     name: str
@@ -59,8 +60,7 @@ class BuildPin:
         return Pin("pip", self.name, self.version, "pypi", Artifact(self.file, self.sha256, self.size))
 
 
-@dataclass(frozen=True)
-class Publisher:
+class Publisher(Struct, frozen=True):
     """The publisher of a release by its index (PEP 740). Its word, until `verify` proves it.
 
     kind  "GitHub", "GitLab", "Google", …; the other fields are what that kind says
@@ -79,8 +79,7 @@ class Publisher:
         return " ".join(filter(None, [self.kind, who, said and f"({said})"]))
 
 
-@dataclass(frozen=True)
-class GitSource:
+class GitSource(Struct, frozen=True):
     """A git requirement, pinned: the repository's URL without credentials, the full commit, and a folder inside."""
 
     url: str
@@ -94,8 +93,7 @@ class GitSource:
         return f"{self.url}@{self.commit}{folder}"
 
 
-@dataclass(frozen=True)
-class SolverView:
+class SolverView(Struct, frozen=True):
     """The solver's view of a pin, which a lock doesn't hold.
 
     extras      the extras that its METADATA offers; None where that wasn't read
@@ -114,8 +112,7 @@ class SolverView:
     tried: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Pin:
+class Pin(RecordWithNotes, frozen=True, eq=False):
     """One package as one target installs it. `Lock` merges the pins of its targets only when it's written.
 
     kind          "pip" or "conda"
@@ -138,6 +135,8 @@ class Pin:
     solver        pip only: what its solution knows of it; a lock doesn't hold that
     """
 
+    notes: ClassVar = frozenset({"solver"})
+
     kind: str
     name: str
     version: str
@@ -154,15 +153,14 @@ class Pin:
     built_with: tuple[BuildPin, ...] | None = None
     requires_python: str | None = None
     overwrites: tuple[str, ...] = ()
-    solver: SolverView = field(default=SolverView(), compare=False, repr=False)
+    solver: SolverView = SolverView()
 
     @property
     def is_wheel(self) -> bool:
         return self.artifact is not None and self.artifact.file.endswith(".whl")
 
 
-@dataclass(frozen=True)
-class TargetInputs:
+class TargetInputs(RecordWithNotes, frozen=True, eq=False):
     """The inputs of a target's solution: enough to say later *why* a lock is stale, field by field.
 
     All texts are normalised (`envspec.lock.inputs`), so equal meaning gives equal values.
@@ -182,6 +180,8 @@ class TargetInputs:
                     uv fetches then, and `install` judges what it gets
     """
 
+    notes: ClassVar = frozenset({"python_version", "newest_python"})
+
     platform: str
     python: str
     glibc: str | None
@@ -198,8 +198,8 @@ class TargetInputs:
     inspect: bool = True
     cpu: str | None = None
     python_range: str | None = None
-    python_version: str | None = field(default=None, compare=False)
-    newest_python: str | None = field(default=None, compare=False)
+    python_version: str | None = None
+    newest_python: str | None = None
 
     @property
     def full_python(self) -> str:
@@ -226,8 +226,7 @@ class TargetInputs:
         return any(key in (code, f"{code}:{package}") for key, _ in self.accept)
 
 
-@dataclass(frozen=True)
-class BaseInputs:
+class BaseInputs(Struct, frozen=True):
     """`[base]` of a spec: what is there already.
 
     kind     "image", "sif" or "prefix"; `place` is its name or path, as the spec has it
@@ -243,8 +242,7 @@ class BaseInputs:
         return f"{self.kind} {self.place}{f' without {replaced}' if replaced else ''}"
 
 
-@dataclass(frozen=True)
-class SpecInputs:
+class SpecInputs(Struct, frozen=True):
     """The inputs that all targets of a spec share.
 
     base          what the lock comes on top of; None where it is a whole environment
@@ -265,20 +263,21 @@ class SpecInputs:
         return self.image_python is None and self.base is None
 
 
-@dataclass(frozen=True)
-class LockedTarget:
+class LockedTarget(RecordWithNotes, frozen=True, eq=False):
     """A target of a lock: its inputs, what the GPU facts say of it, and its pins, sorted by (kind, name).
 
     provided  the packages of its base that stay, each with the version that requirements see
               (`envspec.lock.inventory`): of the inventory beside the lock, which the lock's text doesn't hold
     """
 
+    notes: ClassVar = frozenset({"provided"})
+
     name: str
     inputs: TargetInputs
     pins: tuple[Pin, ...]
     architectures: tuple[str, ...] = ()
     driver_floor: str | None = None
-    provided: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    provided: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_past_requires_python(self) -> bool:
@@ -306,8 +305,7 @@ class LockedTarget:
         return next((p for p in self.pins if p.name == name and kind in (None, p.kind)), None)
 
 
-@dataclass(frozen=True)
-class LockedImage:
+class LockedImage(Struct, frozen=True):
     """An image that the recipes stand on: its name as the spec or a recipe writes it ("debian:bookworm-slim"), and the
     digest ("sha256:…") of what a registry gave under that name: of the image index where there is one, so that it
     holds for every platform.
@@ -317,8 +315,7 @@ class LockedImage:
     digest: str
 
 
-@dataclass(frozen=True)
-class LockedPython:
+class LockedPython(Struct, frozen=True):
     """The build of CPython that environments and images of a platform get, unless conda brings Python.
 
     build  the release of the builds that it is from (python-build-standalone's date)
@@ -337,8 +334,7 @@ def inventory_name(platform: str) -> str:
     return f"base-{platform}.toml"
 
 
-@dataclass(frozen=True)
-class LockedBase:
+class LockedBase(Struct, frozen=True):
     """The inventory of a platform's base, which lies beside the lock: `sha256` is of its file, `digest` of the image or
     the SIF ("sha256:…"), None of a folder."""
 
@@ -347,8 +343,7 @@ class LockedBase:
     digest: str | None = None
 
 
-@dataclass(frozen=True, order=True)
-class LockedCorrection:
+class LockedCorrection(Struct, frozen=True, order=True):
     """A bound from a wheel's own files that its METADATA leaves out, where it shaped the lock.
 
     package     its normalised name, in this `version`; `file` and `sha256` are the wheel that was read
@@ -372,13 +367,14 @@ class LockedCorrection:
         )
 
 
-@dataclass(frozen=True)
-class Lock:
+class Lock(RecordWithNotes, frozen=True, eq=False):
     """The lock of one spec. `targets` is sorted by name, `images` too; an image without a known digest isn't there.
     `corrections` are those that were read from wheels. `pythons` and `bases` are sorted by platform; `inventories` are
     those of the bases, as far as their files lie beside the lock and are the lock's. `schema` is that of its file:
     one of schema 2 was solved for Python X.Y.0, whatever build it names, and is judged so.
     """
+
+    notes: ClassVar = frozenset({"inventories", "schema"})
 
     name: str
     inputs: SpecInputs
@@ -387,8 +383,8 @@ class Lock:
     corrections: tuple[LockedCorrection, ...] = ()
     pythons: tuple[LockedPython, ...] = ()
     bases: tuple[LockedBase, ...] = ()
-    inventories: Mapping[str, Inventory] = field(default_factory=dict, compare=False)
-    schema: int = field(default=LOCK_VERSION, compare=False)
+    inventories: Mapping[str, Inventory] = field(default_factory=dict)
+    schema: int = LOCK_VERSION
 
     def target(self, name: str) -> LockedTarget | None:
         return next((t for t in self.targets if t.name == name), None)
@@ -446,3 +442,11 @@ class Lock:
 
     def __iter__(self) -> Iterator[LockedTarget]:
         return iter(self.targets)
+
+
+class SoundLock(Lock, frozen=True, eq=False):
+    """A lock that passed every rule. Only `judge.sound` makes one; what installs, exports or runs requires one."""
+
+    @classmethod
+    def of(cls, lock: Lock) -> SoundLock:
+        return cls(**asdict(lock))

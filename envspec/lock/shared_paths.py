@@ -7,8 +7,9 @@ stands at a path that two of its wheels have would be up to its threads.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.edges import Overrides, effective, markers_of
@@ -21,8 +22,7 @@ _VISITS = 5
 """How often pip walks through a package of a cycle."""
 
 
-@dataclass(frozen=True)
-class SharedPath:
+class SharedPath(Struct, frozen=True):
     """A path, below the folder of Python's packages, and the packages that have it, the one whose content stays last.
     `differs` says whether they have different content there."""
 

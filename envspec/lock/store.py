@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base.errors import InputError, InternalError, LockError, NotPlain, Place, StorageError
 from envspec.base.open_folder import Location, OpenFolder
@@ -28,8 +29,7 @@ from envspec.spec.schema import PLATFORMS
 SIGNATURE_NAME = LOCK_NAME + SUFFIX
 
 
-@dataclass(frozen=True)
-class LockFile:
+class LockFile(Struct, frozen=True):
     """A lock as it lies in its folder: what it says, its very bytes, and those of the signature beside it, if any."""
 
     lock: Lock

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import asdict
+
 from envspec.base.errors import InternalError
 from envspec.lock.listed import Shared, metadata_table, same_metadata, shared_items, write_lists
 from envspec.lock.model import (
@@ -275,7 +277,7 @@ def artifact_table(artifact: Artifact) -> dict[str, object]:
 
 def known_fields(row: Row) -> dict[str, object]:
     """Return the fields of a row that are known, by name, in their order."""
-    return {name: value for name, value in vars(row).items() if value is not None}
+    return {name: value for name, value in asdict(row).items() if value is not None}
 
 
 RowOf = TypeVar("RowOf", bound=Row)

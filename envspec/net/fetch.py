@@ -11,12 +11,13 @@ import subprocess
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote, urljoin, urlsplit
+
+from msgspec import Struct, field
 
 from envspec.base import programs
 from envspec.base.errors import IndexFailure
@@ -135,8 +136,7 @@ def give_up_seconds(env: Mapping[str, str], longest: float = 0) -> float:
     return (_retries(env) + 1) * one + 2 * limits.LIMITS.whole_seconds
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """An answer: status, body, and the whole file's length in bytes and ETag if the server gives them.
     `url` is where it came from, behind all redirects."""
 
@@ -427,8 +427,7 @@ class BrokenOff(IndexFailure):
     """A connection broke off in the middle of a file."""
 
 
-@dataclass
-class Stream:
+class Stream(Struct):
     """The body of an answer, in pieces, with the sha256 and the length of the part read so far.
 
     start      where in the file it begins

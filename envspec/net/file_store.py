@@ -13,9 +13,11 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.cache import touch
 from envspec.base.errors import IndexFailure
@@ -65,8 +67,7 @@ class KnownFile(NamedTuple):
     etag: str | None
 
 
-@dataclass(frozen=True)
-class FileStore:
+class FileStore(Struct, frozen=True):
     """The files in `folder`, and how to fetch those that aren't there."""
 
     folder: Path

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _MIB = 1 << 20
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The limits. Bytes are those of the content, after decompression. A lock's size is the limit of its file.
 
     page_bytes        an index's page, a service's answer

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.base.cache import keep_value, read_value
 from envspec.base.documents import read_json
@@ -31,8 +32,7 @@ Claimed = Mapping[str, str]
 """A publisher as an index names it, by the fields of `envspec.lock.model.Publisher`; `kind` is always there."""
 
 
-@dataclass(frozen=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """A file's attestations as its index serves them. `claimed` are the publishers that stand in it, in its order."""
 
     body: bytes
@@ -78,13 +78,11 @@ def _text(value: object) -> str | None:
     return value
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(Struct, frozen=True):
     claimed: Mapping[str, str] | None
 
 
-@dataclass(frozen=True)
-class ProvenanceStore:
+class ProvenanceStore(Struct, frozen=True):
     """Publishers in the cache, by the file's hash and the place that named them: what `lock` asks once."""
 
     folder: Path

@@ -9,10 +9,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urljoin, urlsplit
+
+from msgspec import Struct
 
 from envspec.base import programs
 from envspec.base.documents import read_json
@@ -33,8 +34,7 @@ HUB = "docker.io"
 """The registry of a name without one, as in all container tools."""
 
 
-@dataclass(frozen=True)
-class ImageAddress:
+class ImageAddress(Struct, frozen=True):
     """The parts of an image's name. `debian:bookworm-slim` is registry "docker.io", path "library/debian", tag
     "bookworm-slim".
 
@@ -197,8 +197,7 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 _CHALLENGE = re.compile(r'\b(\w+)="([^"]*)"')
 
 
-@dataclass(frozen=True)
-class RegistryEndpoint:
+class RegistryEndpoint(Struct, frozen=True):
     """The address of an image on a registry: "https://host", and the image's path there."""
 
     origin: str
@@ -207,8 +206,7 @@ class RegistryEndpoint:
     is_mirror: bool = False
 
 
-@dataclass(frozen=True)
-class _Reply:
+class _Reply(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes

@@ -6,11 +6,11 @@ import errno
 import hashlib
 import io
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec import Struct, field
 
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
@@ -113,14 +113,12 @@ def open_remote(fetcher: Fetcher, url: str, most: int) -> RemoteFile:
     return RemoteFile(fetcher, url, tail.total if partial and tail.total else len(tail.body), tail.body)
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(Struct, frozen=True):
     sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     size: int
 
 
-@dataclass
-class FileHashes:
+class FileHashes(Struct):
     """The hashes of files whose page has none, by URL. `folder` is the cache's; `fetcher` has the limits."""
 
     folder: Path

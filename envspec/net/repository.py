@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
+
+from msgspec import Struct
 
 from envspec.base.errors import IndexFailure
 from envspec.net.body import Pace, TooMuch, read_whole
@@ -42,8 +43,7 @@ _BLOB = "blob"
 OnBytes = Callable[[int], None]
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes

@@ -6,11 +6,12 @@ import os
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
+
+from msgspec import Struct, field
 
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
@@ -208,8 +209,7 @@ def project_of(file: str) -> str | None:
     return canonical_name(name) if name else None
 
 
-@dataclass
-class FlatPages:
+class FlatPages(Struct):
     """Flat pages, each read once a run."""
 
     fetcher: Fetcher

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.redact import redact
@@ -32,8 +33,7 @@ def _ask(host: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(address[0]) for _, _, _, _, address in found))
 
 
-@dataclass
-class HostNames:
+class HostNames(Struct):
     """Addresses by host's name. Who asks for a name that is being looked up waits for that answer, or shares its error.
 
     ask    gives a host's addresses, in the order in which they are to be tried; raises what getaddrinfo raises
@@ -194,8 +194,7 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """Statuses that may be gone at the next try."""
 
 
-@dataclass(frozen=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """Seconds to wait for bytes of an index, by `[timeouts]` of the user's configuration, and its name there."""
 
     name: str

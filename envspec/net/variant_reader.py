@@ -12,8 +12,9 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import IO, Any, cast
+
+from msgspec import Struct, field
 
 from envspec.base.errors import EnvspecError
 from envspec.net.fetch import Fetcher
@@ -43,8 +44,7 @@ def about_variants(rows: Iterable[Row]) -> dict[str, Row]:
     return {str(row["filename"]): row for row in rows if str(row["filename"]).endswith(VARIANTS_END)}
 
 
-@dataclass
-class VariantReader:
+class VariantReader(Struct):
     """The reader of variants: each file and each wheel once a run."""
 
     fetcher: Fetcher

@@ -8,10 +8,13 @@ host in ASCII. uv's parser (WHATWG's) would take a backslash for a slash, drop t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import ClassVar
 from urllib.parse import unquote
 
+from msgspec.structs import replace
+
+from envspec.base.records import RecordWithNotes
 from envspec.packages.requirement import TEXTS
 
 _URL = re.compile(
@@ -29,8 +32,7 @@ _ANY_CASE = ("github.com",)
 """Hosts that don't tell small letters from capitals in a repository's path."""
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(RecordWithNotes, frozen=True, eq=False):
     """The place of a file or a git checkout, without its login.
 
     port      None for the scheme's own
@@ -41,6 +43,8 @@ class Address:
     sha256    `#sha256=`, in small letters: says what is there and not where it is
     """
 
+    notes: ClassVar = frozenset({"sha256"})
+
     scheme: str
     host: str
     port: int | None
@@ -49,7 +53,7 @@ class Address:
     git: bool = False
     revision: str | None = None
     folder: str | None = None
-    sha256: str | None = field(default=None, compare=False)
+    sha256: str | None = None
 
     @property
     def commit(self) -> str | None:

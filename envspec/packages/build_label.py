@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 _CUDA = re.compile(r"(?<![a-z])cu([1-4]\d)(\d{0,2})(?!\d)")
 _CPU = re.compile(r"(?<![a-z])cpu(?![a-z])")
@@ -14,8 +15,7 @@ _TORCH = re.compile(r"(?<![a-z])(pt|torch)[._-]?(\d{1,4})(?:\.(\d{1,2}))?")
 _ABI = re.compile(r"cxx11abi(true|false|1|0)")
 
 
-@dataclass(frozen=True)
-class BuildLabel:
+class BuildLabel(Struct, frozen=True):
     """torch     the torch release without its patch ("2.4"), None where the label names none
     cuda      its CUDA, the major alone ("12") or with the minor ("11.8"); None where the label names none
     cpu       it is a CPU build

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import TEXTS, canonical_name, too_much
@@ -259,8 +260,7 @@ _CUDA_PACKAGES = ("__cuda", "cuda-version", "cudatoolkit")
 _LOWEST = re.compile(r"(?:^|,|=| )>?=? ?(\d+\.\d+)")
 
 
-@dataclass(frozen=True)
-class BuildRecord:
+class BuildRecord(Struct, frozen=True, dict=True):
     """One build of a package, as its record describes it."""
 
     name: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
 from packaging._parser import Op, Variable
 from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
@@ -62,8 +62,7 @@ _AHEAD_OF_MARKER = re.compile(r"[^@;]*(?:@[ \t]*[^ \t]+[ \t]+)?;")
 """A requirement up to the `;` of its marker. An address may have such signs, and a space ends it."""
 
 
-@dataclass(frozen=True)
-class RequirementHead:
+class RequirementHead(Struct, frozen=True):
     """A requirement without its version. Names are normalised; no marker is None."""
 
     name: str

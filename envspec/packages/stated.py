@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 
 _EXTRA = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
 
 
-@dataclass(frozen=True)
-class StatedMetadata:
+class StatedMetadata(Struct, frozen=True):
     """The stated dependencies of a package's sources.
 
     name          normalised (PEP 503)

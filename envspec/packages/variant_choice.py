@@ -7,9 +7,10 @@ index. A namespace whose provider is none of those below, and that doesn't list 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.packages.variants import AARCH64, ABI, NVIDIA, X86_64, Property, Provider, Variants
@@ -31,8 +32,7 @@ Values = tuple[tuple[str, tuple[str, ...]], ...]
 """What a machine supports of a namespace: its features and their values, the preferred ones first."""
 
 
-@dataclass(frozen=True)
-class TargetMachine:
+class TargetMachine(Struct, frozen=True):
     """The machines of a target, by its own words.
 
     platform      as conda names it: "linux-64"
@@ -185,8 +185,7 @@ def _prefixes(version: str) -> tuple[str, ...]:
 Rank = tuple[tuple[int, int, int], ...]
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """The best variant of a release for a target.
 
     label      its label; None where no variant fits

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.packages.requirement import MAX_DEPTH
 from envspec.packages.variants import WheelOfVariant
@@ -63,8 +64,7 @@ class _Unreadable(ValueError):
     """A marker that isn't one."""
 
 
-@dataclass(frozen=True)
-class _Joined:
+class _Joined(Struct, frozen=True):
     """Two or more answers that are left, joined by one word."""
 
     word: str

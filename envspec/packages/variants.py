@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from envspec.base.documents import Unreadable, read_json
 
@@ -93,8 +94,7 @@ class Property(NamedTuple):
         return f"{self.namespace} :: {self.feature} :: {self.value}"
 
 
-@dataclass(frozen=True)
-class Provider:
+class Provider(Struct, frozen=True):
     """The plugin that names the values of a namespace that a machine supports.
 
     requires    the packages of a plugin, as they stand there
@@ -107,8 +107,7 @@ class Provider:
     lists: tuple[tuple[str, tuple[str, ...]], ...] | None = None
 
 
-@dataclass(frozen=True)
-class Variants:
+class Variants(Struct, frozen=True):
     """The variants of one release.
 
     priorities  the namespaces, the most important first
@@ -120,8 +119,7 @@ class Variants:
     providers: Mapping[str, Provider] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class WheelOfVariant:
+class WheelOfVariant(Struct, frozen=True):
     """A variant's wheel as a solution has it.
 
     label       its label

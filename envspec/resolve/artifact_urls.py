@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.base.errors import IndexFailure, InputError, OutsideError
 from envspec.base.settings import Settings, load_settings, split_credentials
@@ -29,8 +30,7 @@ _MIRROR_HINT = (
 )
 
 
-@dataclass(frozen=True)
-class _Page:
+class _Page(Struct, frozen=True):
     """A project's page on an index, by the index's name; a flat index has one page for all projects, named ""."""
 
     index: str

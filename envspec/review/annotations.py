@@ -11,8 +11,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from envspec.base.finding import Finding
 from envspec.base.texts import clean_text
@@ -25,8 +26,7 @@ Lines = Mapping[tuple[str, str, str], int]
 """The line of each package of a lock, by kind, name and version."""
 
 
-@dataclass(frozen=True)
-class Annotation:
+class Annotation(Struct, frozen=True):
     """A finding at a line of a lock.
 
     title   the subject of the finding

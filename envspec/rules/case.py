@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.codes import meanings
 from envspec.base.errors import Place, SpecError
@@ -16,8 +18,7 @@ from envspec.facts.gpus import Gpu
 from envspec.spec.model import of_one
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A target as the rules see it: GPU names looked up, everything else as in the spec. `cudnn` is the newest that the
     spec admits of conda's; None without a bound."""
 
@@ -46,8 +47,7 @@ class Case:
         return ", ".join(names) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} more"
 
 
-@dataclass(frozen=True)
-class CandidateBuild:
+class CandidateBuild(Struct, frozen=True):
     """A build of torch, a wheel or a conda package. If unknown, `pythons` is empty, `cudnn` and `triton` None.
 
     `triton` is the release of its compiler, or a range of them ("~=3.8.0").

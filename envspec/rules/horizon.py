@@ -6,8 +6,10 @@ Pure, from the tables alone: a torch that is newer than they are isn't in the an
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.facts.gpus import Gpu
@@ -20,8 +22,7 @@ from envspec.rules.wanted import known_releases
 Channel = Literal["pip", "conda"]
 
 
-@dataclass(frozen=True)
-class Advance:
+class Advance(Struct, frozen=True):
     """A newer torch that the target gets by changing something else.
 
     driver   the least driver that it asks of the machine, a version, "R570" or "JetPack 7.2"; None where the machine's
@@ -47,8 +48,7 @@ class Advance:
         return bool(self.dropped), self.driver is not None, self.glibc is not None, bool(self.python), bool(self.cuda)
 
 
-@dataclass(frozen=True)
-class Horizon:
+class Horizon(Struct, frozen=True):
     """last    the newest torch that works as the target is; None where none does
     reasons    why the release after it doesn't; empty where `last` is the newest that is known
     newest     the newest torch in the table

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import Place, Way, format_ways
 from envspec.base.finding import Finding, errors
@@ -28,8 +30,7 @@ from envspec.rules.wanted import (
 from envspec.spec.model import Spec, Target
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The rules' answer on one target.
 
     findings  everything that the facts say against the target, errors first; empty if it can be locked as it stands
@@ -124,8 +125,7 @@ def judge(spec: Spec, target: Target, *, told: bool = True) -> Verdict:
     )
 
 
-@dataclass(frozen=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     """The builds of torch that a target admits, and those of them that work on it, oldest first."""
 
     builds: tuple[CandidateBuild, ...] = ()
@@ -272,8 +272,7 @@ def _pin_back(wanted: Wanted, last: str) -> Way:
     return Way(f"pin {wanted.name} to {last} or older", conda=conda, line=line)
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """The subject of the facts' judgement: a target. `torch` is what it asks for by name."""
 
     case: Case

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.base.errors import Way
 from envspec.facts import conda_builds, gpus, torch_builds

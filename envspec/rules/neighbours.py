@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from packaging.version import Version
 
 from envspec.base.errors import Way
@@ -19,16 +19,14 @@ from envspec.rules.case import Case
 from envspec.rules.wheel_code import WheelBuild
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The origin of a pin's file: its index's name ("pypi", "url") and its file name."""
 
     index: str
     file: str
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """The surroundings of a wheel in a target.
 
     torch     the version that is locked, with its local part; None without one

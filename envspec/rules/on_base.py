@@ -4,7 +4,8 @@ target asks for. An inventory that doesn't say is told, and passes nothing."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.base.errors import Way
 from envspec.base.finding import Finding
@@ -17,8 +18,7 @@ ARCHITECTURES = "TORCH_CUDA_ARCH_LIST"
 """The variable by which a build of PyTorch chooses its GPUs (torch.utils.cpp_extension); a vendor's image keeps it."""
 
 
-@dataclass(frozen=True)
-class KnownBase:
+class KnownBase(Struct, frozen=True):
     """A base as far as its inventory says it.
 
     python         "3.12", or with the patch release

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Literal
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.errors import Place, Way
@@ -82,8 +83,7 @@ _VERSIONED_BY_CUDA = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc"
 """Packages without a `-cu12` suffix that have the toolkit's version."""
 
 
-@dataclass(frozen=True)
-class PinnedVersions:
+class PinnedVersions(Struct, frozen=True):
     """The exact pins of a target, each by its normalised name.
 
     versions       with the local part (`2.9.1+cu126`); a torch without one is PyPI's own wheel

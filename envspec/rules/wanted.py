@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
 from packaging.version import Version
 
 from envspec.base.errors import Place
@@ -21,8 +21,7 @@ from envspec.spec.model import Located, Spec, Target
 # Version specifiers (PEP 440) for the rules: the known releases that they admit, and the versions that they name.
 
 
-@dataclass(frozen=True)
-class Specifier:
+class Specifier(Struct, frozen=True):
     """Clauses that must all hold. Without clauses, it admits every version."""
 
     clauses: tuple[Clause, ...] = ()
@@ -64,8 +63,7 @@ _WITH_TORCH = ("pytorch", "pytorch-nightly", "main", "anaconda")
 _CONDA_TORCH = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A requirement for one package of the torch family.
 
     `local` is the local part of an exact pin (`cu126` of `torch==2.9.1+cu126`), `build` a match spec's build string.

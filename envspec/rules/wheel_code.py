@@ -5,8 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.finding import Finding
@@ -24,8 +25,7 @@ _NAMED = 2
 """The number of libraries that a message names before it counts the rest."""
 
 
-@dataclass(frozen=True)
-class WheelBuild:
+class WheelBuild(Struct, frozen=True):
     """The readings of a wheel. None is what wasn't asked. `paths` are those of its files that another wheel of the
     target has too, each with what tells its content; `unread` says why they aren't known. `by_content` says that
     neither the wheel's name nor its METADATA speaks of GPUs: it may well do without."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from envspec.base.reader.nodes import Array, Boolean, Integer, Names, Table, Text
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class SlurmTable:
+class SlurmTable(Struct, frozen=True):
     """`[slurm]`: what a job asks Slurm for. None and an empty tuple leave a matter to the recipes, or to the site.
 
     memory        of a node, in sbatch's form
@@ -44,8 +44,7 @@ class SlurmTable:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Serving:
+class Serving(Struct, frozen=True):
     """`[kubernetes.serve]`: a program that answers at a port."""
 
     program: tuple[str, ...]
@@ -54,8 +53,7 @@ class Serving:
     health: str | None = None
 
 
-@dataclass(frozen=True)
-class KubernetesTable:
+class KubernetesTable(Struct, frozen=True):
     """`[kubernetes]`: what a Job asks for.
 
     program      and its arguments; empty for the smoke check
@@ -129,7 +127,7 @@ SLURM_TABLE = Table(
             example=16,
             minimum=1,
             maximum=1024,
-            default=SlurmTable.cpus_per_gpu,
+            default=SlurmTable().cpus_per_gpu,
         ),
         "mem": Text(
             doc="The memory of a node; 0 for all of it.",
@@ -142,13 +140,13 @@ SLURM_TABLE = Table(
             example="2-00:00:00",
             says="a time in sbatch's form: MINUTES, MM:SS, HH:MM:SS, DAYS-HH, DAYS-HH:MM or DAYS-HH:MM:SS",
             pattern="[0-9]{1,6}(?::[0-9]{1,2}){0,2}|[0-9]{1,4}-[0-9]{1,2}(?::[0-9]{1,2}){0,2}",
-            default=SlurmTable.time,
+            default=SlurmTable().time,
         ),
         "requeue": Boolean(
             doc="Whether a job goes back into the queue when its node fails, when it is preempted, and after the"
             " warning of `signal`.",
             example=True,
-            default=SlurmTable.requeue,
+            default=SlurmTable().requeue,
         ),
         "signal": Text(
             doc="A warning before the job's time ends: so many seconds before, the file that ENVSPEC_CHECKPOINT names"
@@ -164,7 +162,7 @@ SLURM_TABLE = Table(
             example=20,
             minimum=0,
             maximum=1_000_000,
-            default=SlurmTable.max_requeues,
+            default=SlurmTable().max_requeues,
         ),
         "launch": Text(
             doc="What starts the ranks: `torchrun`, one a node, or `srun`, as Lightning, Megatron and mpi4py want: a"
@@ -173,7 +171,7 @@ SLURM_TABLE = Table(
             example="srun",
             says="torchrun or srun",
             choices=("torchrun", "srun"),
-            default=SlurmTable.launch,
+            default=SlurmTable().launch,
         ),
         "mpi": Text(
             doc="How such ranks find each other by MPI, in srun's words (`srun --mpi=list`); else as the site has it.",
@@ -255,14 +253,14 @@ KUBERNETES_TABLE = Table(
             example=4,
             minimum=1,
             maximum=10_000,
-            default=KubernetesTable.nodes,
+            default=KubernetesTable().nodes,
         ),
         "gpus": Integer(
             doc="The GPUs of each pod, where the target has CUDA.",
             example=8,
             minimum=1,
             maximum=64,
-            default=KubernetesTable.gpus,
+            default=KubernetesTable().gpus,
         ),
         "volume": _object("The PersistentVolumeClaim that is seen as /workspace; else what is there goes.", "datasets"),
         "pull-secret": _object("The Secret with the login of the image's registry.", "registry-login"),
@@ -301,7 +299,7 @@ KUBERNETES_TABLE = Table(
             example=3,
             minimum=0,
             maximum=1000,
-            default=KubernetesTable.retries,
+            default=KubernetesTable().retries,
         ),
         "pull-policy": Text(
             doc="When nodes ask the registry for the image; each time, if left out and `[image] name` says where it is:"
@@ -345,10 +343,14 @@ KUBERNETES_TABLE = Table(
                     "The program and its arguments.", ("vllm", "serve", "/workspace/model", "--port", "8000")
                 ),
                 "port": Integer(
-                    doc="The port at which it answers.", example=8000, minimum=1, maximum=65535, default=Serving.port
+                    doc="The port at which it answers.",
+                    example=8000,
+                    minimum=1,
+                    maximum=65535,
+                    default=Serving(()).port,
                 ),
                 "replicas": Integer(
-                    doc="How many of it run.", example=2, minimum=0, maximum=10_000, default=Serving.replicas
+                    doc="How many of it run.", example=2, minimum=0, maximum=10_000, default=Serving(()).replicas
                 ),
                 "health": Text(
                     doc="The path that answers with 200 when it is ready; else an open port is enough.",

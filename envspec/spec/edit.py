@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from envspec.base.atomic import write_file
 from envspec.base.errors import InputError, Place, StorageError
@@ -23,8 +24,7 @@ KINDS = ("pip", "conda")
 """The tables of a spec, and of its targets, that have `dependencies`."""
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """A dependency that came (`old` is None), changed, or went (`new` is None). `table` is as targets.cpu.pip."""
 
     table: str

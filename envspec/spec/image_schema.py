@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from envspec.base.reader.nodes import LINE, PACKAGE, Array, Boolean, Names, Table, Text
 from envspec.spec import advice
@@ -60,7 +60,7 @@ IMAGE_TABLE = Table(
             says="an image reference [host/]name[:tag][@digest]",
             pattern=_IMAGE,
             max_length=512,
-            default=Image.base,
+            default=Image().base,
             advice=advice.image,
         ),
         "name": Text(
@@ -81,7 +81,7 @@ IMAGE_TABLE = Table(
             example="dev",
             says="a user's name other than root: lower-case letters, digits, '_' and '-', up to 32 long",
             pattern=r"(?!root$)[a-z_][a-z0-9_-]{0,31}",
-            default=Image.user,
+            default=Image().user,
             advice=advice.user,
         ),
         "env": Names(
@@ -111,14 +111,14 @@ IMAGE_TABLE = Table(
             " NCCL uses sockets.",
             example="none",
             choices=FABRICS,
-            default=Image.fabric,
+            default=Image().fabric,
         ),
         "python": Text(
             doc="The Python of images: the build that the lock names, or the base image's own, which must be of the"
             " spec's version.",
             example="base",
             choices=PYTHONS,
-            default=Image.python,
+            default=Image().python,
         ),
         "snapshot": Text(
             doc="The day as of which Debian's packages are: as its archive of snapshots has them.",
@@ -132,12 +132,12 @@ IMAGE_TABLE = Table(
             example="32g",
             says="an amount of memory like 32g",
             pattern="[1-9][0-9]{0,6}[mg]",
-            default=Image.shm,
+            default=Image().shm,
         ),
         "nvcc": Boolean(
             doc="Whether CUDA images have NVIDIA's compiler and headers, for what compiles kernels when it runs.",
             example=True,
-            default=Image.nvcc,
+            default=Image().nvcc,
         ),
     },
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
+
+from msgspec import Struct
 
 from envspec.base.reader.document import show
 from envspec.base.reader.positions import Path
@@ -15,8 +16,7 @@ from envspec.spec.model import Target
 from envspec.spec.schema import TARGET_NAME
 
 
-@dataclass(frozen=True)
-class Lookups:
+class Lookups(Struct, frozen=True):
     """The tables of GPUs and of builds of Python, as functions that a spec's reader is given.
 
     capability  from a GPU's name to its compute capability ("9.0"); None for an unknown one, which keeps its own name
@@ -35,8 +35,7 @@ MAX_COMBINATIONS = 1000
 """The most combinations of a matrix. Each is locked by itself, so a larger matrix is a mistake."""
 
 
-@dataclass(frozen=True)
-class Exclude:
+class Exclude(Struct, frozen=True):
     """One entry of `exclude`. A field that is None (or empty, for `gpus`) matches everything; a `cuda` of "cpu" matches
     the CPU."""
 
@@ -45,12 +44,15 @@ class Exclude:
     gpus: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Matrix:
+_NO_CUDA = ("cpu",)
+"""The CUDAs of a matrix that names none."""
+
+
+class Matrix(Struct, frozen=True):
     """The axes as the user wrote them. In `cudas`, "cpu" and "" both mean a CPU target."""
 
     platforms: tuple[str, ...]
-    cudas: tuple[str, ...] = ("cpu",)
+    cudas: tuple[str, ...] = _NO_CUDA
     gpus: tuple[tuple[str, ...], ...] = ()
     excludes: tuple[Exclude, ...] = ()
 
@@ -60,8 +62,7 @@ class Matrix:
         return len(self.platforms) * len(self.cudas) * max(1, len(self.gpus))
 
 
-@dataclass(frozen=True)
-class Combination:
+class Combination(Struct, frozen=True):
     """One target of a matrix. The indexes say which element of each axis it came from; `gpus_index` is None without
     GPUs."""
 
@@ -73,8 +74,7 @@ class Combination:
     gpus_index: int | None
 
 
-@dataclass(frozen=True)
-class Expansion:
+class Expansion(Struct, frozen=True):
     """The targets of a matrix. `unmatched` has the indexes of the excludes that match no combination."""
 
     combinations: tuple[Combination, ...]
@@ -193,7 +193,7 @@ def _matrix(checked: Checked) -> Matrix:
     data = checked.value("matrix")
     return Matrix(
         platforms=tuple(data["platform"]),
-        cudas=tuple(data.get("cuda", Matrix.cudas)),
+        cudas=tuple(data.get("cuda", _NO_CUDA)),
         gpus=tuple(map(tuple, data.get("gpus", ()))),
         excludes=tuple(
             Exclude(entry.get("platform"), entry.get("cuda"), tuple(entry.get("gpus", ())))

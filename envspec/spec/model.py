@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import ClassVar
 from urllib.parse import urljoin
 
+from msgspec import Struct, field
+
 from envspec.base.errors import Place
+from envspec.base.records import RecordWithNotes
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
@@ -20,8 +23,7 @@ _NO_WAIVERS: Mapping[str, Waiver] = MappingProxyType({})
 _NO_ACCEPTED: Mapping[tuple[str, str], Waiver] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Located:
+class Located(Struct, frozen=True):
     """A requirement or match spec as the user wrote it (normalised), and where it stands; of an override also why."""
 
     text: str
@@ -37,8 +39,7 @@ def of_one(code: str, package: str) -> str:
 _NO_LINES: Mapping[str, tuple[Located, ...]] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class PipTerms:
+class PipTerms(Struct, frozen=True):
     """The terms of `[pip]` and `[targets.X.pip]` besides dependencies.
 
     constraints         bounds that ask for nothing
@@ -83,8 +84,7 @@ class PipTerms:
         )
 
 
-@dataclass(frozen=True)
-class PipTable:
+class PipTable(Struct, frozen=True):
     """`[pip]`. `indexes` maps a name to its URL; `sources` maps a package (normalised name) to an index's name."""
 
     dependencies: tuple[Located, ...] = ()
@@ -96,16 +96,14 @@ class PipTable:
     terms: PipTerms = PipTerms()
 
 
-@dataclass(frozen=True)
-class CondaTable:
+class CondaTable(Struct, frozen=True):
     """`[conda]`: channels in order of priority, and match specs."""
 
     channels: tuple[str, ...] = ()
     dependencies: tuple[Located, ...] = ()
 
 
-@dataclass(frozen=True)
-class ProjectParts:
+class ProjectParts(Struct, frozen=True):
     """Extras and dependency groups of a project: normalised names."""
 
     extras: tuple[str, ...] = ()
@@ -117,41 +115,44 @@ class ProjectParts:
         return ProjectParts(tuple(dict.fromkeys(extras)), tuple(dict.fromkeys(groups)))
 
 
-@dataclass(frozen=True)
-class AskedProject:
+class AskedProject(Struct, frozen=True):
     """`[env] project`: a folder, relative to the spec's, and what to take of it for every target."""
 
     path: str
     parts: ProjectParts = ProjectParts()
 
 
-@dataclass(frozen=True)
-class Target:
+DEFAULT_GLIBC = "2.28"
+"""The glibc of a target that names none: that of manylinux_2_28, RHEL 8."""
+
+
+class Target(RecordWithNotes, frozen=True, eq=False):
     """One environment to lock: a platform, perhaps a CUDA version and GPUs, and its own additions.
 
     `pip` and `conda` are the target's own dependencies, `terms` its own terms, without the spec's;
     `Spec.pip_dependencies` and `Spec.pip_terms` join them. `project` has the extras and groups that it adds.
     """
 
+    notes: ClassVar = frozenset({"place", "places"})
+
     name: str
     platform: str
     cuda: str | None = None
     gpus: tuple[str, ...] = ()
     driver: str | None = None
-    glibc: str = "2.28"
+    glibc: str = DEFAULT_GLIBC
     cuda_compat: bool = False
     pip: tuple[Located, ...] = ()
     conda: tuple[Located, ...] = ()
     terms: PipTerms = PipTerms()
     project: ProjectParts = ProjectParts()
     cpu: str | None = None
-    place: Place = field(default=Place(""), compare=False)
-    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+    place: Place = Place("")
+    places: Mapping[str, Place] = field(default_factory=dict)
     """Where each key of the target stands (`platform`, `cuda`, `gpus`, …), for later findings."""
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(Struct, frozen=True):
     """`[image]`: what recipes put around the environment.
 
     name                  where the images are pushed to, without a tag; None for names of this machine alone
@@ -178,8 +179,7 @@ class Image:
     shm: str = "8g"
 
 
-@dataclass(frozen=True)
-class Base:
+class Base(Struct, frozen=True):
     """`[base]`: what is there already, to lock on top of.
 
     kind     "image", "sif" or "prefix"
@@ -192,8 +192,7 @@ class Base:
     replace: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A site's expectation of one figure, and the deviation allowed to a run, as in ReFrame's references.
 
     `low` and `high` are shares of `value`: -0.05 allows 5 % less, 0.1 allows 10 % more; None leaves that side open.
@@ -210,8 +209,7 @@ class Reference:
 _NO_REFERENCES: Mapping[str, Reference] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Smoke:
+class Smoke(Struct, frozen=True):
     """`[smoke]`: the training check's workload and length; `references` maps a figure's name to what is expected."""
 
     workload: str = "basic"
@@ -219,8 +217,7 @@ class Smoke:
     references: Mapping[str, Reference] = field(default_factory=lambda: _NO_REFERENCES)
 
 
-@dataclass(frozen=True)
-class Waiver:
+class Waiver(Struct, frozen=True):
     """A finding of an audit that the spec takes knowingly.
 
     until    the last day on which it counts (2026-12-31), None without an end
@@ -232,8 +229,7 @@ class Waiver:
     targets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Audit:
+class Audit(Struct, frozen=True):
     """`[audit]`: what `envspec audit` accepts; nothing of it is locked.
 
     `licences` maps a package (normalised name) to its licence, where the metadata doesn't say it or is wrong. `ignore`
@@ -252,8 +248,7 @@ class Audit:
         return self.licences.get(canonical_name(package), stated)
 
 
-@dataclass(frozen=True)
-class NewerFor:
+class NewerFor(Struct, frozen=True):
     """A package, or an index, that `exclude-newer` doesn't hold for.
 
     name   of the package (normalised), or of the index (`of_index`)
@@ -268,8 +263,7 @@ class NewerFor:
     until: str | None = None
 
 
-@dataclass(frozen=True)
-class Project:
+class Project(Struct, frozen=True):
     """The project of a spec's pyproject.toml.
 
     path            its folder, below the folder that the spec belongs to
@@ -292,9 +286,10 @@ class Project:
         return self.of_targets.get(target, self.dependencies) + (self.build_requires or ())
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(RecordWithNotes, frozen=True, eq=False):
     """One spec file, whole. `targets` is never empty and holds the matrix already expanded."""
+
+    notes: ClassVar = frozenset({"places"})
 
     path: str
     name: str
@@ -319,7 +314,7 @@ class Spec:
     """What the spec asks of Python beside `python`, its minor version, as a specifier: "==3.12.4", ">=3.11,<3.13"."""
     python_builds: Mapping[str, str] = field(default_factory=dict)
     """The exact Python of the build that the lock names for a platform, once that is chosen."""
-    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+    places: Mapping[str, Place] = field(default_factory=dict)
 
     def full_python(self, target: Target) -> str:
         """Return the Python that a target's markers are judged for: its build's, where that is known."""

@@ -383,19 +383,19 @@ def _conda(checked: Checked) -> CondaTable:
 
 def _image(checked: Checked) -> Image:
     return Image(
-        base=checked.value("image", "base") or Image.base,
+        base=checked.value("image", "base") or Image().base,
         services=tuple(
             dict.fromkeys(SERVICE_ALIASES.get(service, service) for _, service in checked.children("image", "services"))
         ),
-        user=checked.value("image", "user") or Image.user,
+        user=checked.value("image", "user") or Image().user,
         env=_freeze({path[-1]: value for path, value in checked.children("image", "env")}),
         apt=tuple(package for _, package in checked.children("image", "apt")),
         build_apt=tuple(package for _, package in checked.children("image", "build-apt")),
         build_env=_freeze({path[-1]: value for path, value in checked.children("image", "build-env")}),
-        fabric=checked.value("image", "fabric") or Image.fabric,
-        python=checked.value("image", "python") or Image.python,
+        fabric=checked.value("image", "fabric") or Image().fabric,
+        python=checked.value("image", "python") or Image().python,
         snapshot=checked.value("image", "snapshot"),
-        shm=checked.value("image", "shm") or Image.shm,
+        shm=checked.value("image", "shm") or Image().shm,
         nvcc=bool(checked.value("image", "nvcc")),
         name=checked.value("image", "name"),
     )
@@ -436,8 +436,8 @@ def _base(checked: Checked, targets: Collection[Target]) -> Base | None:
 
 def _smoke(checked: Checked) -> Smoke:
     return Smoke(
-        workload=checked.value("smoke", "workload") or Smoke.workload,
-        steps=checked.value("smoke", "steps") or Smoke.steps,
+        workload=checked.value("smoke", "workload") or Smoke().workload,
+        steps=checked.value("smoke", "steps") or Smoke().steps,
         references=_freeze(references_of(checked, "smoke", "references")),
     )
 

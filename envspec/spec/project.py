@@ -6,10 +6,11 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec.structs import replace
 
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import NotPlain, Place, SpecError, SpecErrors, StorageError

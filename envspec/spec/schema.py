@@ -8,8 +8,9 @@ and the JSON Schema that editors read are both made from it. What no schema can 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from envspec.base.reader.nodes import (
     AGE,
@@ -34,7 +35,7 @@ from envspec.base.reader.nodes import (
 from envspec.spec import advice
 from envspec.spec.cluster import KUBERNETES_TABLE, SLURM_TABLE
 from envspec.spec.image_schema import BASE_TABLE, IMAGE_TABLE
-from envspec.spec.model import Smoke, Target
+from envspec.spec.model import DEFAULT_GLIBC, Smoke
 from envspec.spec.pip_terms import INDEX_NAME, pip_terms_keys
 
 UNTIL = Text(
@@ -410,7 +411,7 @@ _TARGETS = Names(
                 example="2.28",
                 says="a glibc version from 2.17 to 2.49",
                 pattern=r"2\.(?:1[7-9]|[2-4][0-9])",
-                default=Target.glibc,
+                default=DEFAULT_GLIBC,
             ),
             "pip": Table(
                 doc="Added for this target only; of one name, what the target says takes the place of the spec's.",
@@ -487,8 +488,10 @@ REFERENCES = Names(
 _SMOKE = Table(
     doc="The training check.",
     keys={
-        "workload": Text(doc="The training workload.", example="multimodal", choices=WORKLOADS, default=Smoke.workload),
-        "steps": Integer(doc="How many steps to train.", example=50, minimum=1, maximum=100_000, default=Smoke.steps),
+        "workload": Text(
+            doc="The training workload.", example="multimodal", choices=WORKLOADS, default=Smoke().workload
+        ),
+        "steps": Integer(doc="How many steps to train.", example=50, minimum=1, maximum=100_000, default=Smoke().steps),
         "references": REFERENCES,
     },
 )

@@ -10,7 +10,7 @@ from envspec.base.reader.positions import Path
 from envspec.base.reader.structure import Checked
 from envspec.base.texts import nearest, printable
 from envspec.spec.matrix import Lookups, expand_matrix
-from envspec.spec.model import Target
+from envspec.spec.model import DEFAULT_GLIBC, Target
 from envspec.spec.pip_terms import pip_terms, project_parts
 from envspec.spec.values import conda_dependencies, pip_dependencies
 
@@ -51,7 +51,7 @@ def _read_target(checked: Checked, path: Path, lookups: Lookups) -> Target:
         driver=checked.value(*path, "driver"),
         cpu=checked.value(*path, "cpu"),
         cuda_compat=bool(checked.value(*path, "cuda-compat")),
-        glibc=checked.value(*path, "glibc") or Target.glibc,
+        glibc=checked.value(*path, "glibc") or DEFAULT_GLIBC,
         pip=pip_dependencies(checked, *path, "pip", "dependencies"),
         conda=conda_dependencies(checked, *path, "conda", "dependencies"),
         terms=pip_terms(checked, *path, "pip"),

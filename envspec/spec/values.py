@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from packaging.requirements import InvalidRequirement
 from packaging.specifiers import SpecifierSet
 
@@ -33,8 +33,7 @@ class BadValue(Exception):
         super().__init__(self.reason)
 
 
-@dataclass(frozen=True)
-class Dependency:
+class Dependency(Struct, frozen=True):
     """A requirement or match spec. Two with the same `identity` ask for the same package under the same conditions."""
 
     text: str

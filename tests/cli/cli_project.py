@@ -3,11 +3,12 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 from support.golden import golden
 from support.packages import Dist
 from support.sound import sound_target
@@ -146,7 +147,7 @@ def without(pins: Iterable[Pin], *names: str) -> tuple[Pin, ...]:
 
 def changed(pins: Iterable[Pin], name: str, **fields: object) -> tuple[Pin, ...]:
     """With other fields of one package; another version has another file."""
-    return tuple(_renamed(replace(p, **fields), p) if p.name == name else p for p in pins)  # type: ignore[arg-type]
+    return tuple(_renamed(replace(p, **fields), p) if p.name == name else p for p in pins)
 
 
 def _renamed(new: Pin, old: Pin) -> Pin:

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_project import TWO, Envspec, Project, pin, served, without_settings
+from msgspec.structs import replace
 from support.audit import Pypi, vulnerability
 from support.documents import valid
 from support.index import status

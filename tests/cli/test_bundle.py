@@ -7,10 +7,10 @@ import json
 import subprocess
 import sys
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.base_image import system, write_base
 from support.conda_archives import Channel, data_package, python_module
 from support.documents import valid

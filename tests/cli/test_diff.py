@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,6 +14,7 @@ import jsonschema
 import pytest
 from cli_project import TWO, Envspec, Project, changed, demo_pins, served, without_settings
 from diff_git import committed as committed, git, in_git
+from msgspec.structs import replace
 from support.audit import Pypi, vulnerability
 from support.documents import valid
 from support.index import Index, status

@@ -1,12 +1,12 @@
 """`envspec doctor`: what it prints, when it says no, and what it refuses."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 from cli_project import Envspec
+from msgspec.structs import replace
 from support.documents import valid
 from support.golden import golden
 

@@ -4,12 +4,12 @@ import errno
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tomli
 from cli_project import SPEC as DEMO, TWO, Envspec, Project, served, without_settings
+from msgspec.structs import replace
 from packaging.pylock import Pylock
 from support.index import Index, html_error, status
 from support.packages import wheel

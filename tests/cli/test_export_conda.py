@@ -5,12 +5,12 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from cli_project import Envspec, Project, served, without_settings
+from msgspec.structs import replace
 from support.index import Index
 from support.packages import wheel
 

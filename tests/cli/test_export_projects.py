@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tomli
 from cli_project import Envspec, Project, served, without_settings
+from msgspec.structs import replace
 from packaging.requirements import Requirement
 from support.index import Index
 from support.packages import sdist, wheel

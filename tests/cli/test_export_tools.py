@@ -6,10 +6,10 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.index import Answer, Index
 from support.machine import Machine, cpu
 from support.packages import wheel

@@ -5,12 +5,12 @@ import hashlib
 import io
 import tarfile
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.base_image import documents, members, system, text, write_base
 from support.index import Index
 from support.installs import SPEC, serve_lock

@@ -4,7 +4,6 @@ import io
 import json
 import re
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from envspec_check.interface import CHECKS, Context
 from envspec_check.lock import read_target
 from envspec_check.report import Progress
 from envspec_check.session import Session
+from msgspec.structs import replace
 from support.base_image import PACKAGES, carried_folder, documents, members, system, text, write_base
 from support.check_session import StandInRunner
 from support.index import Index

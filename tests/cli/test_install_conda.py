@@ -6,11 +6,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.conda_archives import Channel, borrowed_python, data_package, python_module, relocated_python
 from support.index import Index
 from support.installs import (

@@ -1,9 +1,8 @@
 """`cuda-compat = true` where no image brings it: every command that makes an environment says so."""
 
-from dataclasses import replace
-
 import pytest
 from cli_project import SPEC, Envspec, Project, pin
+from msgspec.structs import replace
 
 from envspec.export import compat
 from envspec.spec.parse import load_spec

@@ -2,10 +2,10 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.compiled import Compiler, needs_compiler, platform_wheel
 from support.documents import valid
 from support.index import Index

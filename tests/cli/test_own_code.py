@@ -4,10 +4,10 @@ import json
 import subprocess
 import sys
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.base_image import documents, members, system, text, write_base
 from support.index import Index
 from support.installs import PYTHON, SUBDIR

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.channel import LocalChannel, Record, pythons
 from support.index import Index
 from support.machine import Machine, cpu

@@ -3,10 +3,10 @@
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.debian import debian_tree
 from support.index import Index
 from support.installs import SPEC, pip_pin, write_lock

@@ -7,10 +7,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine

@@ -5,10 +5,10 @@ kubernetes-validate carries, and HTCondor's own reading of a submit description,
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from uv import find_uv_bin
 
 sys.path.append(str(Path(__file__).parents[1] / "export"))

@@ -8,11 +8,11 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.debian import debian_mirror
 from support.oci import Builder, envspec, lock_spec, opened_builder, skip_without
 from support.python_stand_in import stand_in

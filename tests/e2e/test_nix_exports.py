@@ -5,12 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from envspec_check.lock import read_target
 from flakes import PYTHON, files as files, host, machine as machine, pin
+from msgspec.structs import replace
 from support.nix import Files, Nix
 from support.packages import sdist, source_files, wheel
 
@@ -18,8 +18,7 @@ from envspec.export.carried import check_files
 from envspec.export.folder import render_spec
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import CHECK
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import BuildPin, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
+from envspec.lock.model import BuildPin, GitSource, Lock, LockedTarget, Pin, SoundLock, SpecInputs, TargetInputs
 from envspec.spec.parse import parse_spec
 
 pytestmark = [
@@ -88,7 +87,7 @@ def small(tmp_path: Path, files: Files) -> Path:
         "linux-64", PYTHON, "2.28", requirements=tuple(sorted(asked.text for asked in spec.pip.dependencies))
     )
     lock = Lock("small", SpecInputs(allow_source=("compiled",)), (LockedTarget("cpu", inputs, pins),))
-    plan = make_spec_plan(spec, SoundLock(lock))
+    plan = make_spec_plan(spec, SoundLock.of(lock))
     check = "import sys, ready; print(sys.prefix, *sys.argv[1:])\n"
     folder = tmp_path / "flake"
     texts = {**render_spec(plan, "nix"), f"envspec/{CHECK}/__main__.py": check}

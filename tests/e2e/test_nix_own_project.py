@@ -2,19 +2,18 @@
 
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from flakes import PYTHON, files as files, host, machine as machine, pin
+from msgspec.structs import replace
 from support.nix import Files, Nix
 from support.packages import source_files, wheel
 
 from envspec.base.errors import Place
 from envspec.export.folder import render_spec
 from envspec.export.make import make_spec_plan
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
+from envspec.lock.model import Lock, LockedTarget, SoundLock, SpecInputs, TargetInputs
 from envspec.spec.model import Located, Project
 from envspec.spec.parse import parse_spec
 
@@ -37,7 +36,7 @@ def test_it_is_built_and_installed_last(machine: Nix, files: Files, tmp_path: Pa
     inputs = TargetInputs("linux-64", PYTHON, "2.28", requirements=("app", "maker"))
     lock = Lock("small", SpecInputs(), (LockedTarget("cpu", inputs, (pin(app, "pypi"), pin(maker, "pypi"))),))
     recipes, project = tmp_path / "flake", tmp_path / "project"
-    for name, text in render_spec(make_spec_plan(spec, SoundLock(lock)), "nix").items():
+    for name, text in render_spec(make_spec_plan(spec, SoundLock.of(lock)), "nix").items():
         (recipes / name).parent.mkdir(parents=True, exist_ok=True)
         (recipes / name).write_text(text, encoding="utf-8")
     project.mkdir()

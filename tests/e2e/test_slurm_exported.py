@@ -7,10 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 sys.path.append(str(Path(__file__).parents[1] / "export"))
 from recipe_plans import of_target

@@ -9,11 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from envspec_check.lock import read_target
+from msgspec.structs import replace
 from support.debian import debian_tree
 from support.smoke_env import CONFIG, smoke_env as smoke_env
 

@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.slurm import slurm
 from support.smoke_env import smoke_env as smoke_env
 from test_slurm_exported import STAND_INS

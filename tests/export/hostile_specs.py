@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 
 from hypothesis import HealthCheck, settings, strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 from recipe_readers import read
 from support.examples import examples
 
@@ -16,8 +18,7 @@ from envspec.export import folder
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import Plan, SpecPlan
 from envspec.lock.inputs import spec_inputs, target_inputs
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, LockedTarget, Pin
+from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, LockedTarget, Pin, SoundLock
 from envspec.lock.toml_text import key, string
 from envspec.spec.model import Spec
 from envspec.spec.parse import parse_spec
@@ -54,8 +55,7 @@ class Words:
         return Words(description, tuple((name, "plain") for name, _ in self.env))
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """What a spec's own format guards: it says where what is hostile is refused."""
 
     name: str = "demo"
@@ -194,7 +194,7 @@ class Project:
     words: Words
 
     def plan(self) -> SpecPlan:
-        return make_spec_plan(self.spec, SoundLock(self.lock))
+        return make_spec_plan(self.spec, SoundLock.of(self.lock))
 
 
 def project(names: Names, words: Words) -> Project:

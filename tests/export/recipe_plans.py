@@ -1,15 +1,15 @@
 """Plans for the tests of the renderers: those of the shipped locks, and changed ones."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from envspec.export.make import make_plan, make_spec_plan
 from envspec.export.plan import PipStep, Plan, SpecPlan
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import BuildPin, Lock, Pin
+from envspec.lock.model import BuildPin, Lock, Pin, SoundLock
 from envspec.lock.read import load
 from envspec.spec.model import Image, Spec
 from envspec.spec.parse import load_spec
@@ -30,7 +30,7 @@ def shipped(name: str, target: str) -> Plan:
     spec, lock = parsed(name)
     locked = lock.target(target)
     assert locked is not None
-    return make_plan(spec, SoundLock(lock), locked)
+    return make_plan(spec, SoundLock.of(lock), locked)
 
 
 @cache
@@ -39,7 +39,7 @@ def compiled(name: str, target: str) -> Plan:
     spec, lock = with_compiled(*parsed(name))
     locked = lock.target(target)
     assert locked is not None
-    return make_plan(spec, SoundLock(lock), locked)
+    return make_plan(spec, SoundLock.of(lock), locked)
 
 
 def with_compiled(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
@@ -61,7 +61,7 @@ def installed(plan: Plan, step: PipStep) -> str:
 def shipped_spec(name: str) -> SpecPlan:
     """The plan of a whole shipped spec, as its recipes lie in the repository."""
     spec, lock = parsed(name)
-    return make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
+    return make_spec_plan(spec, SoundLock.of(lock), f"recipes/{name}")
 
 
 def alone(plan: Plan) -> SpecPlan:
@@ -83,7 +83,7 @@ def text_in(files: Mapping[str, str], name: str) -> str:
 def plan_with(name: str, change: Callable[[Spec, Lock], tuple[Spec, Lock]]) -> Plan:
     """The plan of the first target of a shipped spec that was changed, as its lock."""
     spec, lock = change(*parsed(name))
-    return make_plan(spec, SoundLock(lock), lock.targets[0])
+    return make_plan(spec, SoundLock.of(lock), lock.targets[0])
 
 
 def with_image(**fields: Any) -> Callable[[Spec, Lock], tuple[Spec, Lock]]:

@@ -4,10 +4,11 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 from recipe_plans import compiled, shipped, text_in
 
 from envspec.export.apptainer import FILE, OFFLINE_FILE, render

@@ -2,17 +2,16 @@
 
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import parsed
 
 from envspec.export.folder import render_all, render_all_of_spec
 from envspec.export.make import make_spec_plan
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import Artifact, Lock, LockedTarget, Pin
+from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SoundLock
 from envspec.spec.model import Spec
 
 SPEC = "mm-v2.9"
@@ -67,7 +66,7 @@ def python(spec: Spec, lock: Lock) -> tuple[Spec, Lock]:
 def files(*changes: Change) -> dict[str, str]:
     """The recipes of the changed spec and lock, as `export --format all` writes them."""
     spec, lock = reduce(lambda done, change: change(*done), changes, parsed(SPEC))
-    plan = make_spec_plan(spec, SoundLock(lock), f"recipes/{SPEC}")
+    plan = make_spec_plan(spec, SoundLock.of(lock), f"recipes/{SPEC}")
     rendered = [*(made for of in plan.targets for made in render_all(of).values()), *render_all_of_spec(plan).values()]
     return {path: text for made in rendered for path, text in made.items()}
 

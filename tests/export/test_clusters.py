@@ -4,18 +4,18 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 from recipe_plans import ROOT, parsed, text_in
 
 from envspec.export import compose, devcontainer, dockerfile, kubernetes, slurm
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import SpecPlan
-from envspec.lock.judge import SoundLock
+from envspec.lock.model import SoundLock
 from envspec.spec.parse import parse_spec
 
 _TEXT = (ROOT / "tests" / "spec" / "valid" / "clusters.toml").read_text("utf-8")
@@ -28,7 +28,7 @@ def plan(name: str = "llm-v2.9", image: str = IMAGE, tables: str = TABLES) -> Sp
     text = (ROOT / "specs" / f"{name}.toml").read_text("utf-8")
     table = text if "[image]\n" in text else f"{text}\n[image]\n"
     spec = parse_spec(table.replace("[image]\n", f"[image]\n{image}\n") + tables, f"{name}.toml")
-    return make_spec_plan(spec, SoundLock(parsed(name)[1]))
+    return make_spec_plan(spec, SoundLock.of(parsed(name)[1]))
 
 
 def manifests(of: str, file: str) -> list[Any]:
@@ -141,7 +141,7 @@ def test_each_engine_gives_the_shared_memory_that_the_spec_asks_for() -> None:
 def test_jobs_name_the_slices_that_they_are_for(place: str) -> None:
     """But for those in a repository's `recipes/`, which plain git merges."""
     spec, lock = parsed("llm-v2.9")
-    made = make_spec_plan(spec, SoundLock(lock), place)
+    made = make_spec_plan(spec, SoundLock.of(lock), place)
     named = [f"{of.target}={of.lock_digest}" for of in made.targets]
     assert all(re.fullmatch("[a-z0-9-]+=sha256:[0-9a-f]{64}", one) for one in named)
     for text in slurm.render(made).values():

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 import yaml
 from check_jsonschema import main as check_jsonschema  # type: ignore[import-untyped]
 from click.testing import CliRunner
+from msgspec.structs import replace
 from recipe_plans import ROOT, shipped, shipped_spec, text_in
 
 from envspec.base.user_config import PROXY_VARIABLES

@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import parsed
 
 from envspec.carried import preflight
@@ -13,8 +13,7 @@ from envspec.export import apptainer, compat, dockerfile, images
 from envspec.export.images import wanted_images
 from envspec.export.make import make_plan
 from envspec.export.plan import Plan
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedImage
+from envspec.lock.model import LockedImage, SoundLock
 
 TARGET = "cu130-hopper"
 
@@ -27,7 +26,7 @@ def plan_of(*, wanted: bool = True) -> Plan:
     )
     target = lock.target(TARGET)
     assert target is not None
-    return make_plan(spec, SoundLock(lock), target)
+    return make_plan(spec, SoundLock.of(lock), target)
 
 
 def test_the_image_takes_it_from_nvidias_own() -> None:
@@ -58,7 +57,7 @@ def test_lock_asks_for_its_digest() -> None:
     known = replace(lock, images=(*lock.images, LockedImage("nvidia/cuda:13.0.2-base-ubuntu22.04", digest)))
     target = known.target(TARGET)
     assert target is not None
-    (one,) = make_plan(asking, SoundLock(known), target).borrowed[-1:]
+    (one,) = make_plan(asking, SoundLock.of(known), target).borrowed[-1:]
     assert one.name == "cuda-compat" and one.image.pinned.endswith(f"@{digest}")
 
 

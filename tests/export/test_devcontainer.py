@@ -4,11 +4,11 @@ import json
 import re
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import shipped, text_in
 
 from envspec.base.user_config import PROXY_VARIABLES

@@ -9,10 +9,10 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import compiled, shipped, shipped_spec, text_in
 from support.matrix import first_by_day
 

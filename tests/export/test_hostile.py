@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -38,6 +37,7 @@ from hostile_specs import (
     with_words,
 )
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
 from recipe_readers import YAML, _shape, read_requirements
 from support.matrix import by_day
 
@@ -160,7 +160,7 @@ def test_every_registered_format_was_read() -> None:
     assert seen == set(folder.RECIPES)
 
 
-FIELDS = tuple(Names.__dataclass_fields__)
+FIELDS = Names.__struct_fields__
 
 
 @QUICKLY

@@ -4,12 +4,12 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hostile_specs import PIECES, SLOWLY, harmless_plan, hostile, must_be_clear, with_words
 from hypothesis import HealthCheck, given, settings, strategies as st
+from msgspec.structs import replace
 from recipe_plans import text_in
 from recipe_readers import _exported
 

@@ -1,9 +1,9 @@
 """The HTCondor submit description; tests/e2e/test_cluster_judges.py asks HTCondor itself."""
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import shipped, text_in
 
 from envspec.export.htcondor import FILE, render

@@ -6,13 +6,13 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 from recipe_plans import of_target, shipped, text_in
 
 from envspec.export import dockerfile, slurm

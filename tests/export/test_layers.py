@@ -1,8 +1,7 @@
 """Which layer of an image a package lies in."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from recipe_plans import parsed
 
 from envspec.export.pip_steps import LAYERS, layer_of, pip_steps

@@ -3,10 +3,10 @@
 import os
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import of_target, shipped_spec
 
 from envspec.export.lmod import FILE, render

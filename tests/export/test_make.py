@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import ROOT, compiled, installed, parsed, plan_with, shipped, shipped_spec, with_compiled, with_image
 
 from envspec.base.errors import InputError, Place
@@ -18,8 +18,7 @@ from envspec.export.make import make_plan
 from envspec.export.plan import Plan
 from envspec.facts.cuda_stack import stack_of
 from envspec.facts.toolkits import cuda_releases
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import Artifact, Lock, LockedImage, Pin
+from envspec.lock.model import Artifact, Lock, LockedImage, Pin, SoundLock
 from envspec.lock.slice import slice_digest, slice_of
 from envspec.spec.model import Image, Located, Spec
 
@@ -109,7 +108,7 @@ def test_every_pip_package_is_installed_once_from_its_own_index() -> None:
     for name in ("mm-v2.9", "hpc-v2.7", "deit-v2.6"):
         spec, lock = parsed(name)
         for target in lock:
-            plan = make_plan(spec, SoundLock(lock), target)
+            plan = make_plan(spec, SoundLock.of(lock), target)
             pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
             assert sorted(package for step in plan.pip for package in step.packages) == sorted(pins)
             for step in plan.pip:
@@ -188,7 +187,7 @@ def test_what_moves_in_another_target_changes_none_of_an_images_files() -> None:
     first, second, *others = lock.targets
     pins = tuple(replace(pin, version="9.9") if pin.kind == "pip" else pin for pin in second.pins)
     moved = replace(lock, targets=(first, replace(second, pins=pins), *others))
-    before, after = (make_plan(spec, SoundLock(one), first) for one in (lock, moved))
+    before, after = (make_plan(spec, SoundLock.of(one), first) for one in (lock, moved))
     assert after.carried == before.carried and after.document == before.document
 
     def lines(plan: Plan) -> list[list[str]]:
@@ -196,7 +195,7 @@ def test_what_moves_in_another_target_changes_none_of_an_images_files() -> None:
 
     # what both had in one file stands in two
     assert lines(after) == lines(before) and after.parts != before.parts
-    assert make_plan(spec, SoundLock(moved), moved.targets[1]).document != before.document
+    assert make_plan(spec, SoundLock.of(moved), moved.targets[1]).document != before.document
 
 
 def test_the_same_text_lies_at_the_same_place_for_every_target() -> None:
@@ -211,7 +210,7 @@ def test_the_same_text_lies_at_the_same_place_for_every_target() -> None:
 def test_make_plan_reads_nothing_but_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     spec, lock = parsed("cpu-py311")
-    assert make_plan(spec, SoundLock(lock), lock.targets[0]) == make_plan(spec, SoundLock(lock), lock.targets[0])
+    assert make_plan(spec, SoundLock.of(lock), lock.targets[0]) == make_plan(spec, SoundLock.of(lock), lock.targets[0])
 
 
 def test_cuda_images_have_the_libraries_of_infiniband() -> None:
@@ -281,7 +280,7 @@ def test_a_compiler_for_every_cuda() -> None:
     target = lock.targets[0]
     for toolkit in cuda_releases():
         changed = replace(target, inputs=replace(target.inputs, cuda=toolkit.version))
-        plan = make_plan(spec, SoundLock(lock), changed, "")
+        plan = make_plan(spec, SoundLock.of(lock), changed, "")
         assert plan.compiling is not None
         assert plan.compiling.image.name.startswith(f"nvidia/cuda:{toolkit.version}.")
         assert plan.compiling.env["CUDA_HOME"] == "/usr/local/cuda" and plan.compiling.env["FORCE_CUDA"] == "1"

@@ -6,12 +6,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
 from recipe_plans import ROOT, alone, of_target, parsed, shipped, shipped_spec
 from support.examples import examples
 from support.golden import golden
@@ -21,7 +21,7 @@ from envspec.export import nix
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import SpecPlan
 from envspec.export.quote import Unquotable, nix as quote
-from envspec.lock.judge import SoundLock
+from envspec.lock.model import SoundLock
 
 GOLDEN = Path(__file__).parent / "golden" / "nix"
 HOSTILE = (
@@ -84,7 +84,7 @@ def test_golden(spec: str) -> None:
 def test_carries_the_repositorys_own_code() -> None:
     assert sorted(nix.render(shipped_spec("cpu-py311"))) == ["flake.nix"], "specs of a repository share the code"
     spec, lock = parsed("cpu-py311")
-    files = nix.render(make_spec_plan(spec, SoundLock(lock)))
+    files = nix.render(make_spec_plan(spec, SoundLock.of(lock)))
     assert sorted(files) == ["environment.nix", "flake.nix"]
     assert files["environment.nix"] == (ROOT / "envspec/carried/environment.nix").read_text("utf-8")
     assert "import ./envspec/carried/environment.nix" in (ROOT / "flake.nix").read_text("utf-8")

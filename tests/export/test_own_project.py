@@ -1,17 +1,16 @@
 """The spec's own project in recipes: built with the lock's packages, installed last, its folder given by builders."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import parsed, text_in
 
 from envspec.base.errors import InputError, Place
 from envspec.export import apptainer, compose, devcontainer, dockerfile
 from envspec.export.make import make_plan, make_spec_plan
 from envspec.export.plan import Plan, SpecPlan
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget
+from envspec.lock.model import LockedTarget, SoundLock
 from envspec.spec.model import Located, Project, Spec
 
 
@@ -29,11 +28,11 @@ def target_of(name: str, target: str) -> LockedTarget:
 
 def plan(name: str, target: str, *requires: str, place: str = "recipes/x", folder: str = ".") -> Plan:
     spec = with_project(name, *requires, folder=folder)
-    return make_plan(spec, SoundLock(parsed(name)[1]), target_of(name, target), place)
+    return make_plan(spec, SoundLock.of(parsed(name)[1]), target_of(name, target), place)
 
 
 def spec_plan(name: str, *requires: str, place: str, folder: str = ".") -> SpecPlan:
-    return make_spec_plan(with_project(name, *requires, folder=folder), SoundLock(parsed(name)[1]), place)
+    return make_spec_plan(with_project(name, *requires, folder=folder), SoundLock.of(parsed(name)[1]), place)
 
 
 def final(text: str) -> str:
@@ -73,7 +72,7 @@ def test_an_extension_of_torch_is_built_where_compilers_and_torch_are(spec: str,
 
 def test_nothing_is_compiled_for_gpus_that_nobody_named() -> None:
     target = replace(target_of("mm-v2.9", "cu126-volta"), architectures=())
-    lock = SoundLock(parsed("mm-v2.9")[1])
+    lock = SoundLock.of(parsed("mm-v2.9")[1])
     with pytest.raises(InputError, match="my-model is compiled for GPUs, and the target cu126-volta names none"):
         make_plan(with_project("mm-v2.9", "setuptools", "torch"), lock, target)
     make_plan(with_project("mm-v2.9", "setuptools"), lock, target)
@@ -110,11 +109,11 @@ def test_a_version_from_git_is_given() -> None:
 def test_what_is_nothing_to_build_changes_nothing() -> None:
     assert plan("cpu-py311", "cpu").project is None
     spec, lock = parsed("cpu-py311")
-    plain = make_plan(spec, SoundLock(lock), target_of("cpu-py311", "cpu"), "recipes/x")
+    plain = make_plan(spec, SoundLock.of(lock), target_of("cpu-py311", "cpu"), "recipes/x")
     assert plan("cpu-py311", "cpu") == plain and "project" not in json.loads(plain.files[plain.slice])
 
 
 def test_a_package_of_its_name_is_refused() -> None:
     spec = with_project("cpu-py311", "setuptools", own="torch")
     with pytest.raises(InputError, match="torch is the spec's project, and the lock has a package of that name"):
-        make_plan(spec, SoundLock(parsed("cpu-py311")[1]), target_of("cpu-py311", "cpu"))
+        make_plan(spec, SoundLock.of(parsed("cpu-py311")[1]), target_of("cpu-py311", "cpu"))

@@ -2,10 +2,10 @@
 
 import re
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import ROOT, compiled, plan_with, shipped, with_image
 
 from envspec.base.errors import InputError

@@ -31,7 +31,7 @@ from envspec.export.site_build import (
     proxy_variables,
     variables,
 )
-from envspec.lock.judge import SoundLock
+from envspec.lock.model import SoundLock
 from envspec.lock.read import load
 from envspec.spec.cluster import SlurmTable
 from envspec.spec.parse import load_spec
@@ -186,7 +186,7 @@ def committed(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("name", SPECS)
 def test_they_are_what_export_writes(name: str) -> None:
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
-    plan = make_spec_plan(spec, SoundLock(lock), f"recipes/{name}")
+    plan = make_spec_plan(spec, SoundLock.of(lock), f"recipes/{name}")
     of_targets = [name for name in OF_A_TARGET if name in OF_ALL]
     rendered = [*(files for of in plan.targets for files in render_all(of, of_targets).values())]
     rendered += render_all_of_spec(plan).values()
@@ -209,7 +209,7 @@ def test_they_are_what_export_writes(name: str) -> None:
 def test_a_formats_row_names_its_files(name: str) -> None:
     assert sorted((*OF_A_SPEC, *OF_A_TARGET)) == sorted(RECIPES), "a format is a target's or a spec's"
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
-    for of in make_spec_plan(spec, SoundLock(lock), f"recipes/{name}").targets:
+    for of in make_spec_plan(spec, SoundLock.of(lock), f"recipes/{name}").targets:
         own = {path for files in render_all(of).values() for path in files if path.startswith(f"{of.target}/")}
         assert {path.rpartition("/")[2] for path in own} <= OWN, "export wouldn't know them as its own"
 

@@ -2,10 +2,10 @@
 
 import re
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import of_target, shipped_spec
 
 from envspec.export.slurm import APPTAINER_JOB, PYXIS_JOB, render

@@ -5,10 +5,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from recipe_plans import compiled, shipped, text_in
 from support.matrix import first_by_day
 from support.packages import sdist, source_files, wheel

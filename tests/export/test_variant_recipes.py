@@ -1,8 +1,8 @@
 """What recipes have for a lock with variants, and that no other has it."""
 
 import subprocess
-from dataclasses import replace
 
+from msgspec.structs import replace
 from recipe_plans import parsed, shipped, text_in
 from recipe_readers import read_apptainer, read_dockerfile
 from test_dockerfile import stages
@@ -10,8 +10,7 @@ from test_dockerfile import stages
 from envspec.export import apptainer, dockerfile
 from envspec.export.make import make_plan
 from envspec.export.plan import FETCH_VARIANTS, Plan
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget, Pin, WheelVariant
+from envspec.lock.model import LockedTarget, Pin, SoundLock, WheelVariant
 
 CARRIED = f"envspec/{FETCH_VARIANTS}"
 
@@ -33,7 +32,7 @@ def plan_with_variants(target: str, *names: str) -> Plan:
     found = replace(lock, targets=targets)
     locked = found.target(target)
     assert locked is not None
-    return make_plan(spec, SoundLock(found), locked)
+    return make_plan(spec, SoundLock.of(found), locked)
 
 
 def test_a_dockerfile_fetches_them_before_anything_is_installed() -> None:

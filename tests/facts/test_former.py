@@ -1,11 +1,11 @@
 """A table that is corrected keeps what it said: locks hold it."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.cli.main import run
 from envspec.facts import gpus, minimum, toolkits

@@ -15,11 +15,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 from support.index import Answer, Fault, Index, html_error, other_bytes, reset, slow, status, truncated
 from support.machine import ROOT, Machine, Ran, cpu
 from support.packages import Dist, wheel

@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.conda_archives import Archive, Channel, borrowed_python, data_package, python_module
 from support.index import Index, hanging, other_bytes, passing, status, truncated, until
 from support.installs import (

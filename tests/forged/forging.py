@@ -12,12 +12,13 @@ added         text for the spec's [pip], with `before`: the changes that make th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import tomli
+from msgspec.structs import replace
 
 from envspec.facts.python_builds import newest_build
 from envspec.lock.model import (

@@ -5,11 +5,11 @@ itself isn't needed: the loopback index lists it with its hash, and the spec sta
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from forging import EVIL
+from msgspec.structs import replace
 from support.index import Index, status
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine, cpu

@@ -5,15 +5,18 @@ that it can't. A new field fails until it has its place there.
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
 from forging import EVIL, wheel
+from msgspec import Struct
+from msgspec.structs import replace
 from support.matrix import by_day
 
 from envspec.app.inputs import read_spec
+from envspec.base.records import RecordWithNotes, compared_fields
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import judge
 from envspec.lock.model import BaseInputs, BuildPin, GitSource, Lock, LockedBase, Publisher, WheelVariant
@@ -38,19 +41,22 @@ ABSENT = {
 """The fields of what no shipped lock has, nor can have without another spec; forgeries have some of them."""
 
 
-def types_of(kind: Any) -> Iterator[type]:
-    """The dataclasses that a type is made of, in what a lock holds."""
-    if is_dataclass(kind):
-        yield kind  # type: ignore[misc]
+def compared(kind: type[Struct]) -> tuple[str, ...]:
+    return compared_fields(kind) if issubclass(kind, RecordWithNotes) else kind.__struct_fields__
+
+
+def types_of(kind: Any) -> Iterator[type[Struct]]:
+    """The records that a type is made of, in what a lock holds."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        yield kind
         hints = get_type_hints(kind)
-        for one in fields(kind):
-            if one.compare:
-                yield from types_of(hints[one.name])
+        for name in compared(kind):
+            yield from types_of(hints[name])
     for inner in get_args(kind):
         yield from types_of(inner)
 
 
-FIELDS = {f"{kind.__name__}.{one.name}": one.type for kind in types_of(Lock) for one in fields(kind) if one.compare}
+FIELDS = {f"{kind.__name__}.{name}": kind.__annotations__[name] for kind in types_of(Lock) for name in compared(kind)}
 
 
 @dataclass(frozen=True)
@@ -62,13 +68,12 @@ class Place:
 
 
 def places(value: Any, put: Callable[[Any], Any]) -> Iterator[Place]:
-    """Every dataclass in a value."""
-    if is_dataclass(value):
+    """Every record in a value."""
+    if isinstance(value, Struct):
         yield Place(value, put)
-        for one in fields(value):
-            if one.compare:
-                inner = getattr(value, one.name)
-                yield from places(inner, lambda new, name=one.name: put(replace(value, **{name: new})))  # type: ignore[misc,type-var]
+        for name in compared(type(value)):
+            inner = getattr(value, name)
+            yield from places(inner, lambda new, name=name: put(replace(value, **{name: new})))  # type: ignore[misc]
     elif isinstance(value, tuple):
         for at, item in enumerate(value):
             yield from places(item, lambda new, at=at: put((*value[:at], new, *value[at + 1 :])))  # type: ignore[misc]

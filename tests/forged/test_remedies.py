@@ -4,10 +4,11 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from forging import EVIL, Change, Forgery, each_pin
+from msgspec.structs import replace
 from support.channel import LocalChannel, Record, pythons
 from support.index import Index
 from support.machine import Machine, cpu

@@ -2,11 +2,11 @@
 reading, with the key, before any command shows or uses them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from forging import each_pin
+from msgspec.structs import replace
 
 from envspec.base.errors import LockError
 from envspec.cli.main import run

@@ -1,12 +1,12 @@
 """What `check` can't see and `verify` tells: locks that differ from what their index publishes, each with its code."""
 
 import subprocess
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from forging import EVIL, Forgery, each_pin, forgeries, with_sha256, without
+from msgspec.structs import fields, replace
 from support.channel import LocalChannel, Record, pythons
 from support.documents import valid
 from support.flat_page import FlatIndex

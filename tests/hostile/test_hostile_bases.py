@@ -8,11 +8,11 @@ import tarfile
 import time
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zstandard
+from msgspec.structs import replace
 from support.base_image import add_blob, documents, layer, system, text, write_base, write_layout
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock

@@ -5,12 +5,12 @@ import os
 import struct
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uv
+from msgspec.structs import replace
 from support.index import Answer, Index, circle, dripping, endless, lying_range
 from support.installs import SPEC, pip_pin, write_lock
 from support.machine import Machine

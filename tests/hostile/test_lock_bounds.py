@@ -6,11 +6,11 @@ Each is fetched and looked through within `envspec.net.limits`, which are small 
 import gzip
 import tarfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.git_repository import repository
 from support.index import Index, circle, dripping, endless, lying_range
 from support.machine import Machine, cpu

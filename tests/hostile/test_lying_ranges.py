@@ -7,10 +7,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.index import Answer, Fault, Index, _Handler, circle, dripping
 from support.machine import Machine, cpu
 from support.packages import wheel

@@ -2,10 +2,10 @@
 not reach the lock of a project that never named it."""
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import Dist, metadata_text, sdist, wheel

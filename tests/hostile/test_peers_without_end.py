@@ -6,12 +6,12 @@ import io
 import time
 import zipfile
 import zlib
-from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields, replace
 from support.index import Answer, Index, endless, lying_range
 from support.machine import Machine, cpu
 from support.packages import Dist, wheel

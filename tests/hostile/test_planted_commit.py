@@ -2,10 +2,10 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index
 from support.installs import GLIBC, PYTHON, SUBDIR
 from support.machine import Machine, cpu

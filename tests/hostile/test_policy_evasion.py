@@ -4,11 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index
 from support.installs import pip_pin, write_lock
 from support.machine import ROOT, Machine, cpu

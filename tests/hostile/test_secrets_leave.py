@@ -161,7 +161,7 @@ def test_a_fault_of_envspec_with_a_traceback(tmp_path: Path, monkeypatch: pytest
     with planted(tmp_path, PLAIN, credentials=(USER, PLAIN)) as plant:
         default_index(plant)
         plant.machine.spec(spec())
-        monkeypatch.setattr("envspec.resolve.pip.solve.PipResolver.__init__", broken)
+        monkeypatch.setattr("envspec.resolve.pip.solve.PipResolver.resolve", broken)
         told = plant.run("lock", "specs/demo.toml")
         assert told.status == 3 and "has a fault: RuntimeError: sent **** for '****'" in told.err
         env = plant.machine.environment({"ENVSPEC_TRACEBACK": "1"})

@@ -5,10 +5,10 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.conda_archives import PYTHON
 from support.git_repository import repository
 from support.index import Index

@@ -5,7 +5,6 @@ import random
 import tarfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 from envspec_check.lock import read_target
+from msgspec.structs import replace
 from support.installs import PYTHON, pip_pin
 from support.packages import Dist, wheel
 

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Event
@@ -11,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.serving import Quiet, serving
 
 from envspec.base.errors import IndexFailure

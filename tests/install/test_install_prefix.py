@@ -3,10 +3,10 @@
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError, ToolError
 from envspec.install.host import InstallHost, refuse_unfit, this_host

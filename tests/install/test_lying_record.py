@@ -3,9 +3,9 @@
 import io
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index
 from support.installs import PYTHON, SUBDIR
 from support.machine import Machine

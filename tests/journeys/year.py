@@ -16,11 +16,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import reduce
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 from support.index import Index
 from support.machine import Machine
@@ -38,8 +40,7 @@ WAYS = ("merge", "rebase", "cherry-pick", "revert")
 _EXTRA = re.compile(r'extra == "([^"]+)"')
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Struct, frozen=True):
     """What happens to a spec between two upgrades: a text in it and what takes its place; for uv's project, too, where
     it has that."""
 

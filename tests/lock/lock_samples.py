@@ -1,7 +1,8 @@
 """A small lock that has one of everything, made by hand."""
 
 import hashlib
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.lock.model import (
     Artifact,

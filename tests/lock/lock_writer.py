@@ -9,7 +9,6 @@ lock_writer.py hold FOLDER folder|file    takes the folder for itself, prints `i
                          stdin; prints `waiting` before that if it has to. With `file`, folders can't be locked.
 """
 
-import dataclasses
 import errno
 import fcntl
 import json
@@ -21,6 +20,7 @@ import sys
 from pathlib import Path
 
 from lock_samples import sample_lock, wheel
+from msgspec import structs
 
 from envspec.base.errors import StorageError
 from envspec.lock.model import Lock
@@ -41,8 +41,8 @@ def old_lock() -> Lock:
 def new_lock() -> Lock:
     """A target is gone, one is new, one has another package and one stays as it is."""
     cpu, volta, hopper = sample_lock().targets
-    more = dataclasses.replace(volta, pins=(*volta.pins, wheel("tqdm", "4.67.1")))
-    return dataclasses.replace(sample_lock(), targets=(dataclasses.replace(cpu, name="cpu-new"), more, hopper))
+    more = structs.replace(volta, pins=(*volta.pins, wheel("tqdm", "4.67.1")))
+    return structs.replace(sample_lock(), targets=(structs.replace(cpu, name="cpu-new"), more, hopper))
 
 
 def write_new(folder: Path) -> None:

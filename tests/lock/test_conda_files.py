@@ -1,6 +1,5 @@
 """The conda files: golden texts, hostile values, and that they hold exactly the lock's packages."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import yaml
 from hypothesis import given, settings, strategies as st
 from lock_samples import artifact, conda, sample_lock, wheel
 from lock_strategies import locks, texts
+from msgspec import structs
 from support.examples import examples
 
 from envspec.base.errors import InternalError
@@ -34,9 +34,9 @@ def urls(target: LockedTarget) -> dict[tuple[str, str], str]:
 
 
 def with_pins(*pins: Pin, channels: tuple[str, ...] = ("conda-forge",)) -> tuple[Lock, LockedTarget]:
-    target = dataclasses.replace(CPU, pins=pins)
-    inputs = dataclasses.replace(LOCK.inputs, channels=channels)
-    return dataclasses.replace(LOCK, inputs=inputs, targets=(target,)), target
+    target = structs.replace(CPU, pins=pins)
+    inputs = structs.replace(LOCK.inputs, channels=channels)
+    return structs.replace(LOCK, inputs=inputs, targets=(target,)), target
 
 
 TEXTS = {
@@ -54,7 +54,7 @@ def test_golden(name: str) -> None:
 
 
 def test_a_channel_that_the_spec_gives_by_url_keeps_it() -> None:
-    pin = dataclasses.replace(conda("acme", "1"), index="tools/noarch")
+    pin = structs.replace(conda("acme", "1"), index="tools/noarch")
     own = "https://conda.example.org/tools/"
     lock, target = with_pins(pin, conda("zlib", "1"), channels=(own, "conda-forge"))
     assert hostless_urls(lock, target) == {
@@ -73,8 +73,8 @@ def test_a_channel_that_the_spec_gives_by_url_keeps_it() -> None:
 
 
 def test_the_url_of_an_odd_file_name() -> None:
-    file = dataclasses.replace(artifact("x264-1!164+g~a-h1#2%_0.tar.bz2"), md5="0" * 32)
-    pin = dataclasses.replace(conda("x264", "1!164"), artifact=file)
+    file = structs.replace(artifact("x264-1!164+g~a-h1#2%_0.tar.bz2"), md5="0" * 32)
+    pin = structs.replace(conda("x264", "1!164"), artifact=file)
     lock, target = with_pins(pin)
     (url,) = hostless_urls(lock, target).values()
     assert url.endswith("/conda-forge/linux-64/x264-1!164+g~a-h1%232%25_0.tar.bz2")
@@ -123,7 +123,7 @@ def test_conda_dependencies(depends: list[str], expected: dict[str, str]) -> Non
 def test_a_package_without_md5() -> None:
     pin = conda("acme", "1")
     assert pin.artifact
-    bare = dataclasses.replace(pin, artifact=dataclasses.replace(pin.artifact, md5=None))
+    bare = structs.replace(pin, artifact=structs.replace(pin.artifact, md5=None))
     lock, target = with_pins(bare)
     assert without_md5(target) == [bare]
     files = rendered_files(lock)
@@ -142,10 +142,10 @@ def test_every_url_is_wanted() -> None:
 
 def test_an_environment_takes_variants_from_a_folder() -> None:
     """pip refuses them by their names, whether an index lists them or a URL names them."""
-    own = dataclasses.replace(wheel("a", "1"), index="own")
+    own = structs.replace(wheel("a", "1"), index="own")
     assert own.artifact is not None
-    variant = dataclasses.replace(own.artifact, file="a-1-py3-none-any-cu130.whl", variant=WheelVariant("cu130"))
-    lock, target = with_pins(conda("zlib", "1"), dataclasses.replace(own, artifact=variant))
+    variant = structs.replace(own.artifact, file="a-1-py3-none-any-cu130.whl", variant=WheelVariant("cu130"))
+    lock, target = with_pins(conda("zlib", "1"), structs.replace(own, artifact=variant))
     text = conda_environment(lock, target, {})
     hashed = f"a==1 --hash=sha256:{variant.sha256}"
     assert yaml.safe_load(text)["dependencies"][-1] == {"pip": ["--find-links wheels", hashed]}
@@ -159,7 +159,7 @@ def test_an_environment_of_conda_packages_alone_has_no_pip_list() -> None:
 
 def test_a_url_that_has_a_fragment() -> None:
     url = "https://files.example.org/a-1.tar.gz#subdirectory=x"
-    lock, target = with_pins(dataclasses.replace(wheel("a", "1"), url=url, index="url"))
+    lock, target = with_pins(structs.replace(wheel("a", "1"), url=url, index="url"))
     assert "\n# pip a @ https://files.example.org/a-1.tar.gz#subdirectory=x&sha256=" in explicit(lock, target, {})
 
 
@@ -203,12 +203,12 @@ def test_what_is_written_is_what_is_locked(lock: Lock) -> None:
     for target in lock:
         # what no solver gives: a package of an index without a file, of git without one, or a requirement that's none
         usable = [
-            pin if pin.kind == "conda" else dataclasses.replace(pin, dependencies=())
+            pin if pin.kind == "conda" else structs.replace(pin, dependencies=())
             for pin in target.pins
             if pin.artifact or pin.git
         ]
-        locked = dataclasses.replace(target, pins=tuple(usable))
-        shuffled = dataclasses.replace(target, pins=tuple(reversed(usable)))
+        locked = structs.replace(target, pins=tuple(usable))
+        shuffled = structs.replace(target, pins=tuple(reversed(usable)))
         known = urls(locked)
         text = conda_lock(lock, locked, known)
         assert text == conda_lock(lock, shuffled, known)

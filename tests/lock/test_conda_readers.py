@@ -1,6 +1,5 @@
 """The conda files read by those they're for: conda-lock's own schema, library and program, and rattler."""
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -13,6 +12,7 @@ import jsonschema
 import pytest
 import yaml
 from lock_samples import sample_lock
+from msgspec import structs
 
 from envspec.lock.conda_files import conda_pins
 from envspec.lock.formats.conda_environment import conda_environment
@@ -34,7 +34,7 @@ def urls(target: LockedTarget) -> dict[tuple[str, str], str]:
 
 
 def without_git(target: LockedTarget) -> LockedTarget:
-    return dataclasses.replace(target, pins=tuple(pin for pin in target.pins if not pin.git))
+    return structs.replace(target, pins=tuple(pin for pin in target.pins if not pin.git))
 
 
 def hashed(one: Any) -> tuple[str | None, str | None]:
@@ -162,7 +162,7 @@ def test_conda_reads_the_environment_as_exact_builds(recorded_locks: list[Any], 
     reason = "conda-lock isn't installed, or brings no conda along"
     match_spec = pytest.importorskip("conda_lock._vendor.conda.models.match_spec", reason=reason)
     lock, target, records = recorded_locks[0]
-    few = dataclasses.replace(target, pins=target.pins[::10])
+    few = structs.replace(target, pins=target.pins[::10])
     written = yaml.safe_load(conda_environment(lock, few, {}))
     assert written["channels"] == ["conda-forge", "nodefaults"]
     for line, pin in zip(written["dependencies"], conda_pins(few), strict=True):
@@ -214,8 +214,8 @@ def _locks_of(channel: Path) -> Iterator[tuple[Lock, LockedTarget, dict[str, Map
             )
             records[slot][file] = record
     for pins, of_pins in zip(batches, records, strict=True):
-        target = dataclasses.replace(CPU, pins=tuple(pins.values()))
-        yield dataclasses.replace(LOCK, targets=(target,)), target, of_pins
+        target = structs.replace(CPU, pins=tuple(pins.values()))
+        yield structs.replace(LOCK, targets=(target,)), target, of_pins
 
 
 @pytest.mark.slow

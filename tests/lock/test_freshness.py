@@ -1,10 +1,10 @@
 """Why a lock is stale: one fixture a cause, `stale/<reason>/spec.toml`, against the lock of `stale/fresh`."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.lock.freshness import image_reasons, reasons, rendered_reasons
 from envspec.lock.inputs import spec_case, spec_inputs, target_inputs

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import pairwise
 
 from hypothesis import given, strategies as st
 from lock_samples import conda, inputs, sample_lock, wheel
+from msgspec import structs
 
 from envspec.lock.graph import Edge, Graph, Node, Tree
 from envspec.lock.model import LockedTarget, Pin
 
 
 def graph(*pins: Pin, roots: tuple[str, ...], conda_roots: tuple[str, ...] = (), platform: str = "linux-64") -> Graph:
-    values = dataclasses.replace(inputs(*roots), conda_requirements=conda_roots, platform=platform)
+    values = structs.replace(inputs(*roots), conda_requirements=conda_roots, platform=platform)
     return Graph.of(LockedTarget("t", values, pins))
 
 

@@ -1,9 +1,8 @@
 """The normal form of a spec's inputs."""
 
-import dataclasses
-
 import pytest
 from hypothesis import given, strategies as st
+from msgspec import structs
 from packaging.requirements import Requirement
 
 from envspec.base.errors import Place, SpecError
@@ -19,7 +18,7 @@ def located(*texts: str) -> tuple[Located, ...]:
 
 def spec(*requirements: str, **changes: object) -> Spec:
     one = Spec("spec.toml", "x", "3.12", (Target("cpu", "linux-64"),), pip=PipTable(located(*requirements)))
-    return dataclasses.replace(one, **changes)  # type: ignore[arg-type]
+    return structs.replace(one, **changes)
 
 
 @pytest.mark.parametrize(
@@ -112,16 +111,13 @@ def test_what_is_no_requirement() -> None:
 def test_fingerprint() -> None:
     shared = SpecInputs("2026-11-01T00:00:00Z", ("a",), {"b": "in"}, ("conda-forge",))
     target = TargetInputs("linux-64", "3.12", "2.28", "12.8", ("H100",), "550", ("a",), ("b",))
-    assert fingerprint(shared, target) == fingerprint(shared, dataclasses.replace(target))
+    assert fingerprint(shared, target) == fingerprint(shared, structs.replace(target))
     others = [
         *(
-            fingerprint(dataclasses.replace(shared, **{field.name: {} if field.name == "sources" else ()}), target)  # type: ignore[arg-type]
-            for field in dataclasses.fields(shared)
+            fingerprint(structs.replace(shared, **{name: {} if name == "sources" else ()}), target)
+            for name in shared.__struct_fields__
         ),
-        *(
-            fingerprint(shared, dataclasses.replace(target, **{field.name: None}))  # type: ignore[arg-type]
-            for field in dataclasses.fields(target)
-        ),
+        *(fingerprint(shared, structs.replace(target, **{name: None})) for name in target.__struct_fields__),
         fingerprint(shared, target),
     ]
     # without what came later, but for `inspect`, which is true where nothing is said

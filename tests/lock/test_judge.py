@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from lock_samples import LINUX, conda, inputs, wheel
+from msgspec import structs
+from msgspec.structs import replace
 from support.installs import pip_pin, write_lock
 from support.machine import Machine
 from support.packages import Dist
@@ -26,7 +26,7 @@ from envspec.packages.tags import marker_environment, wheel_tags
 
 
 def judged(*pins: Pin, roots: tuple[str, ...] = ("a",), platform: str = "linux-64", glibc: str = "2.28") -> list[str]:
-    values = dataclasses.replace(inputs(*roots), platform=platform, glibc=glibc if "linux" in platform else None)
+    values = structs.replace(inputs(*roots), platform=platform, glibc=glibc if "linux" in platform else None)
     case = LockedCase(LockedTarget("t", values, pins), SpecInputs())
     return [flaw.message for rule in (unmet, stray_pins, wrong_files) for flaw in rule(case)]
 
@@ -52,7 +52,7 @@ def test_versions(asked: str, pinned: str, right: bool) -> None:
 
 
 def test_a_constraint_holds_for_what_is_installed_and_says_nothing_of_the_rest() -> None:
-    values = dataclasses.replace(inputs("a"), constraints=("a<2", "gone<1", 'a<1; sys_platform == "win32"'))
+    values = structs.replace(inputs("a"), constraints=("a<2", "gone<1", 'a<1; sys_platform == "win32"'))
     for version, right in (("1.5", True), ("2.0", False)):
         case = LockedCase(LockedTarget("t", values, (wheel("a", version),)), SpecInputs())
         assert [flaw.code for flaw in broken_constraints(case)] == ([] if right else ["constraint-unmet"])
@@ -66,8 +66,8 @@ def test_a_requirement_of_a_pin() -> None:
 
 def test_a_pip_package_has_no_build_and_a_conda_package_no_source_of_its_own() -> None:
     pins = (
-        dataclasses.replace(wheel("a", "1"), build="h0", direct=True),
-        dataclasses.replace(conda("b", "1"), url="https://host/b.conda", direct=False),
+        structs.replace(wheel("a", "1"), build="h0", direct=True),
+        structs.replace(conda("b", "1"), url="https://host/b.conda", direct=False),
     )
     case = LockedCase(LockedTarget("t", inputs("a"), pins), SpecInputs())
     assert [(flaw.code, flaw.package) for flaw in wrong_marks(case)] == [("wrong-build", "a"), ("unasked-source", "b")]
@@ -76,8 +76,8 @@ def test_a_pip_package_has_no_build_and_a_conda_package_no_source_of_its_own() -
 def test_one_file_has_one_hash_in_all_targets_and_a_hash_is_of_one_package() -> None:
     a, b = wheel("a", "1"), wheel("b", "1")
     assert a.artifact and b.artifact
-    other = dataclasses.replace(a, artifact=dataclasses.replace(a.artifact, sha256="f" * 64))
-    same = dataclasses.replace(b, artifact=dataclasses.replace(b.artifact, sha256=a.artifact.sha256))
+    other = structs.replace(a, artifact=structs.replace(a.artifact, sha256="f" * 64))
+    same = structs.replace(b, artifact=structs.replace(b.artifact, sha256=a.artifact.sha256))
 
     def told(*pins: Pin) -> list[tuple[str, str, tuple[str, ...]]]:
         targets = [LockedTarget(name, inputs("a"), (one,)) for name, one in zip("st", pins, strict=True)]
@@ -96,7 +96,7 @@ def test_conda_answers_pip() -> None:
     numpy = conda("numpy", "2.3.1", provides=("numpy",))
     assert judged(wheel("a", "1", "numpy>=2"), numpy) == []
     assert judged(wheel("a", "1", "numpy>=3"), numpy) == ["a requires numpy>=3, but numpy is 2.3.1"]
-    odd = dataclasses.replace(numpy, version="2024a_1", artifact=Artifact("numpy-2024a_1-h123_0.conda", "0" * 64))
+    odd = structs.replace(numpy, version="2024a_1", artifact=Artifact("numpy-2024a_1-h123_0.conda", "0" * 64))
     assert judged(wheel("a", "1", "numpy>=3"), odd) == []
 
 
@@ -114,7 +114,7 @@ def test_conda_answers_pip() -> None:
     ],
 )
 def test_where_a_conda_package_is_from(asked: str, right: bool) -> None:
-    values = dataclasses.replace(inputs(), conda_requirements=(asked,))
+    values = structs.replace(inputs(), conda_requirements=(asked,))
     case = LockedCase(LockedTarget("t", values, (conda("a", "1.0"),)), SpecInputs(channels=("conda-forge",)))
     said = [flaw.message for flaw in unmet(case) if "a is" in flaw.message]
     assert said == ([] if right else [f"the spec requires {asked}, but a is 1.0 h123_0 of conda-forge/linux-64"])
@@ -161,7 +161,7 @@ def test_git(asked: str, pinned: str, right: bool) -> None:
 
 def test_direct_urls() -> None:
     url = "https://files.example.org/a-1-py3-none-any.whl"
-    pin = dataclasses.replace(wheel("a", "1"), url=url, index="url")
+    pin = structs.replace(wheel("a", "1"), url=url, index="url")
     assert pin.artifact is not None
     assert judged(pin, roots=(f"a @ {url}#sha256={pin.artifact.sha256}",)) == []
     assert len(judged(pin, roots=(f"a @ {url}#sha256=12",))) == 1
@@ -199,11 +199,11 @@ def test_wheel_tags(tag: str, platform: str, glibc: str, right: bool) -> None:
 
 
 def test_file_names() -> None:
-    wrong = dataclasses.replace(wheel("a", "1"), version="2")
+    wrong = structs.replace(wheel("a", "1"), version="2")
     assert judged(wrong) == ["a-1-py3-none-any.whl is not a 2"]
-    other = dataclasses.replace(wheel("b", "1"), name="a")
+    other = structs.replace(wheel("b", "1"), name="a")
     assert judged(other) == ["b-1-py3-none-any.whl is not a 1"]
-    odd = dataclasses.replace(wheel("a", "1"), artifact=dataclasses.replace(wheel("a", "1").artifact, file="a.exe"))  # type: ignore[type-var]
+    odd = structs.replace(wheel("a", "1"), artifact=structs.replace(wheel("a", "1").artifact, file="a.exe"))  # type: ignore[type-var]
     assert judged(odd) == ["a.exe isn't the name of a wheel or an sdist"]
 
 

@@ -1,9 +1,9 @@
 """The guard after resolving: no other CUDA, no CPU build."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.lock.model import Artifact, LockedTarget, Pin, SpecInputs, TargetInputs, WheelVariant
 from envspec.lock.rules.case import LockedCase

@@ -1,8 +1,7 @@
 """The judge reads what a wheel's own label says it was built for."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from envspec.lock.judge import judge_target
 from envspec.lock.model import Artifact, LockedTarget, Pin, SpecInputs, TargetInputs

@@ -1,6 +1,5 @@
 """The lock's format: golden text, round trips, and what reading refuses."""
 
-import dataclasses
 import hashlib
 import random
 import re
@@ -11,6 +10,7 @@ import tomli
 from hypothesis import given, strategies as st
 from lock_samples import artifact, inputs, sample_lock, wheel
 from lock_strategies import locks, texts
+from msgspec import structs
 
 from envspec.base.errors import InternalError, LockError, StorageError
 from envspec.lock.judge import judge
@@ -50,18 +50,18 @@ def test_order_does_not_matter(lock: Lock, shuffle: random.Random) -> None:
         return tuple(shuffle.sample(values, len(values)))
 
     def mixed_pin(pin: Pin) -> Pin:
-        return dataclasses.replace(pin, dependencies=mixed(pin.dependencies))
+        return structs.replace(pin, dependencies=mixed(pin.dependencies))
 
     targets = [
-        dataclasses.replace(
+        structs.replace(
             target,
             pins=tuple(mixed_pin(pin) for pin in shuffle.sample(target.pins, len(target.pins))),
-            inputs=dataclasses.replace(target.inputs, requirements=target.inputs.requirements),
+            inputs=structs.replace(target.inputs, requirements=target.inputs.requirements),
         )
         for target in lock
     ]
     shuffle.shuffle(targets)
-    assert dumps(dataclasses.replace(lock, targets=tuple(targets))) == dumps(lock)
+    assert dumps(structs.replace(lock, targets=tuple(targets))) == dumps(lock)
 
 
 @given(texts)
@@ -88,7 +88,7 @@ def test_a_bump_in_every_target_is_one_hunk() -> None:
 def test_images_are_one_a_line_and_cost_a_lock_without_them_nothing() -> None:
     names = ("debian:bookworm-slim", "a/b:1")
     digests = {name: f"sha256:{hashlib.sha256(name.encode()).hexdigest()}" for name in names}
-    lock = dataclasses.replace(sample_lock(), images=tuple(LockedImage(*item) for item in digests.items()))
+    lock = structs.replace(sample_lock(), images=tuple(LockedImage(*item) for item in digests.items()))
     added = [line for line in dumps(lock).splitlines() if line not in SAMPLE.splitlines()]
     assert added == [
         "[images]",
@@ -96,7 +96,7 @@ def test_images_are_one_a_line_and_cost_a_lock_without_them_nothing() -> None:
         f'"debian:bookworm-slim" = "{digests["debian:bookworm-slim"]}"',
     ]
     with pytest.raises(InternalError, match="an image twice"):
-        dumps(dataclasses.replace(lock, images=(*lock.images, lock.images[0])))
+        dumps(structs.replace(lock, images=(*lock.images, lock.images[0])))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_images_that_no_recipe_may_have(images: str, message: str) -> None:
 
 def test_what_differs_between_targets_is_said_in_place() -> None:
     def numpy(tag: str, *requires: str, direct: bool) -> Pin:
-        return dataclasses.replace(wheel("numpy", "2.3.1", *requires, direct=direct), artifact=artifact(tag))
+        return structs.replace(wheel("numpy", "2.3.1", *requires, direct=direct), artifact=artifact(tag))
 
     pins = {
         "a": numpy("x.whl", "all", "only-a", direct=True),

@@ -2,11 +2,11 @@
 
 import hashlib
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tomli
+from msgspec.structs import replace
 
 from envspec.base.errors import LockError
 from envspec.cli.main import run

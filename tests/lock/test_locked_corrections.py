@@ -1,8 +1,7 @@
 """What was read from a wheel and shaped a lock: written, read, judged, merged and compared."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from support.applied import apply
 from support.told import pin
 

@@ -1,11 +1,11 @@
 """The files rendered from a lock: golden texts, and their own readers."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 import tomli
 from lock_samples import artifact, sample_lock, wheel
+from msgspec import structs
 from packaging.pylock import Pylock
 
 from envspec.base.errors import InternalError
@@ -46,8 +46,8 @@ def test_golden_pylock(name: str) -> None:
 
 
 def test_an_index_of_the_spec_is_named_with_how_to_give_it() -> None:
-    pin = dataclasses.replace(wheel("acme", "1"), index="internal")
-    locked = dataclasses.replace(target("cu126-volta"), pins=(pin,))
+    pin = structs.replace(wheel("acme", "1"), index="internal")
+    locked = structs.replace(target("cu126-volta"), pins=(pin,))
     text = requirements_txt(LOCK, locked)
     assert "uv pip sync --index=internal=URL --index-strategy=unsafe-best-match requirements.txt" in text
     assert '--extra-index-url="URL of internal" -r requirements.txt' in text
@@ -55,10 +55,10 @@ def test_an_index_of_the_spec_is_named_with_how_to_give_it() -> None:
 
 
 def test_a_flat_index_is_named_as_a_page_with_links() -> None:
-    pins = (dataclasses.replace(wheel("acme", "1"), index="pyg"), dataclasses.replace(wheel("mine", "1"), index="own"))
+    pins = (structs.replace(wheel("acme", "1"), index="pyg"), structs.replace(wheel("mine", "1"), index="own"))
     locked = target("cu126-volta")
-    inputs = dataclasses.replace(locked.inputs, find_links=(("pyg", "torch-2.8.0.html"),))
-    text = requirements_txt(LOCK, dataclasses.replace(locked, pins=pins, inputs=inputs))
+    inputs = structs.replace(locked.inputs, find_links=(("pyg", "torch-2.8.0.html"),))
+    text = requirements_txt(LOCK, structs.replace(locked, pins=pins, inputs=inputs))
     uv = 'uv pip sync --find-links="URL of pyg" --index=own=URL --index-strategy=unsafe-best-match requirements.txt'
     assert uv in text
     assert '--extra-index-url="URL of own" --find-links="URL of pyg" -r requirements.txt' in text
@@ -77,8 +77,8 @@ def test_pylock_is_one(name: str) -> None:
 
 def test_pylock_of_a_source_archive() -> None:
     url = "https://files.example.org/a-1.tar.gz"
-    pin = dataclasses.replace(wheel("a", "1"), artifact=artifact("a-1.tar.gz", None), url=url, index="url")
-    locked = dataclasses.replace(target("cpu"), pins=(pin,))
+    pin = structs.replace(wheel("a", "1"), artifact=artifact("a-1.tar.gz", None), url=url, index="url")
+    locked = structs.replace(target("cpu"), pins=(pin,))
     (package,) = Pylock.from_dict(tomli.loads(pylock_toml(LOCK, locked, {}))).packages
     assert package.archive
     assert package.archive.url == url
@@ -86,7 +86,7 @@ def test_pylock_of_a_source_archive() -> None:
 
 
 def test_pylock_without_packages() -> None:
-    locked = dataclasses.replace(target("cpu"), pins=())
+    locked = structs.replace(target("cpu"), pins=())
     assert Pylock.from_dict(tomli.loads(pylock_toml(LOCK, locked, {}))).packages == []
 
 
@@ -106,14 +106,14 @@ def test_rendered_files() -> None:
 
 def test_a_target_of_conda_packages_alone_has_no_requirements() -> None:
     pins = tuple(pin for pin in target("cpu").pins if pin.kind == "conda")
-    lock = Lock("x", LOCK.inputs, (dataclasses.replace(target("cpu"), pins=pins),))
+    lock = Lock("x", LOCK.inputs, (structs.replace(target("cpu"), pins=pins),))
     assert rendered_files(lock).keys() == {"cpu/conda-lock.yml", "cpu/conda-linux-64.lock"}
 
 
 def test_pip_gets_its_option_for_what_the_spec_takes_against_its_requires_python() -> None:
     """uv heeds no Requires-Python of what is pinned, and has no such option."""
-    pin = dataclasses.replace(wheel("server", "1.0"), requires_python="<3.12,>=3.9")
-    one = dataclasses.replace(target("cu126-volta"), pins=(pin,))
+    pin = structs.replace(wheel("server", "1.0"), requires_python="<3.12,>=3.9")
+    one = structs.replace(target("cu126-volta"), pins=(pin,))
     text = requirements_txt(sample_lock(), one)
     assert "#   pip install --require-hashes --no-deps --ignore-requires-python -r requirements.txt\n" in text
     assert "uv pip sync requirements.txt\n" in text

@@ -1,10 +1,10 @@
 """The order of installation is pip's, and says what may be installed side by side."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
 from pip._internal.resolution.resolvelib.resolver import get_topological_weights
 from pip._vendor.resolvelib.structs import DirectedGraph
 from support.examples import examples

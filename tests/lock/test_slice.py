@@ -1,10 +1,10 @@
 """A target's slice of the lock: what the lock's own format says of that target alone, and nothing of another."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tomli
+from msgspec.structs import replace
 
 from envspec.lock.read import load
 from envspec.lock.slice import slice_digest, slice_of
@@ -49,7 +49,7 @@ def test_it_has_the_terms_of_its_target() -> None:
         "accept": (("gpu-only", "wanted"),),
     }
     first, *others = lock.targets
-    bounded = replace(first, inputs=replace(first.inputs, **terms))  # type: ignore[arg-type]
+    bounded = replace(first, inputs=replace(first.inputs, **terms))
     whole = replace(lock, targets=(bounded, *others), images=())
     written = tomli.loads(dumps(replace(whole, targets=(bounded,))))
     assert slice_of(whole, bounded) == written

@@ -1,6 +1,5 @@
 """The lock on disk: the old one or the new one, whatever happens, and nothing of the user's is touched."""
 
-import dataclasses
 import errno
 import os
 import signal
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from lock_writer import new_lock, old_lock
+from msgspec import structs
 from stored_locks import NEW, OLD, files_of, leftovers, on_disk, stale, store as store
 
 from envspec.base.errors import InputError, InternalError, LockError, StorageError
@@ -77,8 +77,8 @@ def test_a_name_stays_in_the_folder(tmp_path: Path, name: str) -> None:
 
 def test_what_could_not_be_read_back_is_not_written(store: LockFolder) -> None:
     first, *others = old_lock().targets
-    escaping = dataclasses.replace(old_lock(), targets=(dataclasses.replace(first, name="../x"), *others))
-    for lock in (escaping, dataclasses.replace(old_lock(), name="other")):
+    escaping = structs.replace(old_lock(), targets=(structs.replace(first, name="../x"), *others))
+    for lock in (escaping, structs.replace(old_lock(), name="other")):
         with pytest.raises(InternalError):
             store.write(lock)
     assert on_disk(store.folder) == OLD

@@ -1,6 +1,5 @@
 """The lock folder when its filesystem fails, at each single change; and two writers at once."""
 
-import dataclasses
 import json
 import os
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from lock_samples import sample_lock
 from lock_writer import new_lock, old_lock
+from msgspec import structs
 from stored_locks import NEW, OLD, files_of, leftovers, on_disk, stale, store as store
 from support.matrix import first_by_day
 
@@ -162,7 +162,7 @@ def test_a_read_only_filesystem(small_disk: Path) -> None:
     assert not store.write(old_lock()), "nothing to do needs no writing"
     for locks, lock in ((store, new_lock()), (LockFolder(small_disk, "other"), None)):
         with pytest.raises(StorageError, match="Read-only") as caught:
-            locks.write(lock or dataclasses.replace(sample_lock(), name="other"))
+            locks.write(lock or structs.replace(sample_lock(), name="other"))
         assert caught.value.hint
         assert "--locks-dir" in caught.value.hint
     assert on_disk(store.folder) == files_of(old_lock())

@@ -1,10 +1,10 @@
 """Constraints, overrides, flat indexes and accepted findings: from a spec into its lock, and back."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from envspec.lock.inputs import fingerprint, page_name, spec_case, spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget

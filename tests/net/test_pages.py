@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -12,6 +11,7 @@ from urllib.parse import urljoin
 from urllib.request import urlopen
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index, status
 from support.packages import sdist, wheel
 

@@ -2,10 +2,10 @@
 
 import json
 import time
-from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
+from msgspec.structs import replace
 from support.index import Answer, Fault, Index, _Handler, slow
 from support.packages import wheel
 

@@ -3,11 +3,11 @@
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from msgspec.structs import replace
 from stacks.recording import Recording
 from support.examples import examples
 from support.index import Index

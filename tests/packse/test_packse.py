@@ -4,12 +4,12 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli
+from msgspec.structs import replace
 from support.index import Index
 from support.machine import Machine
 from support.packages import Dist, sdist, wheel

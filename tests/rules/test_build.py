@@ -1,10 +1,10 @@
 """A build against a machine where no row of the tables shows it: PTX under minor-version compatibility."""
 
 import ast
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.rules import build
 from envspec.rules.build import architecture

@@ -1,8 +1,7 @@
 """What was read in wheels, against the target's GPUs, CUDA and torch."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from test_pin_verdicts import spec_of
 
 from envspec.base.finding import Finding

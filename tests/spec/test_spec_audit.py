@@ -1,9 +1,9 @@
 """`[audit]`: read, and no part of what is locked."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.base.codes import meanings
 from envspec.base.errors import SpecError

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class Record:
+
+class Record(Struct, frozen=True):
     """One record. `timestamp` is in milliseconds since 1970."""
 
     name: str

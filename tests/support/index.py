@@ -12,12 +12,14 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from http.server import ThreadingHTTPServer
 from types import TracebackType
 from urllib.parse import unquote
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.utils import canonicalize_name
 
 from support.packages import Dist
@@ -36,8 +38,7 @@ class Asked:
     range: str | None
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     status: int
     body: bytes
     kind: str = "application/octet-stream"

@@ -5,11 +5,11 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.lock.inputs import spec_inputs, target_inputs
 from envspec.lock.model import Artifact, Lock, Pin

@@ -10,12 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 from uv import find_uv_bin
 
 from envspec.export.images import UV
@@ -28,8 +28,7 @@ CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _SETTINGS = "uv.toml"
 
 
-@dataclass
-class Builder:
+class Builder(Struct):
     """buildah with its own storage, for the Dockerfile of a recipe's target."""
 
     storage: Path

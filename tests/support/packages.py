@@ -7,13 +7,14 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-@dataclass(frozen=True)
-class Dist:
+class Dist(Struct, frozen=True):
     """One file of an index. `metadata` is the wheel's METADATA, None for a source distribution."""
 
     name: str

@@ -8,12 +8,12 @@ import sysconfig
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.facts.python_builds import TRIPLES
 from envspec.lock.model import Lock, LockedPython

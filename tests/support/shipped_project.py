@@ -4,10 +4,11 @@ whose lock names a stand-in from a mirror on loopback. For all that makes an env
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.install.interpreter import MIRROR_VARIABLE
 from envspec.lock.read import load

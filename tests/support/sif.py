@@ -14,15 +14,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.export.apptainer import FILE
-from envspec.lock.judge import SoundLock
+from envspec.lock.model import SoundLock
 from support.debian import debian_tree, kept
 from support.hub import Hub, serving_hub
 from support.serving import QuietFiles, serving
@@ -147,4 +147,4 @@ def shipped_recipe(spec: str, target: str, name: str = "apptainer") -> dict[str,
     assert locked is not None
     parsed = load_spec(root / "specs" / f"{spec}.toml")
     of_base = replace(parsed, image=replace(parsed.image, python="base"))
-    return render(make_plan(of_base, SoundLock(lock), locked), name)
+    return render(make_plan(of_base, SoundLock.of(lock), locked), name)

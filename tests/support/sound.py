@@ -1,7 +1,8 @@
 """Locks for tests that a judge finds nothing wrong with: what follows from the pins and the tables is filled in."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.facts import wheels
 from envspec.facts.minimum import architectures, driver_floor

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, Pin

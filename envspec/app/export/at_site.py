@@ -6,8 +6,9 @@ import os
 import posixpath
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.app.observer import say
 from envspec.base.redact import has_credentials
@@ -51,8 +52,7 @@ def _lines(plan: SpecPlan, made: Mapping[str, str], settings: Settings) -> Itera
             yield from _sbatch(plan, of, settings)
 
 
-@dataclass(frozen=True)
-class _Build:
+class _Build(Struct, frozen=True):
     """This site's part in the build of a Dockerfile: arguments, the texts of secrets by name, proxies. `hidden`: a
     proxy has a password, and its variables stand in no command."""
 

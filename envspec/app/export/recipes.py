@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from pathlib import Path, PurePosixPath
 from posixpath import basename, dirname, normpath
+
+from msgspec import Struct, field
 
 from envspec.app.observer import say, warn
 from envspec.app.outputs import location
@@ -32,14 +33,13 @@ from envspec.export.leftovers import (
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import CARRIED_FOLDER, SHARED_FOLDER, SUMS, SpecPlan, digest, read_sums, sums_text
 from envspec.lock.exclusive import exclusive
-from envspec.lock.judge import SoundLock
+from envspec.lock.model import SoundLock
 from envspec.spec.model import Spec
 
 # Exported files on disk: written and removed together, below one folder.
 
 
-@dataclass(frozen=True)
-class Superseded:
+class Superseded(Struct, frozen=True):
     """The fate of earlier exports' files, by path below a folder.
 
     gone   the files that no recipe uses any more

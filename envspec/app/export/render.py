@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.app.export.file_urls import file_urls, index_addresses
 from envspec.app.inputs import refuse_base
@@ -23,8 +24,7 @@ from envspec.lock.formats.pylock import pylock_toml
 from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.formats.uv_project import uv_project
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.model import Lock, LockedTarget, Pin, SoundLock
 from envspec.spec.model import Spec
 
 # The formats of a lock, and projects of other tools, that `envspec export` writes; `envspec.export.folder` has the
@@ -38,8 +38,7 @@ Urls = Mapping[tuple[str, str], str]
 """(index name, file name) → URL."""
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(Struct, frozen=True):
     """A format that a locked target can be written in.
 
     file        the name of its file
@@ -96,8 +95,7 @@ FORMATS = {
 }
 
 
-@dataclass(frozen=True)
-class ProjectFormat:
+class ProjectFormat(Struct, frozen=True):
     """A project of another tool, for all targets of a spec.
 
     file    its name

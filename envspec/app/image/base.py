@@ -7,9 +7,10 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from envspec.app.outputs import location
 from envspec.base.cache import keep_entry, read_entry
@@ -31,22 +32,19 @@ from envspec.net.repository import Repository
 _SCHEME = "docker://"
 
 
-@dataclass(frozen=True)
-class ToFolder:
+class ToFolder(Struct, frozen=True):
     """An OCI layout in this folder."""
 
     path: Path
 
 
-@dataclass(frozen=True)
-class ToArchive:
+class ToArchive(Struct, frozen=True):
     """An OCI layout in one tar."""
 
     path: Path
 
 
-@dataclass(frozen=True)
-class ToRegistry:
+class ToRegistry(Struct, frozen=True):
     """An image of a registry, by its name."""
 
     name: str
@@ -86,8 +84,7 @@ _MANIFESTS = "manifests-v1"
 """The folder of manifests below envspec's cache, by their digest."""
 
 
-@dataclass(frozen=True)
-class ReachedRegistry:
+class ReachedRegistry(Struct, frozen=True):
     """A repository, and envspec's cache."""
 
     repository: Repository

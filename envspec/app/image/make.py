@@ -6,10 +6,11 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from msgspec import Struct, field
 
 from envspec.app.cache_size import prune_to_limit
 from envspec.app.image.base import Output, ToArchive, ToFolder, ToRegistry, open_base, output_of, registry_of
@@ -34,8 +35,7 @@ from envspec.image.requirements import require_digests
 from envspec.image.squashfs import build_sif
 
 
-@dataclass(frozen=True)
-class MadeImage:
+class MadeImage(Struct, frozen=True):
     """The made images of the targets, the manifest or index that names them, and a line for each place."""
 
     images: tuple[BuiltImage, ...]

@@ -7,8 +7,9 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec import __version__
 from envspec.app import inputs
@@ -37,8 +38,7 @@ from envspec.image.standalone import open_build
 from envspec.install.host import this_host
 from envspec.install.interpreter import fetch_build
 from envspec.lock.formats.sbom import sbom
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedPython, LockedTarget
+from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 from envspec.net.file_store import sha256_of
 from envspec.spec.model import Spec
 
@@ -50,8 +50,7 @@ _ARENA_MAX = -8
 _ARENAS = 2
 
 
-@dataclass(frozen=True)
-class ImageOrder:
+class ImageOrder(Struct, frozen=True):
     """An image, a SIF of it, a squashfs, or all of them. `without` names what the base may lack."""
 
     spec: Spec
@@ -115,8 +114,7 @@ def permit(order: ImageOrder) -> None:
         refuse_target(order.spec, order.lock, target, order.spec.path, offline=order.offline)
 
 
-@dataclass(frozen=True)
-class ReadyImage:
+class ReadyImage(Struct, frozen=True):
     """A target's image before any of it is packed: the plan of what it has, its base, its layers, and its further
     labels and annotations."""
 

@@ -7,8 +7,9 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.app import inputs
 from envspec.app.cache_size import prune_to_limit
@@ -36,8 +37,7 @@ BILL = "sbom.cdx.json"
 _PIECE = 1 << 20
 
 
-@dataclass(frozen=True)
-class MadeSquashfs:
+class MadeSquashfs(Struct, frozen=True):
     """A squashfs that was written: its `inside` entries, bytes and digest ("sha256:…"), and the path that its content
     names; None where it works at any."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.app.image.base import open_base, open_image
 from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels

@@ -6,11 +6,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.app.base import inventories_of
@@ -54,8 +56,7 @@ if TYPE_CHECKING:
     from envspec.spec.model import Spec
 
 
-@dataclass(frozen=True)
-class LockRequest:
+class LockRequest(Struct, frozen=True):
     """A request for locks.
 
     `upgrade` names the pins that may change, `targets` the only ones to resolve (none: all). `images` looks up image
@@ -78,8 +79,7 @@ class LockRequest:
     named_by: str = "--upgrade-package "
 
 
-@dataclass(frozen=True)
-class Locked:
+class Locked(Struct, frozen=True):
     """The lock of a spec, and what became of the old one.
 
     status   "fresh": it is as it was, and no index was asked; "unchanged": asked, and as it was; "written";

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.app import inputs
 from envspec.app.this_machine import this_machine
@@ -16,8 +17,7 @@ from envspec.base.texts import printable
 from envspec.export.carried import check_files, multi_node_program
 from envspec.export.folder import render
 from envspec.export.make import make_plan
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget
+from envspec.lock.model import LockedTarget, SoundLock
 from envspec.prove.doctor.fits import LocalMachine, locked_frameworks, misfit, without_framework
 from envspec.prove.smoke.report.compare import References, load_references
 from envspec.prove.smoke.run.apptainer import Apptainer
@@ -39,8 +39,7 @@ from envspec.spec.model import Spec
 # A request to smoke: the targets, the checks, the runner, and the folders and files for the results.
 
 
-@dataclass(frozen=True)
-class SmokeRequest:
+class SmokeRequest(Struct, frozen=True):
     """A smoke run.
 
     targets     without names all that this machine, or the cluster, can run

@@ -8,9 +8,10 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.app.observer import interruption_says, observer, say
 from envspec.app.outputs import location, write_text
@@ -107,8 +108,7 @@ def _remember(job: str, folders: Folders) -> None:
     write_text(folders.cache / "jobs" / job, f"{folders.results}\n")
 
 
-@dataclass(frozen=True)
-class SmokeOutcome:
+class SmokeOutcome(Struct, frozen=True):
     """The runs and their results. `unwritten`: the documents that couldn't be written, for which no hours of a
     cluster are thrown away."""
 
@@ -126,8 +126,7 @@ class SmokeOutcome:
         return lines(self.results, width or WIDTH, marked)
 
 
-@dataclass(frozen=True)
-class HandedOver:
+class HandedOver(Struct, frozen=True):
     """Jobs that envspec doesn't wait for. `whole`: Slurm took all of them."""
 
     folder: Path

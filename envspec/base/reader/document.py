@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date, time
 from typing import Any
 
 import tomli
+from msgspec import Struct, field
 
 from envspec.base.errors import Place, SpecError
 from envspec.base.reader.positions import (
@@ -112,8 +112,7 @@ _HINTS = (
 )
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(Struct, frozen=True):
     """A TOML document: its values, and where they stand in `file`.
 
     files  the file of each path, in a document that was merged of several

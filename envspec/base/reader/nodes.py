@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 CONTROL = r"\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069"
 """The character class, in a regular expression, of what no text may contain: control characters and changes of reading
@@ -15,8 +16,7 @@ CONTROL_BUT_LINES = r"\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066
 """The same, with tab and newline allowed."""
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(Struct, frozen=True):
     """A string.
 
     says        what a good value is, for messages ("a CUDA version X.Y")
@@ -80,8 +80,7 @@ class Text:
         return self.forbidden_in(value) is None and self.fits(value)
 
 
-@dataclass(frozen=True)
-class Integer:
+class Integer(Struct, frozen=True):
     """A whole number from `minimum` to `maximum`, both included."""
 
     doc: str
@@ -91,8 +90,7 @@ class Integer:
     default: int | None = None
 
 
-@dataclass(frozen=True)
-class Boolean:
+class Boolean(Struct, frozen=True):
     """True or false."""
 
     doc: str
@@ -100,8 +98,7 @@ class Boolean:
     default: bool
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Struct, frozen=True):
     """A finite number, whole or not, from `minimum` to `maximum` where they're given."""
 
     doc: str
@@ -110,8 +107,7 @@ class Number:
     maximum: float | None = None
 
 
-@dataclass(frozen=True)
-class Array:
+class Array(Struct, frozen=True):
     """An array of `items`. `unique` refuses equal elements."""
 
     doc: str
@@ -121,8 +117,7 @@ class Array:
     unique: bool = False
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table with known keys. It must have at least one of `any_of`, and every key of `required`."""
 
     doc: str
@@ -134,8 +129,7 @@ class Table:
     not_empty: bool = False
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """A table whose keys are the user's own names, each of the form `names`, and whose values are all alike."""
 
     doc: str
@@ -144,8 +138,7 @@ class Names:
     not_empty: bool = False
 
 
-@dataclass(frozen=True)
-class Either:
+class Either(Struct, frozen=True):
     """A string, or a table for those who have more to say."""
 
     text: Text

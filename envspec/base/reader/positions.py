@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import tomli
+from msgspec import Struct
 
 Path = tuple[str | int, ...]
 """The way from the document's root to a value: a table's keys and an array's indexes."""
@@ -27,16 +27,14 @@ class TooDeep(Exception):
         super().__init__(f"nested too deeply at offset {offset}")
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A line and a column, both from 1; columns count characters."""
 
     line: int
     column: int
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(Struct, frozen=True):
     """The beginnings of a key and of its value.
 
     An element of an array has no key: both are the value's. A table made by a header has its value at the `[`; one that
@@ -47,8 +45,7 @@ class Position:
     value: Mark
 
 
-@dataclass(frozen=True)
-class Duplicate:
+class Duplicate(Struct, frozen=True):
     """A key or table given twice, and where."""
 
     path: Path
@@ -67,8 +64,7 @@ _QUOTES = ("'", '"')
 _LONG_QUOTES = ("'''", '"""')
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """One finding: offsets into the text. `stated` is false for a table that is only implied."""
 
     path: Path

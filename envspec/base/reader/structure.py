@@ -6,10 +6,12 @@ It refuses what the JSON Schema refuses, and nothing else (the tests hold the tw
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.documents import finite_number
 from envspec.base.errors import MOST, Place, SpecError, SpecErrors
@@ -20,8 +22,7 @@ from envspec.base.redact import redact
 from envspec.base.texts import nearest
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """One thing that is wrong, at `path`.
 
     at_key    the key is wrong, not its value

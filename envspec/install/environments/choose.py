@@ -7,8 +7,10 @@ one stands (a login node), not what one wants.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 from envspec.facts.compute_capability import sm_of
@@ -21,16 +23,14 @@ _TOLD = 6
 """How many targets a refusal explains."""
 
 
-@dataclass(frozen=True)
-class ChosenTarget:
+class ChosenTarget(Struct, frozen=True):
     """A target, and in a few words why it is this one; empty where there is no other."""
 
     target: LockedTarget
     because: str
 
 
-@dataclass(frozen=True)
-class Undecided:
+class Undecided(Struct, frozen=True):
     """The targets that only the user can choose from, and why envspec doesn't."""
 
     targets: tuple[LockedTarget, ...]

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base.cache import Entry, remove, size_and_use, touch
 from envspec.base.errors import NotPlain
@@ -33,8 +34,7 @@ _OTHERS = {
 """What an environment of the other kind leaves in the shell, by whether this one is conda's."""
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """prefix   the environment's folder, absolute
     spec     the spec's name; `target` the target's
     said     the line that says which target it is and why; empty where the user named it

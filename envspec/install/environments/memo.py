@@ -13,7 +13,9 @@ import secrets
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from envspec import __version__
 from envspec.base.documents import read_json
@@ -61,8 +63,7 @@ def recall(cache: str, key: str) -> Ready | None:
         return None
 
 
-@dataclass(frozen=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """The inputs of an answer: digests of files and of folders, by their absolute paths. Taken before they are read:
     what changes meanwhile makes the memo void."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.base.texts import printable
 from envspec.lock.model import Lock, LockedTarget, Pin
@@ -21,8 +22,7 @@ Addresses = Mapping[str, str]
 """Index name → URL, without credentials."""
 
 
-@dataclass(frozen=True)
-class ProjectFile:
+class ProjectFile(Struct, frozen=True):
     """A project of another tool, and what of the spec it can't hold: a line each, which is a comment in it too."""
 
     text: str

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.facts.virtual_packages import ARCHSPEC, virtual_packages
 from envspec.lock.formats import intent
@@ -27,8 +28,7 @@ _DEFAULTS = {"glibc": ("__glibc", "2.28"), "linux": ("__linux", "4.18"), "macos"
 docs/workspace/system_requirements.md)."""
 
 
-@dataclass(frozen=True)
-class PixiPlatform:
+class PixiPlatform(Struct, frozen=True):
     """A platform as a workspace declares it. Targets whose machines have the same share it.
 
     system  what it has beyond pixi's defaults, by pixi's keys

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from envspec.facts.corrections import corrections
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
@@ -26,8 +27,7 @@ from envspec.spec.newer import bounds, with_moments_of_lock
 _NOWHERE = "sys_platform == 'never'"
 
 
-@dataclass(frozen=True)
-class Provided:
+class Provided(Struct, frozen=True, dict=True):
     """conda's packages among the requirements of the targets' pip packages."""
 
     targets: tuple[LockedTarget, ...]
@@ -89,8 +89,7 @@ def _pin_requirement(pin: Pin, target: LockedTarget) -> str:
     return f"{named} @ {pin.url}" if pin.url is not None else f"{named}=={pin.version}"
 
 
-@dataclass(frozen=True)
-class _Targets:
+class _Targets(Struct, frozen=True, dict=True):
     """The targets of a project. `apart`: those of one platform are extras."""
 
     all: tuple[LockedTarget, ...]

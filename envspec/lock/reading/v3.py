@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
+
+from msgspec.structs import replace
 
 from envspec.base.texts import printable
 from envspec.lock import keys

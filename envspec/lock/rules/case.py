@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from envspec.base.finding import Finding
 from envspec.lock.graph import Edge, Graph, Node
 from envspec.lock.model import LockedTarget, Pin, SpecInputs
 
 
-@dataclass(frozen=True)
-class LockedCase:
+class LockedCase(Struct, frozen=True, dict=True):
     """One target, with the inputs that it is judged by: the spec's, or its own where no spec is at hand."""
 
     target: LockedTarget

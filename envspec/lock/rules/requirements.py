@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.finding import Finding

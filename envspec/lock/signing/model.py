@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LOCK, REPORT = "envspec-lock", "envspec-report"
 """The namespaces: a signature made for another purpose (a commit, a file) is none of a lock or of a smoke report."""
@@ -17,8 +18,7 @@ PUBLIC_KEY = r"(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}(?
 """One line of a public key file: the kind, the key, and whose it is."""
 
 
-@dataclass(frozen=True)
-class Signer:
+class Signer(Struct, frozen=True):
     """The signer: the name by which the allowed signers know the key, None where none were asked, and the key's
     fingerprint (`SHA256:…`)."""
 

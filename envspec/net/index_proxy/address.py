@@ -17,8 +17,10 @@ The variant is what the index says of the wheel's label, as far as a lock holds 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.redact import hide_token, show_token
 from envspec.packages.variants import Property, WheelOfVariant, read_name
@@ -34,8 +36,7 @@ _YANKED = ".y"
 _NO_HASH = "-"
 
 
-@dataclass(frozen=True)
-class FileAddress:
+class FileAddress(Struct, frozen=True):
     """The file behind a URL of the proxy.
 
     kind      WHEEL, REFUSED, ALLOWED or VARIANT

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
+from msgspec import Struct
 from packaging.version import Version
 
 from envspec.base.errors import IndexFailure
@@ -42,8 +43,7 @@ _FORMAT = "11"
 """Version of the pages that uv keeps. A new one makes uv fetch them again."""
 
 
-@dataclass(frozen=True)
-class Upstream:
+class Upstream(Struct, frozen=True, dict=True):
     """An index behind the proxy.
 
     url           its address, with the user's credentials if they are in it
@@ -109,8 +109,7 @@ class Upstream:
         return self.url if self.flat else f"{self.url.rstrip('/')}/{project}/"
 
 
-@dataclass(frozen=True)
-class ServedPage:
+class ServedPage(Struct, frozen=True):
     """A page for uv. `status` is 200, 304 or 404; `holds`: it has some release, `faulty`: some part can't be read."""
 
     status: int

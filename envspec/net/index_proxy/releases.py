@@ -3,23 +3,24 @@ have answered uv, so that no page was read."""
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.cache import keep_entry, read_entry
+from envspec.base.documents import decode, encode
 from envspec.packages.archive_entries import SOURCES
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ReleaseFile, choose_file
 
-_SCHEMA = 5
+_SCHEMA = 6
 Machine = tuple[str, str, str | None]
 """A target's platform, Python and glibc."""
 _HOUR = len("2026-11-24T10")
@@ -28,8 +29,7 @@ Row = dict[str, Any]
 """A file of a page (PEP 691)."""
 
 
-@dataclass(frozen=True)
-class Release:
+class Release(Struct, frozen=True, array_like=True):
     """wheels           file names of its wheels, of which some are yanked only where all its files are
     source           whether it has a source distribution
     yanked           whether all its files are yanked
@@ -133,15 +133,6 @@ def _release_of(version: Version, files: VersionFiles, unsuited: bool) -> Releas
     )
 
 
-_KEPT = ("version", "wheels", "source", "yanked", "requires_python", "uploaded", "unsuited", "differing", "late")
-
-
-def _release(line: bytes) -> Release:
-    version, wheels, source, yanked, python, uploaded, unsuited, *pairs = json.loads(line)
-    differing, late = (tuple((file, said) for file, said in several) for several in pairs)
-    return Release(version, tuple(wheels), source, yanked, python, uploaded, unsuited, differing, late)
-
-
 class ReleaseStore:
     """Releases on disk, one file a page, below a checksum. A damaged file counts as absent; a folder that isn't
     writable is no error."""
@@ -158,21 +149,21 @@ class ReleaseStore:
         return self._read.get(page)
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
-        """Keep a page's releases, a line each."""
-        kept = "\n".join(json.dumps([getattr(one, name) for name in _KEPT]) for one in releases)
+        """Keep a page's releases."""
+        kept = encode(tuple(releases))
         self._read.pop((root, project), None)
-        keep_entry(self._path(root, project), f"{_checksum(kept.encode()).decode()}\n{kept}")
+        keep_entry(self._path(root, project), b"%s\n%s" % (_checksum(kept), kept))
 
     def _path(self, root: str, project: str) -> Path:
-        return self._folder / root / f"{project}.jsonl"
+        return self._folder / root / f"{project}.json"
 
 
 def _load(path: Path) -> tuple[Release, ...] | None:
     try:
         check, _, kept = read_entry(path).partition(b"\n")
-    except OSError:
+        return decode(kept, tuple[Release, ...]) if check == _checksum(kept) else None
+    except (OSError, ValueError):
         return None
-    return tuple(map(_release, kept.splitlines())) if check == _checksum(kept) else None
 
 
 def _checksum(kept: bytes) -> bytes:

@@ -16,10 +16,11 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.errors import IndexFailure
@@ -49,8 +50,7 @@ def has_variants(files: Iterable[str]) -> bool:
     return any(read_name(file).label is not None for file in long)
 
 
-@dataclass(frozen=True)
-class ShownVariant:
+class ShownVariant(Struct, frozen=True):
     """A variant's row for uv, with what is known of it or why nothing is."""
 
     row: Row
@@ -156,8 +156,7 @@ Glibc = tuple[int, int]
 _MANYLINUX = re.compile(r"manylinux_2_([0-9]{1,4})_(\w+)")
 
 
-@dataclass(frozen=True)
-class ShownFiles:
+class ShownFiles(Struct, frozen=True):
     """The files of a package that uv is shown.
 
     built   sources may be built

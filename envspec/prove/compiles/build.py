@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from envspec.base import programs
 from envspec.binaries.fatbin import CUBIN_MAGIC, read_cubin
@@ -31,8 +32,7 @@ from envspec.packages.version_numbers import numbers
 CompilerName = Literal["ptxas", "nvrtc", "nvjitlink"]
 
 
-@dataclass(frozen=True)
-class Compiler:
+class Compiler(Struct, frozen=True):
     """A compiler in a wheel of the lock.
 
     package  with `version` and `file`, whose wheel it is
@@ -46,8 +46,7 @@ class Compiler:
     members: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Compilation:
+class Compilation(Struct, frozen=True):
     """One kernel compiled for one architecture.
 
     release  what the compiler says that it is ("12.8"), None where it wasn't heard
@@ -72,8 +71,7 @@ class Compilation:
         )
 
 
-@dataclass(frozen=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """The output of a target's compilers. `absent` are the names of those that none of its wheels brings."""
 
     target: str

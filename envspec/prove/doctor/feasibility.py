@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.finding import Finding, errors
 from envspec.facts import gpus
@@ -16,8 +18,7 @@ if TYPE_CHECKING:
     from envspec.prove.doctor.machine import Machine
 
 
-@dataclass(frozen=True)
-class Hardware:
+class Hardware(Struct, frozen=True):
     """The hardware that a spec is judged on. A value that is None or empty comes from each target.
 
     gpus      names that `envspec.facts.gpus.find` knows
@@ -51,8 +52,7 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-@dataclass(frozen=True)
-class Feasibility:
+class Feasibility(Struct, frozen=True):
     """feasible    the rules find no error; `torch` has the releases that the target can take, newest first
     infeasible     the rules find an error
     elsewhere      the target is for other hardware and isn't judged: `reason` says for which

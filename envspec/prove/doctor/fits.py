@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.base.extras import how_to_get
 from envspec.facts.compute_capability import capability_of
@@ -16,8 +17,7 @@ from envspec.spec.model import Spec
 GB = 10**9
 
 
-@dataclass(frozen=True)
-class LocalMachine:
+class LocalMachine(Struct, frozen=True):
     """The facts and limits that decide which targets a machine can run.
 
     platform    conda's name of it ("linux-64"); glibc: its version or None

@@ -12,9 +12,10 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.base import programs
 from envspec.base.errors import InputError, ToolError
@@ -147,8 +148,7 @@ SECONDS = 5.0
 """Seconds after which a daemon without an answer counts as hung."""
 
 
-@dataclass(frozen=True)
-class CommandOutput:
+class CommandOutput(Struct, frozen=True):
     """A program's stdout. `problem` says how the program failed, None if it didn't."""
 
     out: str

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(Struct, frozen=True):
     """A GPU that the driver reports. `capability` ("9.0") and `memory` (bytes) are None without NVML."""
 
     name: str
@@ -19,8 +19,7 @@ class Device:
     mig: bool = False
 
 
-@dataclass(frozen=True)
-class Nvidia:
+class Nvidia(Struct, frozen=True):
     """NVIDIA's hardware and software.
 
     pci          display devices of NVIDIA on the PCI bus, as addresses
@@ -45,16 +44,14 @@ class Nvidia:
         return self.visible is not None and self.visible.strip() in ("", "-1", "NoDevFiles")
 
 
-@dataclass(frozen=True)
-class ForeignLibrary:
+class ForeignLibrary(Struct, frozen=True):
     """A CUDA library outside of any environment. `via` is LD_LIBRARY_PATH, LD_PRELOAD or ldconfig."""
 
     path: str
     via: str
 
 
-@dataclass(frozen=True)
-class Space:
+class Space(Struct, frozen=True):
     """Room on a file system, in bytes and inodes; `inodes` is None if the file system doesn't count them."""
 
     role: str
@@ -65,8 +62,7 @@ class Space:
     read_only: bool = False
 
 
-@dataclass(frozen=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """A user's quota on a file system, in KiB and files; None is no limit."""
 
     filesystem: str
@@ -76,8 +72,7 @@ class Quota:
     file_limit: int | None
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A program. `version` is None if unknown; `problem` says why the program can't be used, None if it can."""
 
     name: str
@@ -86,8 +81,7 @@ class Tool:
     problem: str | None = None
 
 
-@dataclass(frozen=True)
-class Slurm:
+class Slurm(Struct, frozen=True):
     """Slurm. `partitions` maps each to its generic resources ("gpu:h100:8"), "" without any."""
 
     version: str | None
@@ -95,8 +89,7 @@ class Slurm:
     problem: str | None = None
 
 
-@dataclass(frozen=True)
-class UserNamespaces:
+class UserNamespaces(Struct, frozen=True):
     """User namespaces. `works` is the result of `unshare`, None if it isn't installed. `settings` are the kernel's."""
 
     works: bool | None
@@ -104,8 +97,7 @@ class UserNamespaces:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class UserSite:
+class UserSite(Struct, frozen=True):
     """Packages in `~/.local`, which every Python of that version imports."""
 
     python: str
@@ -113,8 +105,7 @@ class UserSite:
     packages: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Pythons:
+class Pythons(Struct, frozen=True):
     """version     of the Python that runs envspec
     found          versions with an interpreter on PATH ("3.12")
     user_sites     packages in ~/.local
@@ -132,8 +123,7 @@ class Pythons:
     headers: bool = False
 
 
-@dataclass(frozen=True)
-class Conda:
+class Conda(Struct, frozen=True):
     """prefix     the active environment (CONDA_PREFIX), None without one
     virtualenv    the active virtual environment (VIRTUAL_ENV)
     channels      `channels` of each configuration file that has them, by file
@@ -148,8 +138,7 @@ class Conda:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """One machine. `platform` is conda's name for it (linux-64); `glibc` is None with another C library;
     `shm` is the size of /dev/shm in bytes, None without one."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from envspec.base.finding import Finding
 
 Status = Literal["ok", "none", "unknown"]
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Struct, frozen=True):
     """The answer of one check.
 
     ok       the check ran, and its findings say what is wrong (without findings, all is well)

@@ -6,7 +6,8 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from envspec.base.finding import Finding, Severity
 from envspec.binaries.elf import DynamicFacts
@@ -96,14 +97,13 @@ def _remedy_of_symbol(
 _TORCH = ("libc10", "libtorch")
 
 
-@dataclass(frozen=True, eq=False)
-class LoadedFile:
+class LoadedFile(Struct, frozen=True, eq=False):
     """One file of the environment, of a package. Each is itself alone."""
 
     package: LinkedPackage
     path: str
     facts: DynamicFacts
-    exported: frozenset[str] = field(repr=False)
+    exported: frozenset[str]
 
 
 class Libraries:
@@ -198,8 +198,7 @@ def judge(packages: Sequence[LinkedPackage], system: System, locked: Collection[
     return tuple(sorted(found, key=lambda one: (one.severity != "error", one.package, one.code, one.evidence.names)))
 
 
-@dataclass(frozen=True)
-class _Missing:
+class _Missing(Struct, frozen=True):
     """One thing that one file lacks. `by` is what is told together: the remedy of libraries, the library of versions,
     the family of symbols."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from envspec.binaries.elf import DynamicFacts
 from envspec.binaries.library import is_library_of_nvidias
@@ -91,8 +92,7 @@ def _identifiers(symbol: str, at: int) -> tuple[list[str], str]:
     return parts, symbol[at:]
 
 
-@dataclass(frozen=True)
-class ElfFile:
+class ElfFile(Struct, frozen=True):
     """path   where the file is installed, from site-packages
     facts  its dynamic facts; of its symbols those of a family (`envspec.prove.link.model`)
     """
@@ -101,8 +101,7 @@ class ElfFile:
     facts: DynamicFacts
 
 
-@dataclass(frozen=True)
-class WheelFacts:
+class WheelFacts(Struct, frozen=True):
     """files   the files of a wheel that the loader can load
     unread  those whose tables are damaged, each with the reason
     imports the modules that METADATA forgets most (`FORGOTTEN`), each with the first of the wheel's own that imports it
@@ -129,8 +128,7 @@ FORGOTTEN = {
 notice that its METADATA lacks one. `distutils` is Python's own up to 3.11, and setuptools puts its own in its place."""
 
 
-@dataclass(frozen=True)
-class LinkedPackage:
+class LinkedPackage(Struct, frozen=True):
     """A package of a target with its wheel's file name and facts."""
 
     name: str
@@ -139,8 +137,7 @@ class LinkedPackage:
     facts: WheelFacts
 
 
-@dataclass(frozen=True)
-class Unloadable:
+class Unloadable(Struct, frozen=True):
     """The evidence of a finding of link, about a file of a wheel.
 
     version  the package's

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.variants import read_name
@@ -18,8 +19,7 @@ from envspec.prove.link.model import WheelFacts, family
 Version = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Runtime:
+class Runtime(Struct, frozen=True):
     """The newest symbol versions of libstdc++ and libgcc_s: `GLIBCXX_3.4.25`, `CXXABI_1.3.11`, `GCC_8.0.0`."""
 
     glibcxx: Version
@@ -121,8 +121,7 @@ _CUDA_LIBRARY = re.compile(r"lib(?:cudart|cublas(?:Lt)?|nvrtc|nvJitLink|cupti)\.
 """Those that are numbered by CUDA's major; libcufft, libcusolver and others have numbers of their own."""
 
 
-@dataclass(frozen=True)
-class System:
+class System(Struct, frozen=True):
     """The wheels of a target beside each other, and the system below them.
 
     glibc     the target's

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import InputError, Place, StorageError
@@ -23,8 +24,7 @@ KIND = "envspec-proof"
 SCHEMA = 1
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """The proof of one target of one lock by one record.
 
     rungs        what it proves
@@ -45,8 +45,7 @@ class Proof:
     python: str | None = None
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """The rungs that a target has reached. `records` are the records' names by rung, `outdated` those of another
     lock or that prove nothing, each with the reason. `pythons` are the versions of Python that rungs were proved
     with alone, where the lock names another build: "3.11.7" by rung; `locked_python` is that build's version.

@@ -11,10 +11,12 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.documents import read_json
 from envspec.base.errors import InputError, OutsideError, SpecError
@@ -26,8 +28,7 @@ from envspec.spec.model import Spec
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-@dataclass(frozen=True)
-class CondaConfig:
+class CondaConfig(Struct, frozen=True):
     """The part of a `.condarc` that decides where channels are and how envspec reaches them."""
 
     channel_alias: str | None = None
@@ -38,8 +39,7 @@ class CondaConfig:
     """Scheme → proxy."""
 
 
-@dataclass(frozen=True)
-class ChannelAddress:
+class ChannelAddress(Struct, frozen=True):
     """A channel by its name in a lock, and its address: a URL, or a bare name at conda's default address."""
 
     name: str
@@ -162,8 +162,7 @@ _TOKEN = re.compile(r"^/t/([^/]+)(?=/)")
 _VARIABLE = "RATTLER_AUTH_FILE"
 
 
-@dataclass(frozen=True)
-class Channels:
+class Channels(Struct, frozen=True):
     """Channels for rattler.
 
     addresses  their URLs, with a secret only where rattler has no other way to get it

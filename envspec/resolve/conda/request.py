@@ -6,8 +6,9 @@ Targets with equal requests are solved once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from rattler import RepoDataRecord
 
 
-@dataclass(frozen=True)
-class CondaRequest:
+class CondaRequest(Struct, frozen=True):
     """One conda resolution.
 
     platform       the target's subdir ("linux-64"); noarch packages come besides

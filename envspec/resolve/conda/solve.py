@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Container, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError, IndexFailure, ToolError, Unsatisfiable, WrongBuild
 from envspec.base.finding import Finding, merge_targets
@@ -317,8 +319,7 @@ Records = Sequence["RepoDataRecord"]
 Solution = Mapping[BuildRecord, "RepoDataRecord"]
 
 
-@dataclass(frozen=True)
-class CondaResolver:
+class CondaResolver(Struct, frozen=True):
     """A resolver of the conda half of all targets of a spec.
 
     gateway    rattler's gateway: the cache, the user's network settings and logins
@@ -382,8 +383,7 @@ class CondaResolver:
         return [Channel(channel.address) for channel in self.channels]
 
 
-@dataclass(frozen=True)
-class _Solve:
+class _Solve(Struct, frozen=True):
     """The solver of one request."""
 
     resolver: CondaResolver

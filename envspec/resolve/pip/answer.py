@@ -6,9 +6,11 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, Unsatisfiable, Way, about
 from envspec.base.finding import Finding
@@ -45,8 +47,7 @@ _NO_METADATA = b"Metadata-Version: 2.1\n\n"
 """METADATA that says nothing: uv skips such a release, and reports it if there is no other."""
 
 
-@dataclass
-class Describer:
+class Describer(Struct):
     """The source of METADATA for the proxy. `scratch` is an empty folder for builds, `hashes` has those of files whose
     page says none."""
 
@@ -122,8 +123,7 @@ def is_source(package: Found, file: FoundFile | None) -> bool:
     return file is not None and package.archive is None and not file.file.endswith(".whl")
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(Struct, frozen=True):
     """A solved request.
 
     edges  the packages' requirements that hold in the target

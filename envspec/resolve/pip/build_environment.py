@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, EnvspecError, InternalError, SpecError, Unsatisfiable, about
 from envspec.base.finding import Finding
@@ -41,8 +43,7 @@ from envspec.resolve.pip.static_source import missing_module
 from envspec.resolve.uv.errors import build_failure
 
 
-@dataclass(frozen=True)
-class BuildWanted:
+class BuildWanted(Struct, frozen=True):
     """A source that a target builds.
 
     request      of the target's pip half
@@ -116,8 +117,7 @@ def build_environments(resolver: PipResolver, wanted: Sequence[BuildWanted]) -> 
         return {one: solving.environment(one) for one in wanted}
 
 
-@dataclass
-class _Builds:
+class _Builds(Struct):
     resolver: PipResolver
     reader: SourceReader
     index: BuildIndex

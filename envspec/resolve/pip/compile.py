@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.facts.cuda_stack import NOT_FOR_METADATA
 from envspec.lock.toml_text import key, value
@@ -29,8 +31,7 @@ _BUILD_SECONDS = 1200
 """Seconds that uv waits for the METADATA of a source that must be built for it."""
 
 
-@dataclass(frozen=True)
-class UvIndex:
+class UvIndex(Struct, frozen=True):
     """An index for uv. `explicit` ones serve only the packages that name them, which are `packages`."""
 
     name: str
@@ -41,8 +42,7 @@ class UvIndex:
     packages: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class UvCompile:
+class UvCompile(Struct, frozen=True):
     """One run of uv for a request.
 
     indexes          in uv's order

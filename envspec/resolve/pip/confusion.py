@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, EnvspecError
 from envspec.packages.names import PUBLIC
@@ -26,8 +28,7 @@ Has = Callable[[str, str], bool]
 """(index name, package) → whether the spec's index of this name has releases of it. Raises IndexFailure."""
 
 
-@dataclass(frozen=True, order=True)
-class Unsaid:
+class Unsaid(Struct, frozen=True, order=True):
     """A package that a named index has and for which the spec names no index.
 
     path   from a package of that index to this one, both included; the name alone if the path isn't known

@@ -10,10 +10,10 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from msgspec import Struct, field
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -40,8 +40,7 @@ _SCHEMA = 2
 _FOLDER = re.compile(r"[A-Za-z0-9_./-]+")
 
 
-@dataclass(frozen=True)
-class DirectFile:
+class DirectFile(Struct, frozen=True):
     """A file that a requirement names by its URL.
 
     url       as the requirement has it, without its fragment
@@ -57,8 +56,7 @@ DirectFiles = Mapping[str, DirectFile]
 """Normalised name → the file that a target takes for it."""
 
 
-@dataclass
-class DirectReader:
+class DirectReader(Struct):
     """The reader of files by their URL, each once. `scratch` is an empty folder for builds."""
 
     cache: Path

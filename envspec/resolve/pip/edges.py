@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 
+from msgspec.structs import replace
 from packaging.requirements import Requirement
 
 from envspec.base.errors import IndexFailure

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.errors import AnswerNo

@@ -6,9 +6,10 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.errors import EnvspecError, IndexFailure, Unsatisfiable, Way
@@ -34,8 +35,7 @@ _MISSING = re.compile(r"([A-Za-z0-9][\w.-]*) was not found in the package regist
 _NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 
 
-@dataclass(frozen=True)
-class UvIndexes:
+class UvIndexes(Struct, frozen=True):
     """The indexes of a spec, as `PipResolver` has them."""
 
     pages: Pages
@@ -253,8 +253,7 @@ def _own(url: str, request: Request) -> Upstream:
 # One request, and uv with all that it needs to answer it, however often it is asked.
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(Struct, frozen=True):
     """The constant part of uv's questions for one solution.
 
     torch   the PyTorch index of the request, and whether the proxy serves it (`gated`): else uv asks the live one

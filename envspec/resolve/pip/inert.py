@@ -14,8 +14,9 @@ import io
 import sys
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from envspec.base.documents import Unreadable, read_python
 from envspec.packages.names import requirement_name
@@ -66,8 +67,7 @@ _SHADOWED = sys.stdlib_module_names - {"test"} | _OTHER_PYTHONS | {
 """Modules that a build may import, if they are there, after the source's folder has come before all others."""
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """The metadata of a setup.py of literals. `requires` is in the form of an egg-info's requires.txt."""
 
     name: str

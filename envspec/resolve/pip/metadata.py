@@ -13,9 +13,11 @@ import io
 import re
 import zipfile
 import zlib
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, NamedTuple, cast
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
@@ -35,8 +37,7 @@ _WHOLE = 2 << 30
 """Bytes of the largest wheel that is read whole, where a server offers neither ranges nor sidecars."""
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(Struct, frozen=True):
     """Core metadata of one artifact. `size` is the artifact's length in bytes, None if no server gave it."""
 
     name: str
@@ -157,8 +158,7 @@ class OwnMetadata(NamedTuple):
     beside: Metadata | None = None
 
 
-@dataclass(frozen=True)
-class MetadataReader:
+class MetadataReader(Struct, frozen=True):
     """A reader of wheels' metadata through the cache. `offline` answers from the cache alone."""
 
     cache: MetadataCache

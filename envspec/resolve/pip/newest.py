@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import lru_cache
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -29,8 +30,7 @@ Releases = Callable[[str], Sequence[Release]]
 """A package's releases on the index that it comes from, newest first; none without a page."""
 
 
-@dataclass(frozen=True)
-class Asks:
+class Asks(Struct, frozen=True):
     """The bounds of all requirements of a solution on one package's version."""
 
     specifier: SpecifierSet
@@ -93,8 +93,7 @@ def _is_pre_release(package: Found, kept: Mapping[str, str]) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Behind:
+class Behind(Struct, frozen=True):
     """A package of a solution that isn't the newest which all requirements admit.
 
     newer  the releases after it that they admit, newest first

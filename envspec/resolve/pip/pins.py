@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, InternalError, Unsatisfiable
 from envspec.base.finding import Finding

@@ -7,8 +7,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import InternalError, OutsideError, SpecError, about
 from envspec.base.progress import Progress
@@ -36,8 +38,7 @@ Description = tuple[Metadata, Artifact | None]
 Stated = tuple[StatedMetadata, ...]
 
 
-@dataclass
-class Counting:
+class Counting(Struct):
     """A counter of readings, for a progress that several threads report to."""
 
     progress: Progress
@@ -60,8 +61,7 @@ class Counting:
         self.progress.count(self._done, self._total)
 
 
-@dataclass
-class Reading:
+class Reading(Struct):
     """A background reader that reads each artifact once, however many targets install it.
 
     `allowed` names the packages that may be built. Of any other source, it reads only what needs no code to run.

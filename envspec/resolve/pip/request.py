@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.errors import Unsatisfiable, Way
+from envspec.base.records import RecordWithNotes
 from envspec.base.redact import redact
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
 from envspec.facts.python_builds import newest_build
@@ -38,8 +41,7 @@ UV_GLIBC_MINORS = (17, 28, *range(31, 41))
 """The glibc minors that uv has a platform name for."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(RecordWithNotes, frozen=True, eq=False):
     """One pip resolution.
 
     requirements    normalised PEP 508 lines (`envspec.lock.inputs`)
@@ -67,6 +69,8 @@ class Request:
     own_machine     the same, for when one is met: requests that differ in it alone are equal
     """
 
+    notes: ClassVar = frozenset({"own_machine"})
+
     platform: str
     python: str
     glibc: str | None
@@ -91,7 +95,7 @@ class Request:
     final: tuple[str, ...] = ()
     python_version: str | None = None
     any_python: tuple[str, ...] = ()
-    own_machine: TargetMachine | None = field(default=None, compare=False, repr=False)
+    own_machine: TargetMachine | None = None
     on_base: bool = False
 
     @property
@@ -141,8 +145,7 @@ class Request:
         return (own, listed) if own > listed and self.platform.startswith("linux-") else None
 
 
-@dataclass(frozen=True)
-class Preferences:
+class Preferences(Struct, frozen=True):
     """Versions to keep if they still fit: name → version. Never binding.
 
     `commits` does the same for git: the requirement in the request → the commit that it was pinned to. `variants` has

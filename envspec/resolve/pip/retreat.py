@@ -10,8 +10,10 @@ nothing of that Python either, unless it has a wheel for exactly this Python, or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NoReturn
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, Way
 from envspec.facts.python_builds import versions_of
@@ -42,8 +44,7 @@ NEWEST_MINOR = 14
 """The newest Python 3 that is offered as a way."""
 
 
-@dataclass(frozen=True)
-class Retreat:
+class Retreat(Struct, frozen=True):
     """A package of a solution, and a release of it that the target's Python is too new for.
 
     release  that release: the one of the solution, if its Requires-Python refuses the target's, else a newer one with
@@ -261,8 +262,7 @@ def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, relea
     raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: one.code for one in lost})
 
 
-@dataclass(frozen=True)
-class LostExtra:
+class LostExtra(Struct, frozen=True):
     """An extra that the spec asks for and the release of a solution hasn't.
 
     line     the spec's requirement

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base.errors import IndexFailure
 from envspec.base.finding import Finding
@@ -34,8 +35,7 @@ from envspec.resolve.wheels.reader import WheelReader, WheelStore
 from envspec.spec.model import Spec
 
 
-@dataclass(frozen=True)
-class IndexReaders:
+class IndexReaders(Struct, frozen=True):
     """The pages, and the readers of what they list. All share one cache and one fetcher."""
 
     wheels: MetadataReader

@@ -13,10 +13,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
 from envspec.base.finding import Finding
@@ -129,8 +131,7 @@ from envspec.resolve.uv.program import Processes, Uv
 from envspec.resolve.wheels.inspector import WheelInspector
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(Struct, frozen=True):
     """A solved request, with what notes about it need.
 
     kept    the versions of the old lock, which were told when they were chosen
@@ -198,8 +199,7 @@ _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 """What may be a package's name."""
 
 
-@dataclass(frozen=True)
-class PipResolver:
+class PipResolver(Struct, frozen=True):
     """A resolver of the pip half of all targets of a spec.
 
     indexes        the spec's named indexes: name → URL, the user's mirror of it where there is one

@@ -16,8 +16,10 @@ import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base import programs
 from envspec.base.documents import read_json
@@ -53,8 +55,7 @@ from envspec.resolve.uv.program import Processes, Uv
 # other settings name, is not asked.
 
 
-@dataclass(frozen=True)
-class BuildIndex:
+class BuildIndex(Struct, frozen=True):
     """The index that builds see. `default` is the address of "pypi" behind it; `own` are indexes before it, by name: of
     packages that the target has from there."""
 
@@ -135,8 +136,7 @@ sys.stdout.write("\\n" + json.dumps(asked))
 """Asks the backend of a project, in an environment of its own, for PEP 517's requirements of a wheel's build."""
 
 
-@dataclass(frozen=True)
-class UnpackedSource:
+class UnpackedSource(Struct, frozen=True):
     """A source in a folder. `what` names it in messages."""
 
     folder: Path
@@ -147,8 +147,7 @@ class UnpackedSource:
         return build_requires(read_project(self.folder))
 
 
-@dataclass(frozen=True)
-class SourceReader:
+class SourceReader(Struct, frozen=True):
     """A reader of sources' metadata, through the same cache as wheels.
 
     `files` are those of indexes, looked through before they are unpacked; `uv` fills the environments that builds run
@@ -253,7 +252,7 @@ class SourceReader:
             raise storage_error(error, self.files.folder, option="ENVSPEC_CACHE_DIR") from None
 
     def _keep(self, key: str, metadata: Metadata, size: int | None) -> Metadata:
-        known = Metadata(**{**metadata.__dict__, "size": size})
+        known = replace(metadata, size=size)
         self.cache.put(key, known)
         return known
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.base.errors import AnswerNo, EnvspecError, Way
 from envspec.lock.model import Pin
@@ -16,8 +17,7 @@ from envspec.resolve.pip.static_source import SourceFacts, Trust
 from envspec.resolve.uv.answer import Found
 
 
-@dataclass(frozen=True)
-class NeededSource:
+class NeededSource(Struct, frozen=True):
     """path      from a package of the spec to this one, both included
     trust     how certain its requirements are
     compiles  the sign that a build needs a compiler, None for pure Python

@@ -23,11 +23,12 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from packaging.version import Version
 
 from envspec.base.cache import keep_value, read_value
@@ -57,8 +58,7 @@ _TEXT = 4 << 20
 _CONTENT_PIECE = 1 << 20
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(Struct, frozen=True):
     """A source's files, by the paths below its one top folder.
 
     texts  those that say what it requires, and whether its build runs its code
@@ -204,8 +204,7 @@ DEFAULT_REQUIRES = ("setuptools>=40.8.0", "wheel")
 _ASIDE = ("test", "tests", "doc", "docs", "example", "examples", "benchmark", "benchmarks")
 
 
-@dataclass(frozen=True)
-class SourceFacts:
+class SourceFacts(Struct, frozen=True):
     """metadata  its metadata; of an unknown one only name and version
     trust     how certain that is: static, unproved or unknown
     compiles  the sign that a build needs a compiler: a file's name or the build backend; None for pure Python
@@ -222,8 +221,7 @@ class SourceFacts:
     inert: bool = False
 
 
-@dataclass(frozen=True)
-class StaticReader:
+class StaticReader(Struct, frozen=True):
     """A reader of sources through a cache on disk, one small JSON a release and sha256."""
 
     folder: Path

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.errors import Way
@@ -47,8 +48,7 @@ _RELEASES, _DAYS = 3, 365
 """Feature releases and days of which an answer may be behind without a warning."""
 
 
-@dataclass(frozen=True)
-class Lag:
+class Lag(Struct, frozen=True):
     """A package that the spec asks for, and that stays behind uv's unbounded answer.
 
     free     its version there
@@ -239,8 +239,7 @@ _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 """What may be a package's name."""
 
 
-@dataclass(frozen=True)
-class PassedOver:
+class PassedOver(Struct, frozen=True):
     """A package that isn't the newest because a release lacks wheels.
 
     lacks  the package of that release: itself, or what its newer releases need
@@ -254,8 +253,7 @@ class PassedOver:
     glibc: str | None
 
 
-@dataclass(frozen=True)
-class HeldTorch:
+class HeldTorch(Struct, frozen=True):
     """torch of the spec, older than the newest that the target can have for what that one requires itself.
 
     beside  the spec's requirements that the newest can't stand beside
@@ -269,8 +267,7 @@ class HeldTorch:
     far: bool
 
 
-@dataclass(frozen=True)
-class Unbuilt:
+class Unbuilt(Struct, frozen=True):
     """A package that isn't the newest because newer ones need a release of torch that the target can't have.
 
     every  whether all newer ones do; else others can't be had for other reasons, or what they need does

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -25,8 +25,7 @@ from envspec.resolve.pip.request import Request
 from envspec.spec.newer import moment_of
 
 
-@dataclass(frozen=True)
-class TorchIndex:
+class TorchIndex(Struct, frozen=True):
     """variant      "cu126" or "cpu": the torch family comes from that PyTorch index; None: from PyPI
     constraints  lines that keep PyPI's torch to releases whose default build has the asked CUDA
     live         the facts lack a release that the spec asks for: uv also asks the live index, or the user's mirror
@@ -136,8 +135,7 @@ def needs_own_triton(request: Request) -> bool:
     return "triton" in wheels.family(request.platform, request.cuda)
 
 
-@dataclass(frozen=True)
-class TorchRequest:
+class TorchRequest(Struct, frozen=True):
     """The spec's own bounds on torch. `named` is False if only other packages require torch."""
 
     text: str

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -264,8 +264,7 @@ _ASKING = re.compile(rf"(conclude that )?(?<![\w.-])([\w.-]+)(?:\[[^]]*\])?({_BO
 _DEPENDS = re.compile(rf"([\w.-]+)(?:\[[^]]*\])?(?:{_BOUNDS})? depends on ([\w-]+)(?:{_BOUNDS})?")
 
 
-@dataclass(frozen=True)
-class Unheld:
+class Unheld(Struct, frozen=True):
     """releases  projects and their versions
     hole      whether they are built for the target, and only the facts lack their files
     """

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from packaging.pylock import Package
 
 from envspec.base.documents import read_toml
 from envspec.base.errors import InternalError
+from envspec.base.records import RecordWithNotes
 from envspec.packages.pylock import File, file_name, parse_pylock
 from envspec.packages.variants import WheelOfVariant
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(RecordWithNotes, frozen=True, eq=False):
     """One package of uv's answer. Exactly one of `files` (wheels or one sdist, as index files), `git` and `archive` is
     set."""
+
+    notes: ClassVar = frozenset({"tried"})
 
     name: str
     version: str | None
@@ -28,29 +29,30 @@ class Found:
     revision: str | None = None
     """What a requirement asks git for: a branch, a tag, a commit; None for the default branch."""
     archive: FoundFile | None = None
-    tried: tuple[str, ...] = field(default=(), compare=False)
+    tried: tuple[str, ...] = ()
     """The releases that uv's search came to, this one included, as far as `read_search` was asked."""
 
 
-@dataclass(frozen=True)
-class FoundFile:
+class FoundFile(RecordWithNotes, frozen=True, eq=False):
+    notes: ClassVar = frozenset({"uploaded", "provenance", "yanked", "requires_python", "of_other_index"})
+
     url: str
     file: str
     sha256: str | None
     size: int | None = None
     metadata_sha256: str | None = None
     """The sha256 of the METADATA beside the file, from the index's page."""
-    uploaded: str | None = field(default=None, compare=False)
+    uploaded: str | None = None
     """When the file came to its index: RFC 3339 in UTC, None where the index doesn't say."""
-    provenance: str | None = field(default=None, compare=False)
+    provenance: str | None = None
     """Where its attestations are (PEP 740), None where the index's page names no such place."""
     variant: WheelOfVariant | None = None
     """What the index says of it where it is a variant's wheel."""
-    yanked: bool = field(default=False, compare=False)
+    yanked: bool = False
     """Whether its publisher withdrew it."""
-    requires_python: str | None = field(default=None, compare=False)
+    requires_python: str | None = None
     """What its page says of it, where that isn't the same for all files of its release."""
-    of_other_index: bool = field(default=False, compare=False)
+    of_other_index: bool = False
     """Whether the index proxy served it from an index that isn't PyTorch's."""
 
 

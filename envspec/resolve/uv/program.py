@@ -14,9 +14,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from envspec.base import programs
 from envspec.base.cache import keep_entry
@@ -31,8 +32,7 @@ from envspec.packages.tags import MACOS
 # The processes of a resolution, which end with it: uv, git, build backends, and their children.
 
 
-@dataclass
-class Processes:
+class Processes(Struct):
     """The running programs, started from several threads."""
 
     _running: set[subprocess.Popen[bytes]] = field(default_factory=set)
@@ -115,8 +115,7 @@ _KEPT_UV_SETTINGS = (
 )  # fmt: skip
 
 
-@dataclass
-class Uv:
+class Uv(Struct):
     """uv on this machine.
 
     executable  the program

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import IndexFailure
 from envspec.base.settings import split_credentials
@@ -63,8 +65,7 @@ About = Collection[tuple[str, str]]
 """Packages, each with the bound that its wheel is asked for in any case."""
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """corrections  what the pins break, and what holds of the bounds that were asked for in any case, by package
     unread       the pins whose wheels couldn't be read, and why
     """
@@ -166,8 +167,7 @@ Repository = tuple[str, str, "str | None"]
 """URL with the user's credentials, full commit, folder inside."""
 
 
-@dataclass
-class WheelPlaces:
+class WheelPlaces(Struct):
     """The wheels that a resolver chose, by pin.
 
     indexes        the spec's named indexes: name → URL
@@ -256,8 +256,7 @@ def _requires_cuda(pin: Pin) -> bool:
     return any(name == "torch" or is_toolkit(name) for name in names)
 
 
-@dataclass(frozen=True)
-class WheelInspector:
+class WheelInspector(Struct, frozen=True):
     """Asks the wheels that a resolver chose. `counting` counts those that have to be read."""
 
     reader: WheelReader

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import EnvspecError
@@ -32,8 +34,7 @@ paths          which files it installs, but for its METADATA, and what tells the
 """
 
 
-@dataclass(frozen=True)
-class WheelSays:
+class WheelSays(Struct, frozen=True):
     """The answers of a wheel; None to what wasn't asked."""
 
     numpy: NumpyAbi | None = None
@@ -48,8 +49,7 @@ class WheelSays:
         return frozenset(question for question in every if getattr(self, question) is not None)
 
 
-@dataclass(frozen=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """A wheel that couldn't be read, and why (a sentence without an end). `hint` is what the error said to do. `whole`
     says that it could be had only whole, and is too large for that: its server offers no byte ranges."""
 
@@ -69,8 +69,7 @@ Recall = Callable[[Pin, frozenset[Question]], WheelSays | None]
 _SCHEMA = 5
 
 
-@dataclass(frozen=True)
-class OfAll:
+class OfAll(Struct, frozen=True):
     """The answers of one solution's wheels together, by package.
 
     paths   those that several of them have, each with what tells its content
@@ -115,8 +114,7 @@ WHOLE = 256 << 20
 """Bytes of the largest wheel that is read whole, from a server that offers no ranges."""
 
 
-@dataclass(frozen=True)
-class WheelReader:
+class WheelReader(Struct, frozen=True):
     """Asks wheels through the cache. What an index served is kept for that index alone: ranges prove no hash, so one
     index can't speak for another's wheels. `files` are those that were fetched whole."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, InternalError, Place, SpecError, WrongBuild
 from envspec.base.finding import Finding

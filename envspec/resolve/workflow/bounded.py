@@ -4,7 +4,9 @@ Pure."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import Way
 from envspec.base.finding import Finding
@@ -16,8 +18,7 @@ from envspec.resolve.pip.unbounded import names_torch
 from envspec.rules.case import hint_to_keep
 
 
-@dataclass(frozen=True)
-class GivenUp:
+class GivenUp(Struct, frozen=True):
     """A pin that can't work on a target, and how the spec led to it.
 
     finding  of the rules, with its bound

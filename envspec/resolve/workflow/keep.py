@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from envspec.base.finding import Finding
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
@@ -16,16 +17,14 @@ _STAYS = frozenset({"no-build-environment"})
 """What can't be right beside a package that can: its version stays."""
 
 
-@dataclass(frozen=True)
-class Upgrade:
+class Upgrade(Struct, frozen=True):
     """The packages of an old lock whose versions may change: all, or the named ones."""
 
     everything: bool = False
     packages: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """The preferences of each half, by the old lock's targets: a new target takes those of another one. `read` are the
     corrections that were read from wheels, each with the pin of that wheel: a wheel confirms them before they count."""
 

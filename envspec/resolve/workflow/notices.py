@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding, merge_targets
@@ -26,8 +28,7 @@ from envspec.spec.model import Spec
 # The effects of corrections of published metadata on a solution, and the corrections that a solution breaks. Pure.
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """A correction's effect: "numpy<2 added", "transformers 4.49.0 locked"."""
 
     correction: Correction
@@ -50,8 +51,7 @@ def broken_corrections(
     return (*corrections.violations(versions), *(one for one in of_extras if one.name not in off))
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(Struct, frozen=True):
     """A solution's and its target's own bounds, without corrections, and the other releases on offer.
 
     bounds      specifiers by package, those of the spec and of published metadata

@@ -5,9 +5,11 @@ lifting of the others. No source is built for it that the spec doesn't allow."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import (
     AnswerNo,
@@ -37,8 +39,7 @@ _LAST = ("unsatisfiable", "source-needed", UNREACHABLE)
 """Codes of what the spec's author decides, or what may pass."""
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """The obstacles of one spec.
 
     whole    it was solved and judged: nothing else does
@@ -102,8 +103,7 @@ def with_tried_ways(notice: Callable[[Finding], None], spec: Spec, attempt: Atte
     return tell
 
 
-@dataclass
-class _Search:
+class _Search(Struct):
     """The obstacles found for targets, and for each the change with which the search went on. `left` are the
     attempts to come."""
 

@@ -4,9 +4,10 @@ function."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.facts import torch_builds, wheels
@@ -21,8 +22,7 @@ from envspec.packages.variant_choice import TargetMachine
 from envspec.resolve.workflow.prepare import NotAfter
 
 
-@dataclass(frozen=True)
-class BetterVariant:
+class BetterVariant(Struct, frozen=True):
     """A pin of which the index has a variant that its targets would get today.
 
     locked, better  labels
@@ -60,8 +60,7 @@ ReleasesOf = Callable[[Pin], Sequence[Release]]
 Kind = Literal["bound", "policy", "cap", "requirement", "target", "unknown"]
 
 
-@dataclass(frozen=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """The reason why a newer release isn't locked.
 
     `kind` says what it is: the spec's `exclude-newer`, the site's policy, a constraint or override of the spec, a
@@ -82,8 +81,7 @@ _COMPANIONS = (*(name for name in wheels.FAMILY if name != "torch"), "triton")
 _UNKNOWN = Hold("unknown", "what it requires itself doesn't go with the rest")
 
 
-@dataclass(frozen=True)
-class Newer:
+class Newer(Struct, frozen=True):
     """A pin with a newer final release, in the targets where it is held back by the same.
 
     within    the newest release that the spec's `exclude-newer`, and the site's policy, admit
@@ -104,8 +102,7 @@ class Newer:
     targets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class VersionOf:
+class VersionOf(Struct, frozen=True):
     """A release that some targets have, and what keeps these from the newest one of the lock; None for that."""
 
     version: str
@@ -113,16 +110,14 @@ class VersionOf:
     reason: str | None
 
 
-@dataclass(frozen=True)
-class Differing:
+class Differing(Struct, frozen=True):
     """A package of which targets have different releases, the newest first."""
 
     name: str
     versions: tuple[VersionOf, ...]
 
 
-@dataclass(frozen=True)
-class Sides:
+class Sides(Struct, frozen=True):
     """A lock, and what an upgrade of all its packages makes of it: what holds a release back holds it there, and isn't
     a consequence of the old pins. `bounds` are the packages that `exclude-newer` itself doesn't hold for, `site` is the
     site's bound."""

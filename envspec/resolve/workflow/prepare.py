@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.codes import meanings
 from envspec.base.errors import EnvspecError, Place, SpecError, together
@@ -120,8 +122,7 @@ def _unused_accept(message: str, place: Place | None) -> Finding:
     return Finding("warning", "unused-accept", message, place, "remove it")
 
 
-@dataclass(frozen=True)
-class NotAfter:
+class NotAfter(Struct, frozen=True):
     """A site's bound in time: nothing published at `moment` (RFC 3339, UTC) or later is taken, but for packages that
     are `exempt`, by their normalised names."""
 
@@ -129,8 +130,7 @@ class NotAfter:
     exempt: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A target that is ready to be solved.
 
     target       as the spec has it

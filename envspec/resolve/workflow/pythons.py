@@ -4,7 +4,8 @@ They are chosen before anything is solved: markers and Requires-Python are judge
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible
 from envspec.base.finding import Finding

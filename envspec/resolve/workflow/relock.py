@@ -6,9 +6,11 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place, SpecError, parts
 from envspec.base.finding import Finding
@@ -224,8 +226,7 @@ def _untold(finding: Finding) -> None:
     """Ignore a notice."""
 
 
-@dataclass(frozen=True)
-class RelockRequest:
+class RelockRequest(Struct, frozen=True):
     """A spec to lock again.
 
     old        the old lock, whose pins stay where they still satisfy the spec

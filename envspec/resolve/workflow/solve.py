@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
 from envspec.base.finding import Finding
@@ -62,8 +64,7 @@ def _none(asked: object) -> Mapping[Any, Any]:
     return {}
 
 
-@dataclass(frozen=True)
-class Resolvers:
+class Resolvers(Struct, frozen=True):
     """The resolvers of a lock's halves, and the readers of what their answers need.
 
     conda       None for a spec without conda dependencies
@@ -81,8 +82,7 @@ class Resolvers:
     tell: Callable[[Mapping[str, tuple[Pin, ...]], Callable[[Finding], None]], object] = lambda pins, notice: None
 
 
-@dataclass(frozen=True)
-class Solved:
+class Solved(Struct, frozen=True, dict=True):
     """A target and its pins so far.
 
     prepared     its inputs

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import IndexFailure, OutsideError, StorageError
 from envspec.base.redact import redact
@@ -108,8 +110,7 @@ def file_facts(row: Mapping[str, Any]) -> FileFacts:
     )
 
 
-@dataclass(frozen=True)
-class How:
+class How(Struct, frozen=True):
     """database  a file in the OSV format, None for PyPI's own answers
     offline   use no network
     max_age   how old the file, or an answer taken offline, may be

@@ -4,9 +4,10 @@ named one."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base.errors import OutsideError, StorageError
 from envspec.base.finding import Finding
@@ -25,8 +26,7 @@ FRESH = timedelta(days=1)
 """How long an answer is taken for today's. One that calls a release malicious counts until a later one doesn't."""
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """The result of a look.
 
     unasked  why something wasn't asked; empty where all of it was

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import asdict
 from packaging.version import Version
 
 from envspec.base.finding import LEVELS, Finding
@@ -13,16 +14,14 @@ from envspec.lock.model import Artifact, LockedTarget, Pin
 from envspec.packages.requirement import canonical_name
 
 
-@dataclass(frozen=True)
-class PublishedRelease:
+class PublishedRelease(Struct, frozen=True):
     """A release as a database knows it: PyPI's normalised name and a PEP 440 version without local part."""
 
     name: str
     version: str
 
 
-@dataclass(frozen=True)
-class AuditedPackage:
+class AuditedPackage(Struct, frozen=True):
     """A package of the lock, once for all its targets.
 
     files      what the targets install of it: several where they differ
@@ -49,8 +48,7 @@ class AuditedPackage:
         return self.files if self.kind == "pip" and self.index not in ("git", "url", "") else ()
 
 
-@dataclass(frozen=True)
-class Advisory:
+class Advisory(Struct, frozen=True):
     """A known vulnerability of a release. `fixed_in` are versions, `severity` is the database's own word or None."""
 
     id: str
@@ -65,8 +63,7 @@ class Advisory:
         return frozenset((self.id, *self.aliases))
 
 
-@dataclass(frozen=True)
-class FileFacts:
+class FileFacts(Struct, frozen=True):
     """An index's facts about a file: its upload time (RFC 3339 or None), and why it was yanked ("" without a reason,
     None if it wasn't yanked or the source doesn't say: `yanks`)."""
 
@@ -76,8 +73,7 @@ class FileFacts:
     yanks: bool = True
 
 
-@dataclass(frozen=True)
-class DatabaseAnswer:
+class DatabaseAnswer(Struct, frozen=True):
     """A database's knowledge of a release, and the time of reading (RFC 3339, UTC).
 
     `files` by name; empty where the database says nothing about files. `known` is False where the database doesn't have
@@ -92,8 +88,7 @@ class DatabaseAnswer:
     page: str | None = None
 
 
-@dataclass(frozen=True)
-class Risk:
+class Risk(Struct, frozen=True):
     """The evidence of a finding: the package as it is locked, None for what the spec accepts, and the advisory of a
     vulnerability."""
 
@@ -120,8 +115,7 @@ def as_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class NotAsked:
+class NotAsked(Struct, frozen=True):
     """Packages that weren't checked for some findings: the codes of these findings, and why."""
 
     codes: tuple[str, ...]
@@ -129,8 +123,7 @@ class NotAsked:
     packages: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """All that was learned about a lock's packages.
 
     answers        by release

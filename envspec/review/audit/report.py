@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from textwrap import fill
+
+from msgspec import Struct
 
 from envspec.base.finding import LEVELS, Finding
 from envspec.base.texts import clean_text, few, printable
 from envspec.review.audit.model import AuditedPackage, NotAsked, subject
 
 
-@dataclass(frozen=True)
-class Database:
+class Database(Struct, frozen=True):
     """The source of the known vulnerabilities: its name without credentials, and the time of the oldest answer used
     (RFC 3339, UTC), None where there is none."""
 
@@ -20,8 +20,7 @@ class Database:
     oldest: str | None
 
 
-@dataclass(frozen=True)
-class AuditReport:
+class AuditReport(Struct, frozen=True):
     """One audited lock.
 
     releases   each package with the day of its newest file and its authors' page, None where that isn't known

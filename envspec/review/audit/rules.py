@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.codes import meanings
 from envspec.base.finding import LEVELS, Finding, Severity
@@ -21,8 +23,7 @@ from envspec.spec.newer import moment_of
 ENDED, UNUSED = "waiver-ended", "waiver-unused"
 
 
-@dataclass(frozen=True)
-class _Named:
+class _Named(Struct, frozen=True):
     """A waiver under its place in the spec. `code` is that of the findings it is for, None for an advisory's."""
 
     title: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from envspec.base import atomic
 from envspec.base.documents import decode, encode
@@ -27,8 +28,7 @@ def kept_files(cache_dir: Path) -> list[Path]:
 _SCHEMA = 2
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """Answers by release, and facts of files by (index, file name), each with when it was read (RFC 3339, UTC)."""
 
     answers: Mapping[PublishedRelease, DatabaseAnswer] = field(default_factory=dict)
@@ -38,8 +38,7 @@ class Stored:
         return Stored({**self.answers, **other.answers}, {**self.files, **other.files})
 
 
-@dataclass(frozen=True)
-class _Document:
+class _Document(Struct, frozen=True):
     """A stored file: its source, answers by release, and facts by index and file with the time of reading."""
 
     source: str

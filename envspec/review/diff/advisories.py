@@ -4,13 +4,14 @@ This module asks no database and no index."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.review.diff.rows import RISKS, Fact, LookedUp, Move, Review, Row, View, highest, in_order
 
 
-@dataclass(frozen=True)
-class Vulnerability:
+class Vulnerability(Struct, frozen=True):
     """`names` are its identifier and its aliases, `ignored` is the spec's reason to accept it, None if it doesn't."""
 
     id: str
@@ -31,8 +32,7 @@ class Vulnerability:
         return f"{self.id} ({', '.join(also)})" if also else self.id
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Struct, frozen=True):
     """The facts about a version. `vulnerabilities` is None where no database could say. `yanked` says that the
     publisher yanked the version and why; it is None where that isn't so or isn't known. `published` is the day of
     its upload (2026-11-21), and `young` says that this was too lately."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from envspec.lock.model import LockedPython
 from envspec.review.diff.rows import Asked, LookedUp, Move, Review, Row
@@ -20,9 +22,9 @@ def as_json(review: Review) -> dict[str, Any]:
         "chosen": list(review.chosen),
         "audit": _audit(review.looked_up) if review.looked_up else None,
         "verified": _answers(review.asked) if review.asked else None,
-        "flaws": [asdict(fact) for fact in review.flaws],
-        "spec": [asdict(fact) for fact in review.settings],
-        "gpu": [asdict(fact) for fact in review.gpu],
+        "flaws": [to_builtins(fact) for fact in review.flaws],
+        "spec": [to_builtins(fact) for fact in review.settings],
+        "gpu": [to_builtins(fact) for fact in review.gpu],
         "pythons": [
             {"platform": one.platform, "old": _python(one.old), "new": _python(one.new)} for one in review.pythons
         ],
@@ -77,5 +79,5 @@ _MOVE = ("action", "targets", "old", "new", "jump", "facts", "needs", "drops", "
 
 
 def _move(move: Move) -> dict[str, Any]:
-    values = asdict(replace(move, parts=()))
+    values = to_builtins(replace(move, parts=()))
     return {key: values[key] for key in _MOVE}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.facts import conda_builds, gpus, libraries, toolkits, torch_builds
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order, sm_of
@@ -34,8 +35,7 @@ def meaning(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
         yield from _library(one, title, new, was, now)
 
 
-@dataclass(frozen=True)
-class _Gpu:
+class _Gpu(Struct, frozen=True):
     """The facts that decide about the GPUs of one target. `cuda` is what torch was built for: "cpu", a version, or
     None if unknown."""
 

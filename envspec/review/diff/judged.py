@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import flaws_of as _judged, judge
@@ -46,8 +48,7 @@ File = tuple[str, str]
 """A file's name and its SHA-256."""
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """The indexes' answers about a change.
 
     held     the files that they were found to hold, of either side, under these hashes

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.packages import conda
@@ -20,8 +21,7 @@ _CALENDAR = 1990
 """A first number from here on is a year: 2025.9 to 2026.1 doesn't announce a breaking change."""
 
 
-@dataclass(frozen=True)
-class Jump:
+class Jump(Struct, frozen=True):
     """`kind` is one of `KINDS`; `down` says that the new version is the older one. Local parts name a build and have no
     order: a move from 2.9.1+cu126 to 2.9.1 isn't down."""
 

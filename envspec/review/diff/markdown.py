@@ -7,7 +7,8 @@ a mention that notifies people.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.base.texts import clean_text, plural
 from envspec.review.diff import words
@@ -80,8 +81,7 @@ _INERT = {
 }
 
 
-@dataclass(frozen=True)
-class _Section:
+class _Section(Struct, frozen=True):
     """`lines` are what may be cut, one by one; `before` and `after` are there as soon as one of them is.
 
     `what` says how many lines of which kind there are, for when no line fits.

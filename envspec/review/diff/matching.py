@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 
 from envspec.base.errors import InputError
@@ -16,8 +17,7 @@ ALIKE = 0.75
 """A target under a new name has at least this share of its packages in common with the old one, in any version."""
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Struct, frozen=True):
     """The locks of two sides, with the same names for corresponding targets, and the sides' titles.
 
     `renamed` holds the old and the new name of each target that was renamed: both locks have the new one.

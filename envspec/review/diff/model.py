@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from envspec.lock.model import (
-    Artifact,
     Lock,
     LockedCorrection,
     LockedImage,
@@ -31,8 +31,7 @@ files    which file is installed, and its hash
 """
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Struct, frozen=True):
     """`title` is how messages call it, `format` is the module of `review.diff.foreign` that read it, or "envspec".
     `complete` is false for a file that names only some of what gets installed.
     `by_platform`: its targets are platforms, so they are compared with the other side's targets of the same platform.
@@ -50,20 +49,15 @@ class Side:
     seen: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class HashedPin(Pin):
+class HashedPin(Pin, frozen=True, eq=False):
     """A package of which only the accepted hashes are known (`sha256` in hexadecimal), not their files."""
 
     hashes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class LoosePin(Pin):
+class LoosePin(Pin, frozen=True, eq=False):
     """A required package that isn't pinned: it has no version, and `specifier` is ">=2,<3", "=1.26" or "*"."""
 
-    version: str = field(default="", init=False)
-    index: str = field(default="", init=False)
-    artifact: Artifact | None = field(default=None, init=False)
     specifier: str = "*"
 
 
@@ -86,8 +80,7 @@ def selection_sentences(old: Side, new: Side) -> Iterator[str]:
             yield f"{name} with {side.chosen}"
 
 
-@dataclass(frozen=True)
-class TargetHead:
+class TargetHead(Struct, frozen=True):
     """A target without its packages."""
 
     inputs: TargetInputs
@@ -99,8 +92,7 @@ class TargetHead:
         return TargetHead(target.inputs, target.architectures, target.driver_floor)
 
 
-@dataclass(frozen=True)
-class TargetChange:
+class TargetChange(Struct, frozen=True):
     """A target that came (`old` is None), went (`new` is None), or is solved from other inputs."""
 
     name: str
@@ -108,8 +100,7 @@ class TargetChange:
     new: TargetHead | None
 
 
-@dataclass(frozen=True)
-class PinChange:
+class PinChange(Struct, frozen=True):
     """The same change of a pin in some targets, by name. `old` is None where the package came, `new` where it went."""
 
     old: Pin | None
@@ -117,8 +108,7 @@ class PinChange:
     targets: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class PackageChange:
+class PackageChange(Struct, frozen=True):
     """All changes of one package, in all targets."""
 
     kind: str
@@ -126,16 +116,14 @@ class PackageChange:
     changes: tuple[PinChange, ...]
 
 
-@dataclass(frozen=True)
-class ImageChange:
+class ImageChange(Struct, frozen=True):
     """An image that came (`old` is None), went (`new` is None), or stands at another digest. Both have one name."""
 
     old: LockedImage | None
     new: LockedImage | None
 
 
-@dataclass(frozen=True)
-class Diff:
+class Diff(Struct, frozen=True):
     """The changes that lead from one lock to another.
 
     `names`, `inputs`, `corrections` and `pythons` hold the old and the new value, or None where they are equal. Targets

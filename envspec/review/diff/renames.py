@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.facts.cuda_stack import is_toolkit, same_library
 from envspec.review.diff.model import Diff, PinChange

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.base.settings import host_of
 from envspec.facts.calendar import breaks_below_one, counts_years
@@ -65,8 +66,7 @@ _OFFICIAL = re.compile(r"pypi|pytorch/.+")
 _PUBLIC = "whoever owns the name there supplies it now"
 
 
-@dataclass(frozen=True)
-class Around:
+class Around(Struct, frozen=True):
     """The surroundings of a pin's change.
 
     exact   both sides are locks of envspec, for the same machines: a file that fitted still does, and its METADATA

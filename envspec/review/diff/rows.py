@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base import finding
 from envspec.base.texts import few, plural
@@ -21,8 +23,7 @@ low     routine
 """
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """`code` is stable and for machines. `targets` is empty where the fact holds wherever the change does.
 
     `package` names the package that causes a fact about a whole target.
@@ -57,8 +58,7 @@ SHOUTED = frozenset(
 was mistaken."""
 
 
-@dataclass(frozen=True)
-class LookedUp:
+class LookedUp(Struct, frozen=True):
     """The origin of the knowledge.
 
     database    its name without credentials, and `as_of` the time of its oldest answer (RFC 3339) or None
@@ -85,8 +85,7 @@ class LookedUp:
             yield f"not checked for {', '.join(codes)}: {reason}: {few(packages)}"
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The indexes' answers about the changed pins (`envspec diff --verify`).
 
     pins      how many of the new lock's pins were asked; `proved` are those that their index publishes so, `refuted`
@@ -110,8 +109,7 @@ class Asked:
         yield f"asked the indexes: of {plural(self.pins, 'changed pin')} they publish {self.proved} so"
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True):
     """A package as a row shows it. None is unknown; `form` is "wheel", "sdist", "conda" or "git"; `size` is bytes.
 
     `source` is the URL of a requirement that names its own: for git with the commit, and the folder in it. `variant` is
@@ -130,8 +128,7 @@ class View:
     variant: str | None = None
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(Struct, frozen=True):
     """One change, in the same words for every target it holds in.
 
     action   "added", "removed", or "changed" (with `jump`, one of `envspec.review.diff.jump.KINDS`)
@@ -166,8 +163,7 @@ class Move:
         return highest(fact.risk for fact in self.facts)
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """A package. `direct` and `via` (the packages that require it) are None where neither side knows. `new` says that
     the old lock has it in no target; a CUDA library under a new name isn't new."""
 
@@ -206,8 +202,7 @@ def in_order(rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=key))
 
 
-@dataclass(frozen=True)
-class TargetSize:
+class TargetSize(Struct, frozen=True):
     """The download of a target before and after, in bytes; None where a file's size isn't known."""
 
     name: str
@@ -215,8 +210,7 @@ class TargetSize:
     new: int | None
 
 
-@dataclass(frozen=True)
-class PythonMove:
+class PythonMove(Struct, frozen=True):
     """The build of Python of a platform, before and after; None where none is locked."""
 
     platform: str
@@ -224,8 +218,7 @@ class PythonMove:
     new: LockedPython | None
 
 
-@dataclass(frozen=True)
-class Review:
+class Review(Struct, frozen=True):
     """Everything that the renderers print. `settings` is what else the spec asks for, `gpu` what the change means for
     GPUs.
 

@@ -7,7 +7,8 @@ what would steer a terminal or become markup.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.base.texts import byte_size, plural
 from envspec.facts.cuda_stack import TORCH
@@ -22,8 +23,7 @@ FLAWS = "What can't be right in this lock"
 """The heading above the flaws of a new lock."""
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """Rows under one heading. `risk` is what colours it, `opened` says that a reviewer must see it."""
 
     title: str

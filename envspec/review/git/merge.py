@@ -7,11 +7,13 @@ Nothing is given up: of what both sides changed in different ways the newer coun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
 from itertools import product
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from envspec.lock.model import Lock, LockedPython, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.net.index_proxy.releases import is_older
@@ -30,8 +32,7 @@ def by_line(base: Path, ours: Path, theirs: Path, folder: Path) -> tuple[str, bo
     return text, "\n<<<<<<< one side\n" in f"\n{text}"
 
 
-@dataclass(frozen=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """A change of both sides, each in its way. `targets` are empty where it concerns all."""
 
     message: str
@@ -41,8 +42,7 @@ class Conflict:
         return f"{', '.join(self.targets)}: {self.message}" if self.targets else self.message
 
 
-@dataclass(frozen=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """The merged lock, and what it has the newer of."""
 
     lock: Lock

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base import atomic
 from envspec.base.errors import Place, StorageError
@@ -31,8 +32,7 @@ RENDERED = (
 """The attributes of what is rendered from locks, for a project's own .gitattributes."""
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """The place of git's settings: `option` is for git config, `lines` belong in the file `attributes`."""
 
     option: str

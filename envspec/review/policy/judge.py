@@ -7,9 +7,10 @@ behind its name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.redact import redact

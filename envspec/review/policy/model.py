@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from envspec.packages.address import is_within
 from envspec.packages.requirement import canonical_name
@@ -13,8 +14,7 @@ from envspec.packages.requirement import canonical_name
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """One policy file. None stands for a key that isn't there, and so for no demand.
 
     path             the file

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from envspec.facts import conda_builds, gpus, libraries, torch_builds, wheels
 from envspec.facts.compute_capability import can_translate, capability_of, covers, order
@@ -37,8 +38,7 @@ _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL"}
 _PRODUCTS = 2
 
 
-@dataclass(frozen=True)
-class _Compiled:
+class _Compiled(Struct, frozen=True):
     """The code in a target's torch: `build` names it, or `why` says why nothing is known."""
 
     build: str | None = None

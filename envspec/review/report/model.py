@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from envspec.facts.compute_capability import sm_of
 from envspec.review.diff.rows import Review
 
 
-@dataclass(frozen=True)
-class TargetRow:
+class TargetRow(Struct, frozen=True):
     """A target. `download` is what the files of known size add up to, in bytes; `unsized` are the packages without.
     `proved` says how far it is proved.
     """
@@ -27,8 +26,7 @@ class TargetRow:
     proved: str
 
 
-@dataclass(frozen=True)
-class PythonRow:
+class PythonRow(Struct, frozen=True):
     """The build of Python that the targets of a platform get, unless conda brings theirs. `build` is the release of
     the builds that it is from."""
 
@@ -40,8 +38,7 @@ class PythonRow:
     targets: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """One version of a package, as the targets named install it. `size` is the file's, in bytes.
 
     `source` is "wheel", "sdist", "git", "url" or "conda"; `licence` is its place in `Page.licences`. `origin` is the
@@ -62,8 +59,7 @@ class Variant:
     targets: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class PackageRow:
+class PackageRow(Struct, frozen=True):
     """A package. `direct` are the targets whose spec asks for it by name."""
 
     kind: str
@@ -72,8 +68,7 @@ class PackageRow:
     variants: tuple[Variant, ...]
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """`source` (None: the spec) asks for `target` with `requirement`, as written, in these targets."""
 
     source: int | None
@@ -82,8 +77,7 @@ class Link:
     targets: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Licence:
+class Licence(Struct, frozen=True):
     """`name` is None where it isn't known. `verdict` is that of the spec's `[audit]`: "accepted", "denied"
     (deny-licences names it), "unlisted" (allow-licences doesn't), or "none" where the spec has no rule for it."""
 
@@ -92,8 +86,7 @@ class Licence:
     packages: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class CapabilityProducts:
+class CapabilityProducts(Struct, frozen=True):
     """A compute capability ("9.0"), its generation, and some products that have it."""
 
     capability: str
@@ -105,8 +98,7 @@ class CapabilityProducts:
         return sm_of(self.capability)
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A target's verdict on an architecture: it runs there, or doesn't.
 
     code      torch has machine code for it
@@ -121,8 +113,7 @@ class Cell:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class CoverageRow:
+class CoverageRow(Struct, frozen=True):
     """A target. `build` names the torch build; `why` says why nothing is known, or that the build is for the CPU."""
 
     target: int
@@ -131,8 +122,7 @@ class CoverageRow:
     cells: tuple[Cell, ...]
 
 
-@dataclass(frozen=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """`nowhere` are the architectures with products that no target runs on."""
 
     architectures: tuple[CapabilityProducts, ...]
@@ -140,8 +130,7 @@ class Coverage:
     nowhere: tuple[CapabilityProducts, ...]
 
 
-@dataclass(frozen=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """A finding of an audit. `id`, `aliases`, `severity`, `fixed_in` and `link` are a vulnerability's."""
 
     code: str
@@ -159,16 +148,14 @@ class Trouble:
     link: str | None = None
 
 
-@dataclass(frozen=True)
-class CountedAdvisory:
+class CountedAdvisory(Struct, frozen=True):
     """One advisory, under whichever of its names, however many versions and targets have it."""
 
     names: frozenset[str]
     packages: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class KnownRelease:
+class KnownRelease(Struct, frozen=True):
     """An audit's facts about a release."""
 
     kind: str
@@ -179,8 +166,7 @@ class KnownRelease:
     page: str | None
 
 
-@dataclass(frozen=True)
-class AuditSummary:
+class AuditSummary(Struct, frozen=True):
     """The reach of an audit. A package in `unknown` and a target in `left_out` aren't known to be sound. While `unread`
     isn't empty, no package is.
 
@@ -218,8 +204,7 @@ class AuditSummary:
         return not self.unread and not self.left_out
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """Everything on the page. `audit` is None where nothing was looked up. `review` is None where nothing was compared,
     and `uncompared` says why. `pythons` are the builds that the lock names; with `base_python`, images have the Python
     of their base instead."""

@@ -10,6 +10,8 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from msgspec.structs import asdict
+
 from envspec.base.texts import clean_text
 from envspec.lock.graph import Node
 from envspec.review.diff.rows import Move
@@ -187,7 +189,7 @@ def _hash(text: str) -> str:
 
 
 def _variant(variant: Variant, targets: int) -> dict[str, Any]:
-    return {**vars(variant), "targets": None if len(variant.targets) == targets else list(variant.targets)}
+    return {**asdict(variant), "targets": None if len(variant.targets) == targets else list(variant.targets)}
 
 
 def _vulnerable(page: Page) -> dict[str, list[str]]:

@@ -6,8 +6,10 @@ Whatever comes from a lock, a spec or an audit goes through `text`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from html import escape
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.texts import byte_size, clean_text, plural
 from envspec.review.diff import html as changes, words
@@ -17,8 +19,7 @@ _SHOUTED = 3
 """How many of the loudest stand there by themselves."""
 
 
-@dataclass(frozen=True)
-class Eye:
+class Eye(Struct, frozen=True):
     """One line: `section` is where it stands, `tone` is "high", "medium", "low" or "" for what isn't known."""
 
     section: str

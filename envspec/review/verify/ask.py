@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import OutsideError
 from envspec.base.finding import Finding
@@ -52,8 +54,7 @@ def ask_all(
     return tuple(Told(claim, targets, found[claim]) for claim, targets in claims.items())
 
 
-@dataclass(frozen=True)
-class SecondSource:
+class SecondSource(Struct, frozen=True):
     """A second source, for the indexes that it is demanded of.
 
     first      the indexes as they are asked first
@@ -120,8 +121,7 @@ def _of_git(claim: PinClaim) -> Outcome:
     return Outcome(git.url, unproved=(told,))
 
 
-@dataclass
-class _Asking:
+class _Asking(Struct):
     """The questions to indexes, and how each index fared."""
 
     indexes: Indexes

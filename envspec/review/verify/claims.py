@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.facts.python_builds import sha256_of
 from envspec.lock.graph import Graph, Node

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import IndexFailure, OutsideError
 from envspec.base.progress import Progress
@@ -51,8 +53,7 @@ Rows = Mapping[str, Mapping[str, Any]]
 """The files of a project on an index, as PEP 691 rows, by name."""
 
 
-@dataclass(frozen=True)
-class Described:
+class Described(Struct, frozen=True):
     """A file's own metadata. `unproved` says what can't be read there, `builds` what a source declares that its
     build requires, `beside` what its index serves in its place where that is another."""
 
@@ -62,8 +63,7 @@ class Described:
     beside: Metadata | None = None
 
 
-@dataclass(frozen=True)
-class Indexes:
+class Indexes(Struct, frozen=True):
     """The reader of a spec's indexes, through the caches that `lock` uses. Safe to use from several threads.
 
     refused  proves attestations; None without the extra that does

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from envspec.base.finding import Finding, Severity
 from envspec.lock.model import Pin
@@ -11,8 +12,7 @@ from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
 
 
-@dataclass(frozen=True)
-class PinClaim:
+class PinClaim(Struct, frozen=True):
     """A lock's claim about a package in a target, with all that decides whether it is right.
 
     Targets that make the same claim need one proof.
@@ -61,8 +61,7 @@ Claims = Mapping[PinClaim, tuple[str, ...]]
 """Claims, with the names of the targets that make each."""
 
 
-@dataclass(frozen=True)
-class IndexedFile:
+class IndexedFile(Struct, frozen=True):
     """An index's facts about a file.
 
     size      in bytes, None where it doesn't say
@@ -85,8 +84,7 @@ def difference(code: str, message: str, locked: str, published: str | None, seve
     return Finding(severity, code, message, evidence=(("locked", locked), ("published", published)))
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The answer to one claim.
 
     source       who answered: an address without credentials, or envspec's own facts
@@ -107,8 +105,7 @@ class Outcome:
     unexpected: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(Struct, frozen=True):
     """A claim, the targets that make it, and what came of it.
 
     second  what came of it at the second source that the site's policy demands; None where it demands none
@@ -136,8 +133,7 @@ class Told:
 # The answers about all claims, as one value.
 
 
-@dataclass(frozen=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """The claims of a lock that were asked, with what came of each.
 
     total   the number of the lock's claims, asked or not

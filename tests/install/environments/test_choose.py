@@ -1,8 +1,7 @@
 """The target that a machine gets when the user names none."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 from envspec.install.environments.choose import ChosenTarget, Undecided, choose, remark

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 import pytest
+from msgspec.structs import replace
 from support.machine import ROOT
 
 from envspec.install import prefix as records

@@ -1,12 +1,12 @@
 """What a target's compilers make: with a stand-in ptxas, which is a script, and with NVIDIA's own from PyPI."""
 
-import dataclasses
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from support.cubins import cubin
 from support.machine import ROOT
 from support.packages import wheel
@@ -30,7 +30,7 @@ def compiled(folder: Path, *architectures: str, **programs: str) -> Compiled:
     dist = wheel("triton", "3.6.0", files=files)
     (folder / dist.file).write_bytes(dist.content)
     pin = Pin("pip", "triton", "3.6.0", "pypi", Artifact(dist.file, dist.sha256, len(dist.content)))
-    target = dataclasses.replace(HOPPER, pins=(pin,), architectures=architectures)
+    target = structs.replace(HOPPER, pins=(pin,), architectures=architectures)
     scratch = folder / "scratch"
     scratch.mkdir()
     return compile_target(target, {("pypi", dist.file): folder / dist.file}, scratch)
@@ -136,7 +136,7 @@ def test_the_table_of_triton_is_what_its_compilers_say(tmp_path: Path, version: 
     assert HOPPER is not None and row is not None
     pin = Pin("pip", "triton", version, "pypi", Artifact(path.name, "0" * 64, path.stat().st_size))
     known = [one for one in capabilities() if order(one) >= (7, 0)]
-    target: LockedTarget = dataclasses.replace(HOPPER, pins=(pin,), architectures=tuple(map(sm_of, known)))
+    target: LockedTarget = structs.replace(HOPPER, pins=(pin,), architectures=tuple(map(sm_of, known)))
     (tmp_path / "scratch").mkdir()
     found = compile_target(target, {("pypi", path.name): path}, tmp_path / "scratch")
     measured = {one.gpu for one in found.compilations if one.ok}

@@ -1,8 +1,7 @@
 """A spec on hardware: verdicts, the target that is meant, what the machine adds, and each refusal by its reason."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from envspec.lock.model import Artifact, LockedTarget, Pin, TargetInputs
 from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, hardware_of, on_hardware, overall

@@ -1,9 +1,9 @@
 """Every check of a machine, as a pure function on machines written down here."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.base.finding import Finding
 from envspec.prove.doctor import nvidia

@@ -1,7 +1,8 @@
 """Reports and runs for the tests of what is made from them."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from envspec.prove.smoke.report.result import (
     CheckResult,
@@ -93,7 +94,7 @@ def report(**changes: object) -> SmokeReport:
         curves=CURVES,
         complete=True,
     )
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)
 
 
 def on_cpu(**changes: object) -> SmokeReport:

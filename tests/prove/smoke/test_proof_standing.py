@@ -1,11 +1,11 @@
 """The ladder: what records prove of which lock, and that nothing else climbs it."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from smoke_samples import CPU, GPU, TORCH, check, checks, on_cpu, report
 from support.machine import ROOT
 

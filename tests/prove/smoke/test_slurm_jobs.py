@@ -7,10 +7,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from runner_samples import HOSTILE, HOSTILE_CASE, PLAIN, case
 from smoke_golden import golden
 from smoke_samples import report

@@ -1,12 +1,12 @@
 """What runs amount to: verdicts, headlines, figures against references."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 from smoke_samples import BROKEN, GPU, blind, broke, checks, failed, left_out, no_gpu, on_cpu, passed, report, several
 from support.documents import valid
 from support.machine import Machine

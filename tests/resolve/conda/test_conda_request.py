@@ -1,8 +1,7 @@
 """What a conda request asks, and the virtual packages of its target."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from envspec.lock.model import SpecInputs, TargetInputs
 from envspec.resolve.conda.request import CondaRequest, conda_request_for, group_conda, virtual_packages

@@ -4,12 +4,12 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.channel import LocalChannel, Record, cuda_versions, pythons
 from support.index import Index
 from support.serving import QuietFiles, serving

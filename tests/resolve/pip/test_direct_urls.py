@@ -3,10 +3,10 @@
 import hashlib
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.index import Answer, Index
 from support.machine import Machine, cpu
 from support.packages import Dist, sdist, source_files, wheel

@@ -1,8 +1,7 @@
 """Indexes as users have them: pages without sha256, and pages that another address serves."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from support.index import Answer, Fault, Index
 from support.machine import Machine, cpu
 from support.packages import sdist, wheel

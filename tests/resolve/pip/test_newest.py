@@ -1,9 +1,9 @@
 """Whether an answer is the newest: pre-releases that nothing asks for, releases whose wheels don't fit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.newest import asks_of, behind, stray_pre_releases

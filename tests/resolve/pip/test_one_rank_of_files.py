@@ -6,11 +6,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 from pip._internal.index.collector import LinkCollector
 from pip._internal.index.package_finder import PackageFinder
 from pip._internal.models.search_scope import SearchScope
@@ -51,8 +52,7 @@ OTHER = re.compile("-cp31[13]-|macosx_15")
 """What wants another Python or a newer macOS than a target's: docs/decisions has another rule than uv's for these."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """A file of a release. `{}` in its name stands for a number that tells projects apart."""
 
     file: str

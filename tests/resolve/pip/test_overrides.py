@@ -1,9 +1,9 @@
 """Constraints and overrides of the spec, with the real uv."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel

@@ -1,9 +1,9 @@
 """Where packages come from besides PyPI's wheels: source distributions, git, direct URLs, named indexes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.git_repository import repository
 from support.index import Index
 from support.machine import Machine, cpu

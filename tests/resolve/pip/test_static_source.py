@@ -4,10 +4,10 @@ import io
 import tarfile
 import zipfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index, other_bytes
 from support.packages import Dist, metadata_text, sdist
 

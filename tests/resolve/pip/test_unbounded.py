@@ -1,6 +1,7 @@
 """How far an answer is behind uv's unbounded one, from pages alone."""
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.request import Request
@@ -59,7 +60,7 @@ def test_going_back_for_the_torch_is_refused_unless_accepted() -> None:
         refuse_outgrown([one], REQUEST, "t")
     assert {way.python for way in refused.value.ways} == {"3.13", "3.14", None}
     assert any(way.bounds == ("app<=1.0",) for way in refused.value.ways)
-    refuse_outgrown([one], Request(**{**vars(REQUEST), "accepted": ("retreat:app",)}), "t")
+    refuse_outgrown([one], replace(REQUEST, accepted=("retreat:app",)), "t")
 
 
 def test_an_older_release_that_leads_to_no_torch_is_no_answer_to_a_glibc_that_is_too_old() -> None:
@@ -70,7 +71,7 @@ def test_an_older_release_that_leads_to_no_torch_is_no_answer_to_a_glibc_that_is
         refuse_outgrown([one], REQUEST, "t")
     assert [way.glibc for way in refused.value.ways] == ["2.34", *(None,) * (len(refused.value.ways) - 1)]
     assert refused.value.ways[-1].bounds == ("app<=1.0",)
-    kept = Lag(**{**vars(one), "own": "2.14.1"})
+    kept = replace(one, own="2.14.1")
     assert one.outgrown and not kept.outgrown, "with a torch, the older release is an answer, and told"
 
 

@@ -3,10 +3,10 @@
 import itertools
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from msgspec.structs import replace
 from resolutions import lock
 from support.examples import examples
 from support.index import Index

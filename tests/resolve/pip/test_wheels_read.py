@@ -1,9 +1,8 @@
 """`lock` reads in wheels what their METADATA leaves out: real wheels with stubs of extension modules, on a loopback
 index."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from support.flat_page import FlatIndex
 from support.index import Index, status
 from support.machine import Machine, cpu

@@ -1,6 +1,6 @@
 """A release of torch whose date isn't known counts as not there, so that locks with a date would go back behind it."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from envspec.facts import released, torch_builds
 from envspec.resolve.pip.request import Request

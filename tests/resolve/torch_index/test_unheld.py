@@ -1,8 +1,7 @@
 """A package that needs a torch which the facts lack, or which nobody builds for the target's CUDA, says so."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from envspec.base.finding import Finding
 from envspec.net.index_proxy.releases import Release

@@ -1,11 +1,11 @@
 """uv's log of its search is asked for where a correction may have kept the search from a release."""
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError
 from envspec.facts.corrections import corrections

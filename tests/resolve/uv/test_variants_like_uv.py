@@ -8,10 +8,10 @@ import random
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index, status
 from support.machine import Machine
 from support.packages import wheel

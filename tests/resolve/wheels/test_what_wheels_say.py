@@ -1,9 +1,9 @@
 """What the wheels of solved pins are asked, and what follows from their answers."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.binaries.build_notes import BuildNotes, NumpyAbi
 from envspec.binaries.import_time import ImportTime

@@ -1,9 +1,9 @@
 """Exact pins before they become a lock: what is refused of them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.told import CondaTold, Told, pin
 
 from envspec.base.errors import IndexFailure, Infeasible, InfeasibleTargets, InternalError, WrongBuild

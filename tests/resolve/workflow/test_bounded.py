@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 from support.told import pin
 
 from envspec.base.errors import Infeasible, Unsatisfiable
@@ -49,7 +50,7 @@ class Solver:
             if not self.old:
                 raise Unsatisfiable(f"{name}: vllm can't be had")
             pins = OLD
-        return tuple(Pin(**{**vars(one), "direct": one.name == "vllm"}) for one in pins)
+        return tuple(replace(one, direct=one.name == "vllm") for one in pins)
 
 
 def locked(solver: Solver, asked: str = "vllm", **cudas: str) -> tuple[Lock, list[Finding]]:

@@ -1,9 +1,9 @@
 """What a locking run says of the images that recipes will make."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel

@@ -1,9 +1,9 @@
 """What wheels say of themselves bounds a solution, stands in the lock, and is replayed from there."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.told import pin
 
 from envspec.base.finding import Finding

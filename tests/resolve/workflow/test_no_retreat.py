@@ -1,11 +1,11 @@
 """No answer by retreat: what lock refuses, what it takes instead of uv's first answer, and the ways that it prints."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index, status
 from support.machine import Machine, Ran, cpu
 from support.packages import Dist, sdist, wheel

@@ -1,8 +1,7 @@
 """Before anything is resolved: what is refused, what is told, and what a target's resolution stands on."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, InfeasibleTargets, SpecError
 from envspec.base.finding import Finding

@@ -1,8 +1,7 @@
 """Python is a version: chosen before solving, told to uv and to markers, judged with the lock."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel

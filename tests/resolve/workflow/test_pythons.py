@@ -1,8 +1,7 @@
 """The builds of Python that a lock names: chosen, kept, moved."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from support.index import Index
 from support.machine import Machine
 from support.packages import wheel

@@ -1,9 +1,9 @@
 """Both halves of prepared targets: the order they are solved in, and solving again with corrections."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from support.told import CondaTold, Told, pin
 
 from envspec.base.errors import InternalError

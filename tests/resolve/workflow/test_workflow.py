@@ -1,9 +1,9 @@
 """From spec to lock with a resolver that is told what to answer: what is asked of it, kept, refused."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.told import Told, pin
 
 from envspec.base.errors import EnvspecError, Infeasible, InputError

@@ -3,13 +3,13 @@
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 from audit_cases import LOCK, WEEK, about, checked_sarif, found, report
+from msgspec.structs import replace
 from support.audit import package
 
 from envspec.base.finding import Finding

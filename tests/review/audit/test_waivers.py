@@ -1,9 +1,9 @@
 """What a spec takes knowingly: where, until when, and that nothing stays in it which no finding needs."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 from audit_cases import NOW, WEEK, about
+from msgspec.structs import replace
 from support.audit import package
 
 from envspec.base.finding import Finding

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.review.diff.model import Side
@@ -19,7 +20,7 @@ def sha(text: str) -> str:
 def wheel(name: str, version: str, *requires: str, index: str = "pypi", size: int = 1_000_000, **more: object) -> Pin:
     file = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
     pin = Pin("pip", name, version, index, Artifact(file, sha(index + file), size), requires, licence="MIT")
-    return replace(pin, **more)  # type: ignore[arg-type]
+    return replace(pin, **more)
 
 
 def conda(name: str, version: str, build: str, *requires: str, direct: bool = False) -> Pin:
@@ -112,13 +113,13 @@ def version(new: str, name: str, *targets: str) -> Change:
 def artifact(name: str, **fields: object) -> Change:
     def changed(pin: Pin) -> Pin:
         assert pin.artifact is not None
-        return replace(pin, artifact=replace(pin.artifact, **fields))  # type: ignore[arg-type]
+        return replace(pin, artifact=replace(pin.artifact, **fields))
 
     return pins(changed, name)
 
 
 def fields(name: str, **values: object) -> Change:
-    return pins(lambda pin: replace(pin, **values), name)  # type: ignore[arg-type]
+    return pins(lambda pin: replace(pin, **values), name)
 
 
 def added(pin: Pin, *targets: str) -> Change:
@@ -139,7 +140,7 @@ def target(name: str, **values: object) -> Change:
             return found
         own = {key: value for key, value in values.items() if key in ("driver_floor", "architectures")}
         rest = {key: value for key, value in values.items() if key not in own}
-        return replace(found, inputs=replace(found.inputs, **rest), **own)  # type: ignore[arg-type]
+        return replace(found, inputs=replace(found.inputs, **rest), **own)
 
     return lambda lock: replace(lock, targets=tuple(map(one, lock.targets)))
 
@@ -154,7 +155,7 @@ def every_target(**values: object) -> Change:
 
 
 def spec(**values: object) -> Change:
-    return lambda lock: replace(lock, inputs=replace(lock.inputs, **values))  # type: ignore[arg-type]
+    return lambda lock: replace(lock, inputs=replace(lock.inputs, **values))
 
 
 def both(*changes: Change) -> Change:

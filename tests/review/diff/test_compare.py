@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from html.parser import HTMLParser
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from msgspec import structs
 from support.applied import apply
 from support.examples import examples
 
@@ -37,7 +37,7 @@ def test_a_diff_leads_from_one_lock_to_the_other(old: Lock, new: Lock) -> None:
 @pytest.mark.slow
 @given(locks())
 def test_a_lock_differs_from_itself_in_nothing(lock: Lock) -> None:
-    assert diff(lock, dataclasses.replace(lock)) == Diff() and not diff(lock, lock)
+    assert diff(lock, structs.replace(lock)) == Diff() and not diff(lock, lock)
     assert not review(Side("a", lock), Side("b", lock))
 
 

@@ -1,8 +1,7 @@
 """What can't be right in a new lock raises the risk of the rows that it is about."""
 
-from dataclasses import replace
-
 from diff_samples import added, base, reviewed, wheel
+from msgspec.structs import replace
 
 from envspec.lock.model import Artifact, Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.stated import StatedMetadata

@@ -1,12 +1,12 @@
 """A shipped lock, forged by somebody who keeps it well-formed: a reviewer has to be told loudly."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 from diff_samples import Change, added, artifact, both, fields, pins, sha, target
+from msgspec.structs import replace
 
 from envspec.lock.model import Artifact, GitSource, Lock, Pin
 from envspec.lock.read import load
@@ -34,7 +34,7 @@ def renamed(name: str, rename: Callable[[str], str], **values: object) -> Change
 
 def newcomer(name: str, **values: object) -> Pin:
     pin = Pin("pip", name, "1.0", "pypi", Artifact(f"{name}-1.0-py3-none-any.whl", sha(name), 1000), licence="MIT")
-    return replace(pin, **values)  # type: ignore[arg-type]
+    return replace(pin, **values)
 
 
 def with_edge(name: str, line: str) -> Change:

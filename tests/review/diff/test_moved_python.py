@@ -1,10 +1,10 @@
 """The build of Python that a lock names: its change stands in every form of a review."""
 
-from dataclasses import replace
 from html import unescape
 
 import pytest
 from diff_samples import base, sha
+from msgspec.structs import replace
 
 from envspec.lock.model import LockedPython
 from envspec.review.diff.as_json import as_json

@@ -1,8 +1,7 @@
 """What a review says of publishers, and of what sources are built with."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from envspec.lock.model import Artifact, BuildPin, Pin, Publisher
 from envspec.review.diff.risk import facts

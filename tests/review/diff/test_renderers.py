@@ -1,7 +1,6 @@
 """Text, Markdown and HTML: the limits they keep, and what hostile names may not do in them."""
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import click
@@ -21,6 +20,7 @@ from diff_samples import (
     version,
     wheel,
 )
+from msgspec.structs import replace
 
 from envspec.lock.model import GitSource, Lock
 from envspec.review.diff.html import html

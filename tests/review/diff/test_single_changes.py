@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from diff_samples import (
     Change,
@@ -26,6 +24,7 @@ from diff_samples import (
     version,
     wheel,
 )
+from msgspec.structs import replace
 
 from envspec.lock.model import Artifact, GitSource, Lock, LockedImage, Pin
 from envspec.packages.stated import StatedMetadata

@@ -2,10 +2,10 @@
 
 import re
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from packaging.requirements import Requirement
 from support.uv_locks import Shape, uv_lock, write_project
 

@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
 from support import in_process
 from support.sound import sound_target
 
@@ -55,8 +56,7 @@ def conda(name: str, version: str, *dependencies: str, provides: tuple[str, ...]
     )
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """What one commit says. `pins` are those of each target, by name."""
 
     requirements: tuple[str, ...]

@@ -2,12 +2,12 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from git_ci import BOT, MARK, STEPS, Runner, bumped as bumped, runner, unchanged as unchanged
 from git_project import BASE, SPEC
+from msgspec.structs import replace
 from support.matrix import first_by_day
 
 from envspec.lock.store import LockFolder

@@ -1,12 +1,12 @@
 """The GitHub Action as a gate: what it compares with, what it says for other steps, when it fails."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from git_ci import BUMPED, MARK, STEPS, Runner, bumped as bumped, runner, unchanged as unchanged
 from git_project import BASE, Repository, pin
+from msgspec.structs import replace
 from support.index import Index
 from support.packages import wheel
 

@@ -1,12 +1,12 @@
 """The merge of locks by package, as a function."""
 
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from git_project import BASE, CU126, State, conda, pin
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import fields, replace
 from support.examples import examples
 
 from envspec.lock.model import GitSource, Lock, LockedImage, LockedPython, LockedTarget, SpecInputs

@@ -6,12 +6,12 @@ Right is the lock that has both changes, where either order of them gives the sa
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
 import pytest
 from git_project import pin
+from msgspec.structs import replace
 from test_git_plain_merges import bumped, every
 
 from envspec.app.git import merge_lock

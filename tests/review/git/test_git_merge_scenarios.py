@@ -3,11 +3,11 @@
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from git_project import BASE, CU126, LOCK, SPEC, Repository, State, conda, pin
+from msgspec.structs import replace
 from support.matrix import first_by_day
 
 from envspec.export.plan import MARK

@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import pytest
 from git_project import Repository
+from msgspec.structs import replace
 
 from envspec.app.inputs import read_spec
 from envspec.lock.inputs import spec_case

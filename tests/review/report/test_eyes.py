@@ -1,7 +1,6 @@
 """The first screen of a report: what needs eyes, and never "nothing" for what nobody looked at."""
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from support import report as sample
 
 from envspec.app.lock.summary import describe

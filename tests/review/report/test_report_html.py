@@ -4,10 +4,10 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from msgspec.structs import replace
 from support import report as sample
 
 from envspec.lock.model import Lock, LockedPython
@@ -29,7 +29,7 @@ def page(lock: Lock | None = None, audit: AuditSummary | None = None, compared: 
 
 def audit(*troubles: Trouble, **fields: object) -> AuditSummary:
     made = AuditSummary("db", "2026-11-01T00:00:00Z", troubles, (), (), ())
-    return replace(made, **fields)  # type: ignore[arg-type]
+    return replace(made, **fields)
 
 
 def section(text: str, name: str) -> str:

@@ -1,12 +1,13 @@
 """What the page shows, from a lock: golden for the whole, and one by one where the truth is easily missed."""
 
 import json
-from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
 from support import report as sample
 from support.golden import golden
 
@@ -70,7 +71,7 @@ def audit_document(**changes: Any) -> str:
 
 
 def test_golden() -> None:
-    found = json.dumps(asdict(page()), indent=1, ensure_ascii=False) + "\n"
+    found = json.dumps(to_builtins(page()), indent=1, ensure_ascii=False) + "\n"
     assert golden(GOLDEN, found) == found
 
 

@@ -1,9 +1,9 @@
 """Claims asked of the places that a machine knows: conda-forge as recorded, and a mirror of the PyTorch index."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index
 from support.machine import Machine
 from support.packages import wheel

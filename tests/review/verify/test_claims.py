@@ -1,9 +1,9 @@
 """Claims compared with what is published, without a network."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.read import load

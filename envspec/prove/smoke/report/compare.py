@@ -7,9 +7,11 @@ one architecture. There a difference is an answer of no; elsewhere none is expec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 from envspec.base.reader.document import decode, parse_toml
@@ -69,8 +71,7 @@ def load_references(path: Path) -> References:
 Same = Literal["same", "differs", "not compared"]
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """weights  whether both ended with the same weights
     reason   why they weren't compared
     facts    what differs of the two runs: a name, and what each says

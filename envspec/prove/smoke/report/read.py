@@ -6,9 +6,11 @@ another type and a duplicate check. It ignores unknown keys, because a newer che
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from envspec.base.documents import Unreadable, convert, finite_number, read_json
 from envspec.base.errors import InputError, Place, StorageError
@@ -138,18 +140,18 @@ def report_json(report: SmokeReport) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "kind": KIND,
-        **asdict(report),
+        **to_builtins(report),
         "figures": [_figure(figure) for figure in report.figures],
         "summary": {name: getattr(report, name) for name in _SUMMARY},
     }
 
 
 def _run(run: Run) -> dict[str, Any]:
-    return {**vars(run), "report": report_json(run.report) if run.report else None}
+    return {**asdict(run), "report": report_json(run.report) if run.report else None}
 
 
 def _figure(figure: Figure) -> dict[str, Any]:
-    document = asdict(figure)
+    document = to_builtins(figure)
     if figure.reference:
         del document["reference"]["gpus"]  # the check has judged already for which GPUs it is
     return {**document, "verdict": figure.verdict}

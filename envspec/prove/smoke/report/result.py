@@ -7,11 +7,11 @@ verdicts and computes them from its checks: a skip never counts as a pass, and a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import InternalError
 from envspec.spec.model import Reference
@@ -31,8 +31,7 @@ GROUPS = (
 """The groups of checks in the order they run."""
 
 
-@dataclass(frozen=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """One check. `reason` says why it failed or was skipped, `output` is the end of a failed process's output, `slow`
     what it found to be slow, which decides nothing.
     """
@@ -49,16 +48,14 @@ class CheckResult:
     slow: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class CardPeak:
+class CardPeak(Struct, frozen=True):
     """A figure's value as the card is sold, and the share of it below which the figure is slow; None: not known."""
 
     value: float
     least: float | None = None
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One measured number. `value` is None for a NaN or an infinity."""
 
     name: Title
@@ -108,15 +105,13 @@ class Figure:
         return f"{self.name} is {100 * (self.share or 0):.0f} % of the card's peak" if slow else None
 
 
-@dataclass(frozen=True)
-class ReportedGpu:
+class ReportedGpu(Struct, frozen=True):
     name: str
     capability: str
     memory_bytes: Count
 
 
-@dataclass(frozen=True)
-class ReportedMachine:
+class ReportedMachine(Struct, frozen=True):
     """The machine that the checks ran on. Sizes are in bytes, None where unknown."""
 
     python: str
@@ -129,8 +124,7 @@ class ReportedMachine:
     gpus: tuple[ReportedGpu, ...] = ()
 
 
-@dataclass(frozen=True)
-class Torch:
+class Torch(Struct, frozen=True):
     """The torch that was checked; its `architectures` have torch's names (`sm_90`)."""
 
     version: str
@@ -140,8 +134,7 @@ class Torch:
     architectures: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class SmokeReport:
+class SmokeReport(Struct, frozen=True):
     """The check's results in one environment. `curves` has the loss of each step by name; None is no number.
 
     `complete` is False for a run that was cut short, which proves nothing. `cuda` is the target's CUDA, None for CPUs.
@@ -256,8 +249,7 @@ def _with_reference(figure: Figure, references: Mapping[str, Reference]) -> Figu
     return figure
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """One spec × target on one machine or partition.
 
     pass   the checks ran, and none failed
@@ -323,8 +315,7 @@ class Run:
         return self.report.checks if self.report else ()
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """The number of runs by status; `without_gpu` of them ran, and prove nothing about a GPU."""
 
     runs: int
@@ -339,8 +330,7 @@ class Summary:
     headline: str
 
 
-@dataclass(frozen=True)
-class Results:
+class Results(Struct, frozen=True, dict=True):
     """All runs of one command, in its order."""
 
     runs: tuple[Run, ...]

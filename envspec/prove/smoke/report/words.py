@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from textwrap import wrap
+
+from msgspec import Struct
 
 from envspec.base.texts import clean_text, memory_size, plural as plural
 from envspec.prove.smoke.report.result import CheckResult, Figure, Results, Run, SmokeReport
@@ -148,8 +149,7 @@ def lines(results: Results, width: int = WIDTH, marked: Callable[[str, int], str
     return list(_Lines(width, marked).of(results))
 
 
-@dataclass(frozen=True)
-class _Lines:
+class _Lines(Struct, frozen=True):
     width: int
     marked: Callable[[str, int], str]
 

@@ -6,8 +6,9 @@ InfiniBand. They are read where the container starts, on a job's node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct, field
 
 from envspec.export.apptainer import FILE as DEFINITION
 from envspec.export.apptainer_scripts import SETTINGS
@@ -25,8 +26,7 @@ _HANDING_ON = (
 )
 
 
-@dataclass(frozen=True)
-class Apptainer:
+class Apptainer(Struct, frozen=True):
     """program  "apptainer" or "singularity"
     sif      an existing image or sandbox folder; None: build one from the recipe
     site     what builds take of the site

@@ -11,10 +11,12 @@ import shlex
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import IO, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.programs import HERE
 from envspec.base.settings import Settings
@@ -23,8 +25,7 @@ from envspec.export.plan import CHECK, SLICE
 from envspec.export.site_build import UV_SETTINGS, build_arguments, build_files, definition_here, proxy_variables
 from envspec.export.target_json import dumps, reference_row, target_document
 from envspec.lock.inputs import fingerprint
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.model import Lock, LockedTarget, SoundLock
 from envspec.net.file_store import ARTIFACTS
 from envspec.spec.cluster import SlurmTable
 from envspec.spec.model import Reference, Spec
@@ -35,8 +36,7 @@ from envspec.spec.model import Reference, Spec
 _BINDS = ("APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH")
 
 
-@dataclass(frozen=True)
-class SiteBuilds:
+class SiteBuilds(Struct, frozen=True):
     """settings  the user's; None: builds get nothing
     env       the environment of builds, whose proxy they take over
     """
@@ -99,8 +99,7 @@ def join(words: Iterable[str]) -> str:
     return " ".join(quote(word) for word in words)
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Struct, frozen=True):
     """A program to run.
 
     note    its purpose, for people
@@ -122,8 +121,7 @@ class Command:
         return f"{join(self.unless)} >/dev/null 2>&1 || {line}" if self.unless else line
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(Struct, frozen=True):
     """Texts to write below a folder, each whole or not at all. `shown`: a dry run prints them."""
 
     folder: Path
@@ -219,8 +217,7 @@ REPORT = "check.json"
 _NO_FILES: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class CheckOptions:
+class CheckOptions(Struct, frozen=True):
     """The options of the checks. None leaves one to the spec (`workload`, `steps`) or to the check (`timeout`)."""
 
     device: str = "auto"
@@ -244,8 +241,7 @@ class CheckOptions:
         return tuple(words)
 
 
-@dataclass(frozen=True)
-class SmokeCase:
+class SmokeCase(Struct, frozen=True):
     """One target of one lock.
 
     path      the spec's file; `locks_dir` where its lock was found, for `envspec install`
@@ -287,8 +283,7 @@ class SmokeCase:
         return f"{self.title}-{self.key}"
 
 
-@dataclass(frozen=True)
-class Folders:
+class Folders(Struct, frozen=True):
     """The folders of a command: `cache` keeps environments and images, `results` has the output of its runs."""
 
     cache: Path
@@ -377,8 +372,7 @@ def _key(lock: Lock, target: LockedTarget, recipe: Mapping[str, str]) -> str:
 # run.
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """The folder of the carried files and the folder for results, as a program inside the environment sees them."""
 
     carried: PurePath
@@ -431,8 +425,7 @@ machine have them too, and the static checks report what they break.
 _ACTIVATED = '. "$0/bin/activate" && exec "$0/bin/python" "$@"'
 
 
-@dataclass(frozen=True)
-class Local:
+class Local(Struct, frozen=True):
     """envspec  the command that starts this envspec; `offline`: use no network."""
 
     folders: Folders

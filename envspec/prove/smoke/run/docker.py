@@ -8,8 +8,9 @@ CUDA_VISIBLE_DEVICES means the same ones inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+
+from msgspec import Struct, field
 
 from envspec.export.dockerfile import FILE as DOCKERFILE
 from envspec.prove.smoke.run.case import Command, Files, Folders, Places, SiteBuilds, SmokeCase, Step
@@ -20,8 +21,7 @@ RESULTS = "/mnt/results"
 PYTHON = "/opt/env/bin/python"
 
 
-@dataclass(frozen=True)
-class Docker:
+class Docker(Struct, frozen=True):
     """engine  "docker" or "podman"
     user    uid and gid to run as, see `user_of`
     image   an existing image; None: build one from the recipe

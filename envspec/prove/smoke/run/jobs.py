@@ -8,12 +8,12 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct, to_builtins
+from msgspec.structs import replace
 
 from envspec.base.atomic import write_file
 from envspec.base.documents import decode, decode_format
@@ -34,8 +34,7 @@ STATE = "state.json"
 FORMAT = 1
 
 
-@dataclass(frozen=True)
-class SubmittedTask:
+class SubmittedTask(Struct, frozen=True):
     """One case on one partition. `outputs` are the folders of its reports, below the results."""
 
     spec: str
@@ -44,8 +43,7 @@ class SubmittedTask:
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class SubmittedJob:
+class SubmittedJob(Struct, frozen=True):
     """One sbatch call. `job` is Slurm's number, None until sbatch has printed it; until then `name` finds the job in
     the queue. `refused` is sbatch's output when it refused the job, `unsure` when it may have accepted the job.
     """
@@ -70,8 +68,7 @@ class SubmittedJob:
         return f"jobs/{task}.log" if task else None
 
 
-@dataclass(frozen=True)
-class Submitted:
+class Submitted(Struct, frozen=True):
     """All jobs of one command. `failed` are cases whose environment couldn't be made: (spec, target, reason, log).
     `check` is the digest of the check that all of them carry.
     """
@@ -89,7 +86,7 @@ def write_submission(results: Path, submitted: Submitted) -> None:
     """Write the record. Raises StorageError."""
     path = results / STATE
     try:
-        write_file(path, json.dumps({"format": FORMAT, **asdict(submitted)}, indent=1) + "\n")
+        write_file(path, json.dumps({"format": FORMAT, **to_builtins(submitted)}, indent=1) + "\n")
     except OSError as error:
         raise StorageError(f"can't be written: {error.strerror}", place=Place(str(path))) from None
 
@@ -141,8 +138,7 @@ _LOST = ("timed out", "unable to contact", "communication", "connection re", "ze
 """Words in a Slurm program's errors for a lost answer (slurm_strerror)."""
 
 
-@dataclass(frozen=True)
-class TaskState:
+class TaskState(Struct, frozen=True):
     """A task's state by Slurm's name ("RUNNING"), its nodes, and why it waits, if Slurm gives a reason."""
 
     name: str
@@ -276,8 +272,7 @@ _TOO_LARGE = "Requested node configuration is not available"
 """sbatch's error for a request that no node can meet."""
 
 
-@dataclass(frozen=True)
-class JobPlan:
+class JobPlan(Struct, frozen=True):
     """The jobs of one command, and the values for their scripts."""
 
     cases: tuple[SmokeCase, ...]
@@ -404,8 +399,7 @@ def find_lost_jobs(submitted: Submitted, asking: Ask = ask_program) -> Submitted
     return submitted
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """One expected report: of a task, or of one of its nodes. `index` counts all reports of a submission; `by` is the
     digest of the check that was carried there.
     """
@@ -545,8 +539,7 @@ def _read_partial_report(path: Path, task: SubmittedTask) -> SmokeReport | None:
     return report if (report.spec, report.target) == (task.spec, task.target) else None
 
 
-@dataclass(frozen=True)
-class _Done:
+class _Done(Struct, frozen=True):
     status: int
     node: str = ""
 

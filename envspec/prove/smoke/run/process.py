@@ -8,8 +8,9 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base import programs
 from envspec.base.atomic import replace_files
@@ -23,8 +24,7 @@ _TICK = 0.2
 _TAIL = 64 * 1024
 
 
-@dataclass(frozen=True)
-class FinishedProgram:
+class FinishedProgram(Struct, frozen=True):
     """The end of a program: its exit status (negative: the signal that killed it), and the end of its output."""
 
     status: int

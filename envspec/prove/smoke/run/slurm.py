@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from textwrap import indent
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 from envspec.export.slurm import MEETING_POINT
@@ -52,8 +54,7 @@ LARGEST_ARRAY = 1000
 """The greatest size of an array: Slurm's MaxArraySize is 1001 by default, so array indexes go to 1000 (slurm.conf)."""
 
 
-@dataclass(frozen=True)
-class Partition:
+class Partition(Struct, frozen=True):
     """A partition by name, None for Slurm's default one, and which targets go there (shell patterns; empty: all)."""
 
     name: str | None
@@ -75,8 +76,7 @@ def partition_of(text: str) -> Partition:
     return Partition(name, listed)
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """The request of every job. None leaves a value to the site, except `cpus` of jobs with GPUs (`CPUS`); `more` goes
     to sbatch unchanged.
     """
@@ -109,8 +109,7 @@ class Resources:
         return (f"--nodes={self.nodes}", "--ntasks-per-node=1", *options, *self.more)
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """A case on a partition: one element of a job's array. `folder` is below the results."""
 
     case: SmokeCase
@@ -118,8 +117,7 @@ class Task:
     folder: str
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """One sbatch call. `name` is unique, so that Slurm can find it. `script` is below the results. `asked` is what its
     specs and the site ask of sbatch, which the command line's own words win over.
     """

@@ -40,4 +40,4 @@ def _pin(text: str) -> Pin:
     exact = _EXPORTED.fullmatch(constraint.replace(" ", ""))
     if exact and (exact[2] or constraint.startswith("==")):
         return Pin("conda", name, exact[1], "", None, build=exact[2])
-    return LoosePin("conda", name, specifier=" ".join(constraint.split()) or "*")
+    return LoosePin("conda", name, "", "", None, specifier=" ".join(constraint.split()) or "*")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
@@ -28,8 +30,7 @@ KNOWN = (
 )
 
 
-@dataclass(frozen=True)
-class _Waiting:
+class _Waiting(Struct, frozen=True):
     """A universal file whose environments aren't chosen yet. `python` is the oldest version that it supports."""
 
     open: Callable[[tuple[Environment, ...]], Side]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from envspec.base.errors import InputError
 from envspec.base.texts import plural
@@ -18,8 +19,7 @@ class Choice(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True)
-class Offers:
+class Offers(Struct, frozen=True):
     """The choices that a file offers. `default_groups` are those that its tool installs by default.
 
     conflicts  sets of which at most one member can be installed
@@ -58,8 +58,7 @@ class Offers:
         return next((tuple(sorted(found & one)) for one in self.conflicts if len(found & one) > 1), ())
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The selection that is installed with a project: the names of extras and groups. `packages` are members of a
     workspace, None for all. Where a file is evaluated in several forks, `fork` names this one.
     """
@@ -74,8 +73,7 @@ PLAIN = Selection()
 """The project alone."""
 
 
-@dataclass(frozen=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """The choices of the command line. A name may be for one side only: "old:cu12", "new:cu13"."""
 
     extras: tuple[str, ...] = ()

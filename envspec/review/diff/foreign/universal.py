@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 
+from msgspec import Struct, field
 from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
 
 from envspec.base.errors import InputError
@@ -23,8 +23,7 @@ DEFAULT_PYTHON = "3.12"
 """The Python version for universal files when neither file names one."""
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """The environment that a universal file is evaluated in, and with which choices; `name` is the target's."""
 
     name: str
@@ -34,8 +33,7 @@ class Environment:
     selection: Selection = PLAIN
 
 
-@dataclass(frozen=True)
-class UniversalPackage:
+class UniversalPackage(Struct, frozen=True):
     """One package of a universal file.
 
     files      every file that it may be installed from
@@ -76,8 +74,7 @@ class UniversalPackage:
         return files[file] if file is not None else None
 
 
-@dataclass(frozen=True)
-class Universal:
+class Universal(Struct, frozen=True):
     """A whole universal file whose packages carry markers. Every package in it counts as a root."""
 
     entries: tuple[UniversalPackage, ...]

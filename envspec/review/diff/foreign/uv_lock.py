@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Artifact, GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
@@ -37,8 +39,7 @@ KNOWS = frozenset({"direct", "edges", "index", "files"})
 _LOCAL = ("virtual", "editable", "directory", "path")
 
 
-@dataclass(frozen=True)
-class _Edge:
+class _Edge(Struct, frozen=True):
     """A reference to a package. Version and source are set where the file has several packages of the name."""
 
     name: str
@@ -48,8 +49,7 @@ class _Edge:
     source: object
 
 
-@dataclass(frozen=True, eq=False)
-class _Package:
+class _Package(Struct, frozen=True, eq=False):
     entry: UniversalPackage
     local: bool
     source: object
@@ -107,8 +107,7 @@ def _choice(one: Mapping[str, Any]) -> Choice:
     return Choice("package", canonical_name(string(one.get("package"), "package")))
 
 
-@dataclass(frozen=True)
-class UvLock:
+class UvLock(Struct, frozen=True):
     """A whole file. `roots` are the packages of the project itself, or of its workspace."""
 
     packages: tuple[_Package, ...]
