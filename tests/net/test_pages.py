@@ -242,7 +242,7 @@ def test_releases_that_were_damaged_are_read_again(
 ) -> None:
     index.add(wheel("a", "1.0"))
     pages(tmp_path).show(Upstream(index.url), "a")
-    (kept,) = (tmp_path / "cache").glob("releases-v*/*/a.jsonl")
+    (kept,) = (tmp_path / "cache").glob("releases-v*/*/a.json")
     kept.write_bytes(damage(kept.read_bytes()))
     assert [one.version for one in pages(tmp_path).releases(Upstream(index.url), "a")] == ["1.0"]
     assert len(index.asked) == 2

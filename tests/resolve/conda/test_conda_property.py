@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import event, given, settings, strategies as st
+from msgspec.structs import replace
 from support.channel import LocalChannel, Record, cuda_versions, pythons
 from support.examples import examples
 
@@ -103,7 +104,7 @@ REQUEST = CondaRequest("linux-64", "3.12", ("a", "b"), ("mine",), glibc="2.28", 
 @settings(max_examples=examples(30, night=600))
 @given(records(), st.sampled_from((None, "12.6", "12.8", "12.9")))
 def test_a_solution_holds_and_is_rattlers(found: list[Record], cuda: str | None) -> None:
-    request = CondaRequest(**{**REQUEST.__dict__, "cuda": cuda, "architectures": ("sm_90",) if cuda else ()})
+    request = replace(REQUEST, cuda=cuda, architectures=("sm_90",) if cuda else ())
     with tempfile.TemporaryDirectory() as folder:
         channel = LocalChannel(Path(folder) / "mine").write([*BASE, *found])
         gateway = rattler.Gateway(cache_dir=Path(folder) / "cache")
