@@ -23,8 +23,7 @@ from envspec.install.environment import Installation
 from envspec.install.environments.make import prefix_of
 from envspec.install.host import refuse_unfit, this_host
 from envspec.install.prefix import checked_prefix
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget
+from envspec.lock.model import LockedTarget, SoundLock
 from envspec.spec.model import Spec
 
 _CACHE, _ENVIRONMENTS = "[cache] shared", "[run] shared"

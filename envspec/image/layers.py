@@ -11,7 +11,7 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -180,10 +180,10 @@ class LayerInputs(Struct, frozen=True, dict=True):
     built: Mapping[str, tuple[Path, str]] = field(default_factory=dict)
     borrowed: Sequence[tuple[Borrowed, Callable[[], Iterable[LayerEntry]]]] = ()
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def scheme(self) -> Scheme:
         base = self.plan.on_base
-        prefix = base.prefix if base else ENVIRONMENT
-        object.__setattr__(self, "scheme", Scheme(prefix, self.plan.python, on_base=base))
+        return Scheme(base.prefix if base else ENVIRONMENT, self.plan.python, on_base=base)
 
 
 def layer_of(kind: str, name: str) -> str:

@@ -16,8 +16,7 @@ from envspec.install.build import BuildRules
 from envspec.install.environments.in_use import Ready
 from envspec.install.host import InstallHost, this_host
 from envspec.install.prefix import STATE_PATH, digest_of, is_whole
-from envspec.lock.judge import SoundLock
-from envspec.lock.model import LockedTarget
+from envspec.lock.model import LockedTarget, SoundLock
 from envspec.spec.model import Spec
 from envspec.spec.project import project_location
 
