@@ -50,7 +50,7 @@ def test_the_page_lists_every_cause_with_its_details() -> None:
         one.code: one for case in CASES for one in reasons(spec_case(load_spec(STALE / case / "spec.toml")), FRESH)
     }
     assert every.keys() - found.keys() == {
-        *("lock-missing", "lock-damaged", "image-changed", "signature-stale"),
+        *("lock-missing", "lock-damaged", "lock-newer", "image-changed", "signature-stale"),
         *("rendered-missing", "rendered-edited", "rendered-extra"),
         *("recipe-missing", "recipe-differs", "recipe-extra"),
         # of --imports: what the sources import
