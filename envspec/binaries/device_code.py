@@ -165,14 +165,18 @@ def _compiled_library(library: Library) -> CompiledLibrary:
 
 def _without_own(found: Iterable[CompiledLibrary], wheel: OpenWheel) -> tuple[CompiledLibrary, ...]:
     """Leave out the libraries that lie in the wheel itself, under their own names or under those that auditwheel gave
-    them. cuBLAS comes with CUDA's runtime."""
+    them. cuBLAS comes with CUDA's runtime. cuDNN's first library alone, as ctranslate2 4.4.0 has it, loads the others
+    from outside."""
     names = [PurePosixPath(info.filename).name for info in wheel.members]
     own = {f"{match[1]}.{match[2]}" for name in names if (match := _OWN.fullmatch(name))}
     own |= {one.replace("cudart", "cublas") for one in own}
-    return tuple(
-        replace(one, loads=tuple(loaded for loaded in one.loads if loaded not in own))
-        for one in sorted(found, key=lambda one: one.member)
-    )
+    parts = any(name.startswith("libcudnn_") for name in names)
+    outside = {one for one in own if one.startswith("cudnn") and not parts}
+
+    def left(one: CompiledLibrary) -> tuple[str, ...]:
+        return tuple(sorted({*one.loads} - own | (outside if one.sm else set())))
+
+    return tuple(replace(one, loads=left(one)) for one in sorted(found, key=lambda one: one.member))
 
 
 def _flags_of_torch(wheel: OpenWheel, info: ZipInfo) -> DeviceCode:

@@ -15,6 +15,9 @@ from envspec.packages.version_numbers import numbers
 FIRST_OF_ITS_OWN = (10, 0)
 """From this capability on triton takes `ptxas-blackwell`, where a release has one."""
 
+LEAST = (7, 0)
+"""The least capability that torch.compile takes. Source: `has_triton` of torch/utils/_triton.py."""
+
 
 class TritonRelease(Struct, frozen=True):
     """A release on PyPI. `ptxas` and `blackwell` are the CUDA of its compilers; `capabilities` what it compiles for,

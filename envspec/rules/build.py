@@ -87,7 +87,13 @@ def compiler(build: CandidateBuild, case: Case) -> Iterator[Finding]:
         )
         yield Finding("info", "triton-newer-than-tables", message, key="gpus")
     for capability in case.capabilities:
-        if known is None or order(capability) < (7, 0) or known.compiles_for(capability):
+        if known is None or known.compiles_for(capability):
+            continue
+        if order(capability) < triton.LEAST:
+            names, least = f"{sm_of(capability)} ({case.names(capability)})", ".".join(map(str, triton.LEAST))
+            message = f"torch.compile doesn't work on {names}: triton compiles for {least} and newer"
+            if build.runs_on(capability):
+                yield Finding("info", "triton-architecture", message, key="gpus")
             continue
         cuda, variable = known.cuda_for(capability), known.variable_for(capability)
         first = gpus.capabilities()[capability].first_cuda

@@ -366,5 +366,5 @@ def _last_resort(problem: Finding, wanted: Wanted | None, versions: Sequence[str
         if told := format_ways(found, lambda way: ""):
             return f"{told}, from conda-forge"
     if any(gpu.integrated for gpu in case.gpus):
-        return machine_rules.INSTEAD
+        return machine_rules.instead(case)
     return "no build fits this target as a whole: split its GPUs into several targets" if case.gpus else None

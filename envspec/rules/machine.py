@@ -228,8 +228,20 @@ def first_jetpack(case: Case, cuda: str) -> str | None:
 
 # Rules for GPUs on one chip with the CPU: Jetson and DRIVE run what is made for Arm, from their JetPack's CUDA on.
 
-INSTEAD = "name NVIDIA's index with PyTorch's wheels for its JetPack in [pip] indexes, and torch in [pip] sources"
-"""What a Jetson without a build of PyTorch's own can do."""
+_LAST_CUDA = {"5.3": "10.2", "6.2": "10.2", "7.2": "11.4"}
+"""The CUDA of the last JetPack for Jetsons that JetPack 6 leaves out. Sources: meta-tegra's README, whose release of
+JetPack 5.1.2 has CUDA 11.4 and Xavier, and that of 6.0 no Xavier; threedots.ovh, "CUDA on NVIDIA Jetson": 4.6, with
+10.2, is the last for Nano and TX2."""
+
+
+def instead(case: Case) -> str:
+    """Say what a Jetson without a build of PyTorch's own can do."""
+    advice = "name NVIDIA's index with PyTorch's wheels for its JetPack in [pip] indexes, and torch in [pip] sources"
+    last = min((_LAST_CUDA[one] for one in case.capabilities if one in _LAST_CUDA), key=numbers, default=None)
+    if case.cuda is None or last is None or numbers(case.cuda) <= numbers(last):
+        return advice
+    names = case.names(next(one for one in case.capabilities if one in _LAST_CUDA))
+    return f"no JetPack for {names} comes with a CUDA newer than {last}: take that, and {advice}"
 
 
 _NAMED = 2

@@ -115,6 +115,16 @@ def test_a_cuda_that_lies_in_the_wheel_itself() -> None:
     assert [one.loads for one in code(members).libraries] == [()]
 
 
+@pytest.mark.parametrize(("beside", "loads"), [((), ("cudnn.8",)), (("libcudnn_ops_infer-1a2b3c4d.so.8.9.7",), ())])
+def test_cudnns_first_library_alone_loads_the_others_from_outside(
+    beside: tuple[str, ...], loads: tuple[str, ...]
+) -> None:
+    """As in ctranslate2 4.4.0, which beside cuDNN 9 finds none of them."""
+    files = {f"acme.libs/{name}": b"\x7fELF" for name in ("libcudnn-463fd6d5.so.8.9.7", *beside)}
+    (one,) = code({"acme.libs/libacme.so": library("sm_80"), **files}).libraries
+    assert one.loads == loads
+
+
 def test_what_a_library_is_for_stands_in_its_name() -> None:
     name = "bitsandbytes/libbitsandbytes_cuda{}.so"
     assert CompiledLibrary(name.format("128")).only == "12"

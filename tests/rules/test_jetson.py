@@ -5,6 +5,7 @@ from test_pin_verdicts import spec_of
 
 from envspec.base.finding import Finding
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
+from envspec.rules.judge import judge
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild
@@ -73,3 +74,28 @@ def test_what_is_made_for_it_or_judged_elsewhere_passes() -> None:
     assert judged(pins, index="jetson") == []
     assert judged({"cuda-nvrtc": "12.6.85"}, builds={"cuda-nvrtc": "h1_0"}) == []
     assert judged({"torch": "2.9.1+cu126", **pins}) == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cuda", "codes"),
+    [("Orin", "11.4", []), ("Orin", "11.3", ["cuda-too-old-for-gpu"]), ("Xavier NX", "11.4", [])],
+)
+def test_tegras_toolkits_are_jetpacks(gpu: str, cuda: str, codes: list[str]) -> None:
+    """JetPack 5 brings CUDA 11.4 to Orin; the desktop's toolkit knows sm_87 from 11.5 on."""
+    spec, target = spec_of(cuda, (gpu,), pip=("numpy",), platform=PLATFORM)
+    assert [one.code for one in judge(spec, target).findings] == codes
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cuda", "said"),
+    [
+        ("Xavier NX", "12.6", "no JetPack for Jetson Xavier NX comes with a CUDA newer than 11.4: take that"),
+        ("Nano", "12.6", "no JetPack for Jetson Nano comes with a CUDA newer than 10.2: take that"),
+        ("Xavier NX", "11.4", None),
+    ],
+)
+def test_no_jetpack_is_proposed_that_a_jetson_hasnt(gpu: str, cuda: str, said: str | None) -> None:
+    spec, target = spec_of(cuda, (gpu,), platform=PLATFORM)
+    remedies = [str(one.remedy) for one in judge(spec, target).findings if one.severity == "error"]
+    assert remedies and (said is None or any(said in one for one in remedies)), remedies
+    assert said or not any("comes with" in one for one in remedies)

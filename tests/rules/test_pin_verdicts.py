@@ -55,7 +55,12 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
         ("12.8", "V100", {"torch": "2.11.0+cu128"}, ["architecture-missing"]),
         ("12.8", "V100", {"nvidia-cudnn-cu12": "9.19.0.56"}, ["library-architecture"]),
         ("12.8", "H100", {"torch": "2.11.0+cu128", "nvidia-cudnn-cu12": "9.19.0.56"}, []),
-        ("12.6", "GTX 980 Ti", {"torch": "2.14.1+cu126", "nvidia-nccl-cu12": "2.29.3"}, ["-library-architecture"]),
+        (
+            "12.6",
+            "GTX 980 Ti",
+            {"torch": "2.14.1+cu126", "nvidia-nccl-cu12": "2.29.3"},
+            ["~triton-architecture", "-library-architecture"],
+        ),
         # Companions: Requires-Dist of torchvision on PyPI.
         ("12.8", "H100", {"torch": "2.9.1", "torchvision": "0.20.1"}, ["companion-mismatch"]),
         ("12.6", "H100", {"torch": "2.9.1+cu126", "torchvision": "0.24.1+cu128"}, ["cuda-mismatch"]),
