@@ -173,10 +173,10 @@ def _without_own(found: Iterable[CompiledLibrary], wheel: OpenWheel) -> tuple[Co
     parts = any(name.startswith("libcudnn_") for name in names)
     outside = {one for one in own if one.startswith("cudnn") and not parts}
 
-    def left(one: CompiledLibrary) -> tuple[str, ...]:
+    def loads_of(one: CompiledLibrary) -> tuple[str, ...]:
         return tuple(sorted({*one.loads} - own | (outside if one.sm else set())))
 
-    return tuple(replace(one, loads=left(one)) for one in sorted(found, key=lambda one: one.member))
+    return tuple(replace(one, loads=loads_of(one)) for one in sorted(found, key=lambda one: one.member))
 
 
 def _flags_of_torch(wheel: OpenWheel, info: ZipInfo) -> DeviceCode:

@@ -422,7 +422,11 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
             continue
         found = libraries.library(name, version, case.platform)
         for capability in case.capabilities if found else ():
-            if found is None or covers(found.sm, capability, case.cuda) or can_translate(found.ptx, capability):
+            if found is None or covers(found.sm, capability, case.cuda):
+                continue
+            if can_translate(found.ptx, capability):
+                if "cudnn" in name:
+                    yield _ptx_of_cudnn(f"{name} {version}", found, capability, case)
                 continue
             first, dropped = _first_without(found, capability, case)
             nccl, beyond = "nccl" in name, library_is_newer(name, version, case.platform)
@@ -443,6 +447,16 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
                 ways=() if nccl or by_torch else (older,),
                 bound=f"{name}<{first}",
             )
+
+
+def _ptx_of_cudnn(name: str, found: LibraryWheel, capability: str, case: Case) -> Finding:
+    """Warn of a cuDNN of before a GPU: its support matrix leaves the GPU out, and what PTX it has may not be all."""
+    message = (
+        f"{name} has no machine code for {sm_of(capability)} ({case.names(capability)}), only PTX of {found.ptx[-1]}, "
+        "and NVIDIA doesn't support it there"
+    )
+    remedy = f"take a newer {name.partition(' ')[0]}"
+    return Finding("warning", "library-architecture", message, key="gpus", remedy=remedy)
 
 
 def _has_cuda(image: str) -> bool:
