@@ -44,6 +44,7 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
         "code": _code(target),
         "driver_floor": target.driver_floor,
         **({"forward_branches": compat.branches(spec, target)} if compat.is_wanted(spec, target) else {}),
+        **({"base": _base(lock, target)} if lock.inputs.base else {}),
         **({"project": project.name} if (project := project_of(spec, target)) else {}),
         **({"fabric": spec.image.fabric} if inputs.cuda else {}),
         "services": list(spec.image.services),
@@ -54,6 +55,13 @@ def target_document(spec: Spec, lock: Lock, target: LockedTarget) -> dict[str, A
         "cards": cards(inputs.gpus),
         "lock": own,
     }
+
+
+def _base(lock: Lock, target: LockedTarget) -> dict[str, Any]:
+    """Give what a target's base has, and the folder that it is in: in an image, the root."""
+    base = lock.inputs.base
+    packages = lock.inventories[target.inputs.platform].packages
+    return {"root": base.place if base and base.kind == "prefix" else "/", "packages": dict(sorted(packages.items()))}
 
 
 def of_recipes(document: dict[str, Any], parts: Mapping[str, Sequence[str]]) -> str:

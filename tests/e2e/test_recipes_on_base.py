@@ -5,9 +5,11 @@ The image is made here in the shape of NVIDIA's: Debian with its Python in /usr,
 vendor, and a torch with a local version. That torch is a small distribution, since the mechanics are what is tested.
 """
 
+import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -24,6 +26,7 @@ from support.index import Index
 from support.machine import Machine
 from support.packages import wheel
 from support.sif import build_sif
+from support.smoke_env import copied
 from uv import find_uv_bin
 
 pytestmark = [
@@ -246,3 +249,45 @@ def test_a_definition_leaves_the_vendors_files(made: Made, tmp_path: Path) -> No
     before = made.hub.buildah("run", "--isolation", "chroot", plain, "--", "sh", "-c", _HASHES)
     assert ran(_HASHES) == before
     assert ran(f'python3 -B -c "{CODE}"') == SAID and ran("echo $ENVSPEC_TARGET") == "cpu"
+
+
+SMOKE = """
+[env]
+python = "3.11"
+[pip]
+dependencies = ["torch>=2.13", "einops<1"]
+[base]
+prefix = "{base}"
+[targets.cpu]
+platform = "linux-64"
+[smoke]
+steps = 20
+"""
+
+
+@pytest.mark.nightly
+def test_the_smoke_check_trains_with_the_torch_of_a_prefix(
+    smoke_env: Path, machine: Machine, index: Index, tmp_path: Path
+) -> None:
+    """PyTorch's own CPU build, with the version of a vendor's."""
+    base = copied(smoke_env, tmp_path / "base")
+    site, version = base / "lib/python3.11/site-packages", "2.13.0a0+50eac811a6.nv26.10"
+    (old,) = site.glob("torch-2.*.dist-info")
+    shutil.copytree(old, site / f"torch-{version}.dist-info")
+    shutil.rmtree(old)
+    for path in (site / f"torch-{version}.dist-info/METADATA", site / "torch/version.py"):
+        text = re.sub(r"2\.\d+\.\d+\+cpu", version, path.read_text())
+        path.unlink()
+        path.write_text(text)
+    sums = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in (site / "torch").rglob("*.so*")}
+    machine.default = index.url
+    spec = machine.spec(SMOKE.format(base=base))
+    machine.envspec("lock", spec, status=0)
+    assert machine.versions("cpu") == {"einops": "0.8.1"}
+    ran = machine.envspec("smoke", spec, "--quick", "--device", "cpu", "-o", "results", seconds=580)
+    report = json.loads((machine.folder / "results/runs/demo-cpu/check.json").read_text())
+    wrong = [(one["name"], one.get("reason")) for one in report["checks"] if one["status"] == "fail"]
+    assert ran.status == 0 and not wrong, f"{wrong}\n{ran.out}{ran.err}"
+    passed = {one["name"] for one in report["checks"] if one["status"] == "pass"}
+    assert {"static.distributions", "static.isolation", "training.fp32"} <= passed
+    assert sums == {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in sums}

@@ -106,7 +106,9 @@ def choose_cases(asked: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skip
     skipped: list[Skipped] = []
     unknown = set(asked.targets)
     for path in dict.fromkeys(asked.paths):
-        spec, lock = inputs.read_lock(path, asked.locks_dir, making="proof")
+        spec, lock = inputs.read_lock(path, asked.locks_dir, making="proof", on_base=True)
+        if spec.base and (spec.base.kind != "prefix" or asked.within != "local"):
+            inputs.refuse_base(spec, f"--runner {asked.within} on a {spec.base.kind}")
         locks = inputs.folder_of(spec, asked.locks_dir).folder.parent
         # with one spec, a misspelt target gets its hint; of several, each may have some of those named
         named = asked.targets if len(asked.paths) == 1 else [name for name in asked.targets if lock.target(name)]

@@ -53,8 +53,9 @@ to which a test holds them equal."""
 
 
 def locked_frameworks(target: LockedTarget) -> tuple[str, ...]:
-    """List the frameworks of `FRAMEWORKS` that a target locks."""
+    """List the frameworks of `FRAMEWORKS` that a target locks, or that its base has."""
     names = {canonical_name(name) for pin in target.pins for name in (pin.name, *pin.provides)}
+    names |= {name for name, _ in target.provided}
     return tuple(key for key, brings in FRAMEWORKS.items() if any(re.fullmatch(brings, name) for name in names))
 
 

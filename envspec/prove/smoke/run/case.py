@@ -363,6 +363,7 @@ def _key(lock: Lock, target: LockedTarget, recipe: Mapping[str, str]) -> str:
         for pin in target.pins
     ]
     whole = [fingerprint(lock.inputs, target.inputs), sorted(pins, key=repr), sorted(recipe.items())]
+    whole += [target.provided] if target.provided else []
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:16]
 
 
