@@ -77,6 +77,18 @@ def test_the_specs_own_project_may_be_there() -> None:
     assert compare_distributions([pin("torch", "2.9.1")], found) == ["mine 0.1 isn't locked"]
 
 
+def test_what_a_base_has_is_what_it_had_when_it_was_locked() -> None:
+    locked = [pin("torch", "2.9.0a0+nv", "provided"), pin("numpy", "1.26.4", "provided"), pin("numpy", "2.1.0")]
+    numpy = [there("numpy", "2.1.0"), there("numpy", "1.26.4")]  # its own stands behind what replaces it
+    assert compare_distributions(locked, [there("torch", "2.9.0a0+nv"), *numpy]) == []
+    moved = [there("torch", "2.9.0"), *numpy]
+    assert compare_distributions(locked, moved) == ["the base's torch is 2.9.0, and was 2.9.0a0+nv when it was locked"]
+    assert compare_distributions(locked, numpy) == ["torch 2.9.0a0+nv is missing"]
+    assert compare_distributions(locked, [there("torch", "2.9.0a0+nv"), *reversed(numpy)]) == [
+        "numpy is 1.26.4, locked is 2.1.0"
+    ]
+
+
 def test_conda_against_the_lock() -> None:
     locked = [pin("python", "3.11.2", "conda", "h1"), pin("gone", "1", "conda"), pin("torch", "2")]
     records = [{"name": "python", "version": "3.11.2", "build": "h2"}, {"name": "extra", "version": "1"}]

@@ -233,7 +233,7 @@ REFUSING = {
     "doctor": (SPEC_PATH,),
     "image": (SPEC_PATH, "-o", "image.tar"),
     "link": (SPEC_PATH,),
-    "smoke": (SPEC_PATH, "--runner", "docker", "--engine", "true", "-o", "results"),
+    "smoke": (SPEC_PATH, "--runner", "docker", "--engine", "podman", "-o", "results"),
 }
 """The commands that don't know a base yet, with what they are given."""
 BESIDE = {

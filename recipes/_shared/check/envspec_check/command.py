@@ -77,14 +77,18 @@ def load_config(path: str) -> dict[str, Any]:
     lock, target = config.get("lock"), config.get("target")
     if (
         not isinstance(lock, dict)
-        or lock.get("lock-version") not in (2, 3)
+        or lock.get("lock-version") not in (2, 3, 4)
         or target not in (lock.get("targets") or {})
     ):
-        raise Unreadable(f"{path} has no slice of a lock that this check knows (lock-version 2 or 3)")
+        raise Unreadable(f"{path} has no slice of a lock that this check knows (lock-version 2 to 4)")
     if config.get("lock_digest") != slice_digest(lock):
         raise Unreadable(f"{path} was changed: its slice of the lock has another digest than it says")
     if config.get("workload") not in (None, *WORKLOAD_NAMES):
         raise Unreadable("{} has no workload that this check knows: {}".format(path, config["workload"]))
+    if "base" in config:
+        packages = config["base"]["packages"]
+        # what the base has counts as locked from here on
+        lock["provided"] = [{"name": name, "version": packages[name]} for name in sorted(packages)]
     return config
 
 

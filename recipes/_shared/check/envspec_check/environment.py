@@ -29,9 +29,13 @@ def is_within(path: str, roots: Iterable[str]) -> bool:
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
+BASE: list[str] = []
+"""The folder of the base that the environment comes on top of, if it does: `Context` says it."""
+
+
 def own_roots() -> list[str]:
-    """The folders that the environment is in."""
-    roots = {sys.prefix, os.path.realpath(sys.prefix)}
+    """The folders that the environment is in, and those of its base."""
+    roots = {sys.prefix, os.path.realpath(sys.prefix), *BASE, *map(os.path.realpath, BASE)}
     if sys.prefix.startswith("/nix/store/"):
         roots.add("/nix/store")
     return sorted(roots)

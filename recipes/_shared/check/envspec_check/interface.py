@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from envspec_check.environment import BASE
 from envspec_check.lock import FRAMEWORKS
 
 GROUPS = (
@@ -138,6 +139,9 @@ class Context:
     program: str
     gpus: int = 0
     deep: bool = False
+
+    def __post_init__(self) -> None:
+        BASE[:] = [self.config["base"]["root"]] if "base" in self.config else []
 
     @property
     def target_name(self) -> str:

@@ -63,9 +63,9 @@ class Pin(NamedTuple):
 
 
 def pins(lock: dict[str, Any]) -> list[Pin]:
-    """The packages of a target's slice of the lock."""
+    """The packages of a target's slice of the lock, behind those that its base has ("provided")."""
     found = []
-    for kind in ("conda", "pip"):
+    for kind in ("provided", "conda", "pip"):
         for package in lock.get(kind, []):
             provides = tuple(package.get("provides", ()))
             version, build = package.get("version", ""), package.get("build")
@@ -75,7 +75,7 @@ def pins(lock: dict[str, Any]) -> list[Pin]:
 
 def locked_torch(lock: dict[str, Any]) -> Pin | None:
     for pin in pins(lock):
-        if (pin.kind, pin.name) in (("pip", "torch"), ("conda", "pytorch")):
+        if (pin.kind, pin.name) in (("pip", "torch"), ("conda", "pytorch"), ("provided", "torch")):
             return pin
     return None
 

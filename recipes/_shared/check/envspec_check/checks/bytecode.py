@@ -104,6 +104,8 @@ def within(files: Sequence[Compiled], budget: int) -> Tuple[List[Compiled], int]
 @check("static.bytecode", torch=False)
 def static_bytecode(ctx: Context) -> Outcome:
     """What Python compiled of the packages, and would run in place of their sources, is what the sources say."""
+    if "base" in ctx.config:
+        return skipped("of the base's own files, the lock knows none")
     folders = {os.path.realpath(path) for path in own_paths() if os.path.basename(path) == "site-packages"}
     files = [one for folder in sorted(folders) for one in compiled_files(folder)]
     if ctx.quick and not ctx.deep:

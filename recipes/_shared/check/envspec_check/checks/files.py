@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Se
 
 from envspec_check.environment import Installed, conda_records, distributions, own_paths
 from envspec_check.interface import MIB, Context, Outcome, check, failed, passed, skipped, some
+from envspec_check.lock import pins
 from envspec_check.machine import usable_cpus
 
 HASHED_ALL = 512 * MIB
@@ -149,6 +150,10 @@ def hash_of(path: str) -> str:
 def static_files(ctx: Context) -> Outcome:
     """No file of a package is missing, cut short or altered."""
     there, records = distributions(own_paths()), conda_records(sys.prefix)
+    if "base" in ctx.config:
+        # a vendor's records may say what they like of files that it patched
+        locked = {pin.name for pin in pins(ctx.lock) if pin.kind == "pip"}
+        there = [one for one in there if one.name in locked]
     # What conda installed has its sizes and hashes in conda-meta; a RECORD there is the package builder's.
     by_pip = [one for one in there if one.installer != "conda"]
     files = [*recorded_files(by_pip), *recorded_conda_files(records, sys.prefix)]

@@ -23,6 +23,7 @@ def compare_distributions(
     """What differs between the pip half of a lock and the distributions that are there. `by_conda`: folders of
     distributions that conda packages brought. `project`: the spec's own, which no lock has, in any version."""
     wanted = {pin.name: pin.version for pin in locked if pin.kind == "pip"}
+    base = {pin.name: pin.version for pin in locked if pin.kind == "provided"}
     provided = {canonical(name) for pin in locked if pin.kind == "conda" for name in pin.provides}
     conda_folders = set(by_conda)
     wrong: list[str] = []
@@ -31,19 +32,24 @@ def compare_distributions(
         if one.name is None:
             wrong.append(f"{os.path.basename(one.folder)} has no metadata")
             continue
+        if one.name in seen and one.name in base:
+            continue  # the base's own, behind what replaces it
         if one.name in seen:
             wrong.append(f"{one.name} is there twice: {seen[one.name]} and {one.version}")
         seen[one.name] = one.version
         if one.name in wanted:
             if wanted[one.name] and not same_version(wanted[one.name], one.version):
                 wrong.append(f"{one.name} is {one.version}, locked is {wanted[one.name]}")
+        elif one.name in base:
+            if not same_version(base[one.name], one.version):
+                wrong.append(f"the base's {one.name} is {one.version}, and was {base[one.name]} when it was locked")
         elif (
             one.name not in (*provided, *TOOLS, project)
             and one.installer != "conda"
             and one.folder not in conda_folders
         ):
             wrong.append(f"{one.name} {one.version} isn't locked")
-    wrong += [f"{name} {version} is missing" for name, version in wanted.items() if name not in seen]
+    wrong += [f"{name} {version} is missing" for name, version in {**base, **wanted}.items() if name not in seen]
     return sorted(wrong)
 
 
