@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from envspec import __version__
@@ -65,8 +66,6 @@ def read_json(text: str | bytes) -> Any:
 def decode(content: str | bytes, kind: type[_Value]) -> _Value:
     """Read a JSON document that a program wrote as a value of a type. Raises Unreadable, with the path of what isn't
     of its type: "Expected `str`, got `int` - at `$.files[0].path`"."""
-    import msgspec
-
     try:
         return msgspec.json.decode(content, type=kind)
     except RecursionError:
@@ -77,8 +76,6 @@ def decode(content: str | bytes, kind: type[_Value]) -> _Value:
 
 def convert(document: object, kind: type[_Value]) -> _Value:
     """Take a document that was read already as a value of a type. Raises Unreadable as `decode` does."""
-    import msgspec
-
     try:
         return msgspec.convert(document, kind)
     except ValueError as error:
@@ -104,8 +101,6 @@ def decode_format(content: bytes, kind: type[_Value], newest: int, place: Place,
 
 def encode(value: object) -> bytes:
     """Write a value as the JSON document that `decode` reads."""
-    import msgspec
-
     return msgspec.json.encode(value)
 
 

@@ -15,7 +15,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.app import inputs
-from envspec.app.base import inventories_of
 from envspec.app.edition import tell_edition
 from envspec.app.lock.images import ImageDigests, stale_images, wants_images
 from envspec.app.lock.notes import Notes, notice
@@ -351,6 +350,9 @@ def _inventories(spec: Spec, old: Lock | None, request: LockRequest) -> Mapping[
     same = known is not None and (known.kind, known.place) == (spec.base.kind, spec.base.place)
     if old and same and not (request.images or request.upgrade.everything) and old.inventories.keys() >= platforms:
         return {platform: old.inventories[platform] for platform in sorted(platforms)}
+    # 16 modules that read images: no other lock needs them
+    from envspec.app.base import inventories_of
+
     return inventories_of(spec, offline=request.offline)
 
 
