@@ -42,7 +42,8 @@ def command(path: str, key: Path | None, locks_dir: Path | None, as_json: bool) 
 
     Writes the signature beside the lock, as envspec.lock.sig: commit it with the lock. The lock must be fresh and
     sound. `ssh-keygen -Y sign` signs, under the namespace envspec-lock; `envspec verify --signed` and a site's policy
-    check it. A lock that changes loses its signature.
+    check it. A lock that changes loses its signature. Several keys sign one lock one after the other:
+    each signature stands below the others.
 
     Of a report (a file that ends in .json), the signature lies beside it, under the namespace envspec-report.
     """
@@ -66,7 +67,8 @@ def show_signer(path: str, locks_dir: Path | None, allowed: Path | None, *, as_j
     if as_json:
         options.print_json("sign", _document(asked))
     elif isinstance(found, Signer):
-        out(f"{where}: signed by {printable(str(found.name))}, {found.fingerprint}: allowed by {asked.source}")
+        for one in asked.signers:
+            out(f"{where}: signed by {printable(str(one.name))}, {one.fingerprint}: allowed by {asked.source}")
     else:
         out(f"{where}: {printable(found.message)}  [{found.code}]")
     if isinstance(found, Signer):
@@ -86,6 +88,7 @@ def _document(asked: Signed) -> dict[str, object]:
         **asked.about,
         "signed": asked.signed,
         "signer": signer,
+        "signers": [{"name": one.name, "key": one.fingerprint} for one in asked.signers],
         "refused": refusal,
         "allowed-by": asked.source,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import date, timedelta
 from types import MappingProxyType
 
 from msgspec import Struct, field
@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from envspec.packages.address import is_within
 from envspec.packages.requirement import canonical_name
 
+_NO_DAYS: Mapping[str, date] = MappingProxyType({})
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -33,6 +34,8 @@ class Policy(Struct, frozen=True):
     deny_licences    as `[audit]`'s
     licences         package (normalised) → its licence, where the metadata doesn't say, or says it wrongly
     signers          whose signature a lock needs
+    required         how many of them must have signed
+    revoked          key → the day from which its signatures don't count
     proof            the rung that a target needs (`envspec.prove.rungs`)
     """
 
@@ -52,7 +55,14 @@ class Policy(Struct, frozen=True):
     licences: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     advisories: bool = False
     signers: tuple[str, ...] = ()
+    required: int = 1
+    revoked: Mapping[str, date] = field(default_factory=lambda: _NO_DAYS)
     proof: str | None = None
+
+    def keys_on(self, day: date) -> tuple[str, ...]:
+        """Give the signers' keys that count on a day."""
+        revoked = {_key(key) for key, since in self.revoked.items() if since <= day}
+        return tuple(key for key in self.signers if _key(key) not in revoked)
 
     def allows_index(self, name: str) -> bool:
         """Whether packages may come from an index of this name: "pypi", "pytorch/cu126", a channel's. "pytorch" in the
@@ -78,3 +88,8 @@ class Policy(Struct, frozen=True):
     def allows_build(self, package: str) -> bool:
         """Whether a package may be built from source."""
         return self.build is None or canonical_name(package) in self.build
+
+
+def _key(line: str) -> tuple[str, ...]:
+    """A public key without its comment."""
+    return tuple(line.split(None, 2)[:2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from envspec import __version__
 from envspec.base.errors import InputError, Place, SpecError
 from envspec.base.places import read_site_file
 from envspec.base.reader.document import Document, parse_toml, table_name
-from envspec.base.reader.nodes import CONTROL, LINE, Array, Boolean, Names, Table, Text, schema_of
+from envspec.base.reader.nodes import CONTROL, LINE, Array, Boolean, Integer, Names, Table, Text, schema_of
 from envspec.base.reader.structure import Violation, violations
 from envspec.lock.signing.model import PUBLIC_KEY
 from envspec.packages.requirement import canonical_name
@@ -53,6 +53,7 @@ _LICENCE = Text(
     max_length=200,
 )
 _VERSION = r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,2}"
+_DAY = r"20[0-9]{2}-[01][0-9]-[0-3][0-9]"
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAdqeueR5Wo+Qr0PvT5Bc5/pdGu9bA1VLNnQ2O+lS+m7 ci@example.org"
 
 FORMAT = Table(
@@ -172,10 +173,10 @@ FORMAT = Table(
             },
         ),
         "signatures": Table(
-            doc="The keys of which one must have signed a lock.",
+            doc="The keys that must have signed a lock.",
             keys={
                 "signers": Array(
-                    doc="SSH public keys, one of which must have signed.",
+                    doc="SSH public keys, one of which must have signed, or as many as `required` says.",
                     items=Text(
                         doc="A key, as a line of a public key file.",
                         example=_KEY,
@@ -186,6 +187,18 @@ FORMAT = Table(
                     example=(_KEY,),
                     min_items=1,
                     unique=True,
+                ),
+                "required": Integer(doc="How many different keys must have signed.", example=2, minimum=1, maximum=16),
+                "revoked": Names(
+                    doc="Keys that don't count from a day on, whenever they signed: a signature proves no time.",
+                    names=Text(
+                        doc="A key, as in `signers`.",
+                        example=_KEY,
+                        says="an SSH public key, as in a file of one",
+                        pattern=PUBLIC_KEY,
+                        max_length=20_000,
+                    ),
+                    values=Text(doc="The day.", example="2026-11-01", says="a day, such as 2026-11-01", pattern=_DAY),
                 ),
             },
         ),
@@ -244,6 +257,11 @@ def parse_policy(text: str, path: str) -> Policy:
         raise _wrong(document, wrong)
     tables = {name: document.data.get(name, {}) for name in FORMAT.keys}
     indexes, sources, releases, licences = (tables[name] for name in ("indexes", "sources", "releases", "licences"))
+    signers = _texts(tables["signatures"], "signers") or ()
+    required = tables["signatures"].get("required", 1)
+    if required > max(1, len(signers)):
+        said = f"the site's policy: signatures.required is {required}, and signers are {len(signers)}"
+        raise PolicyError(said, hint=_ADMIN, place=document.place(("signatures", "required")))
     return Policy(
         path=path,
         contact=document.data["contact"],
@@ -260,9 +278,19 @@ def parse_policy(text: str, path: str) -> Policy:
         allow_licences=_texts(licences, "allow") or (),
         deny_licences=_texts(licences, "deny") or (),
         licences={canonical_name(name): licence for name, licence in licences.get("known", {}).items()},
-        signers=_texts(tables["signatures"], "signers") or (),
+        signers=signers,
+        required=required,
+        revoked=_days(document, tables["signatures"].get("revoked", {})),
         proof=tables["proof"].get("required"),
     )
+
+
+def _days(document: Document, days: Mapping[str, str]) -> Mapping[str, date]:
+    try:
+        return {(at := key): date.fromisoformat(day) for key, day in days.items()}
+    except ValueError:
+        place = document.place(("signatures", "revoked", at))
+        raise PolicyError(f"the site's policy: {days[at]} is no day", hint=_ADMIN, place=place) from None
 
 
 def _refuse_newer(document: Document) -> None:
