@@ -293,6 +293,22 @@ def test_an_extra_that_only_a_newer_release_has_is_not_given_up(machine: Machine
     assert locked(machine) == {"frame": "2.3"}
 
 
+def test_a_bound_of_envspecs_gives_no_extra_up(machine: Machine, index: Index) -> None:
+    """jax[cuda13] in a target for CUDA 12 became jax 0.6.2, which has no such extra, and ran on the CPU. The hint was
+    tried: it locks."""
+    plugins = [wheel(f"jax-cuda{major}-plugin", "0.8.0") for major in (12, 13)]
+    extras = [f'jax-cuda{major}-plugin; extra == "cuda{major}"' for major in (12, 13)]
+    index.add(*plugins, wheel("jax", "0.6.2", extras[0], extras=["cuda12"]))
+    index.add(wheel("jax", "0.8.0", *extras, extras=["cuda12", "cuda13"]))
+    target = "[targets.t]\nplatform = 'linux-64'\ncuda = '12.8'\ngpus = ['H100']\n"
+    machine.spec(cpu("jax[cuda13]", targets=target))
+    ran = refused(machine)
+    assert "jax-cuda13-plugin 0.8.0 belongs to CUDA 13, and the target is for CUDA 12.8" in ran.err
+    assert 'write "jax[cuda12]"' in ran.err and "0.6.2" not in ran.err
+    machine.spec(cpu("jax[cuda12]", targets=target))
+    assert locked(machine) == {"jax": "0.8.0", "jax-cuda12-plugin": "0.8.0"}
+
+
 @pytest.mark.parametrize("asked", ["frame[gpu]", "frame[ic]", "frame[ice]<3", "frame"])
 def test_extras_count_where_they_are_asked_for_alone(machine: Machine, index: Index, asked: str) -> None:
     index.add(*PANDAS)
