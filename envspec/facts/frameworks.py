@@ -12,7 +12,7 @@ from envspec.facts.tables import read, words
 class Framework(Struct, frozen=True):
     """A framework (normalised name). `backends` and `ask` have `##` where the CUDA major stands.
 
-    backends   packages of which one brings CUDA
+    backends   packages of which one brings CUDA; none where PyPI has another project of its name
     ask        the requirement that brings it, without a version; None where none on PyPI does
     otherwise  what to do then
     """

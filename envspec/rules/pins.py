@@ -538,7 +538,9 @@ def framework_problems(
     partly = len(without) < len(here) or not pins.keys().isdisjoint(TORCH)
     for row in without:
         line = direct.get(row.package)
-        severity: Severity = "info" if line is None or _is_for_cpus(line.text) else "warning" if partly else "error"
+        severity: Severity = (
+            "info" if line is None or _is_for_cpus(line.text) else "warning" if partly and row.backends else "error"
+        )
         yield _without_backend(row, pins[row.package], major, severity, line)
     for name, version in sorted(pins.items()):
         vendor = next((vendor for vendor, names in _OF_ANOTHER_VENDOR.items() if names.fullmatch(name)), None)
@@ -554,7 +556,11 @@ def _is_for_cpus(line: str) -> bool:
 
 def _without_backend(row: Framework, version: str, major: str, severity: Severity, line: Located | None) -> Finding:
     needed = " or ".join(sorted(row.backends_for(major)))
-    message = f"{row.package} {version} computes on the CPU: {needed}, which brings CUDA {major}, isn't there"
+    message = (
+        f"{row.package} {version} computes on the CPU: {needed}, which brings CUDA {major}, isn't there"
+        if needed
+        else f"{row.package} {version} has nothing for CUDA"
+    )
     found = Finding(severity, "no-cuda-backend", message, line.place if line else None, package=row.package)
     if line is None or severity == "info":
         return found

@@ -56,6 +56,8 @@ def test_where_the_backend_is_another_package_advice_names_it() -> None:
     [(severity, _, remedy)] = told("paddlepaddle", "paddlepaddle==3.3.1")
     assert severity == "error" and "Paddle's own index" in str(remedy)
     assert told("tensorflow", "tensorflow==2.21.0", "nvidia-cudnn-cu12==9.3") == []
+    [(severity, _, remedy)] = told("apex", "apex==0.9.10.dev0", "torch==2.9.1")
+    assert severity == "error" and "NVIDIA's Apex is on no index" in str(remedy)
     [(severity, _, remedy)] = told("paddlepaddle-gpu", "paddlepaddle-gpu==2.6.2")
     assert severity == "error" and "2.6.2, brings none of NVIDIA's libraries" in str(remedy)
 
