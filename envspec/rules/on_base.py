@@ -80,8 +80,10 @@ def _torch(case: Case, version: str, base: KnownBase) -> Iterator[Finding]:
         translated = [one for one in unrun if can_translate(ptx, one)]
     except ValueError:
         compiled, unrun, translated = [], [], []
-    if not compiled and case.capabilities:
-        yield _unknown(f"for which GPUs its torch {version} is compiled", "`envspec smoke` shows it", "gpus")
+    if not compiled:
+        if case.capabilities:
+            yield _unknown(f"for which GPUs its torch {version} is compiled", "`envspec smoke` shows it", "gpus")
+        return
     for one in unrun:
         said = f"the base's torch {version} is compiled for {' '.join(compiled)} ({ARCHITECTURES})"
         if one in translated:
