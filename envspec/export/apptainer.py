@@ -187,10 +187,12 @@ def _micromamba_files(plan: Plan) -> Iterator[str]:
 def _at_run_time(plan: Plan) -> Iterator[str]:
     entrypoint = f"sh {CARRIED}/entrypoint.sh"
     own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
+    # the network is the host's, where a user has no such port
+    of_root = [("SSH_PORT", str(one.port)) for one in plan.services if one.published]
     exports = [
         "# what the caller has active comes in unless it is set here; an unset isn't heeded",
         f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}= PYTHONPATH=',
-        *export_variables(plan.env),
+        *export_variables(one for one in plan.env if one not in of_root),
         *(compat.choice(plan.driver_floor) if any(one.name == compat.NAME for one in plan.toolkit) else ()),
     ]
     yield from section("environment", exports)
@@ -213,7 +215,7 @@ def _help(plan: Plan) -> Iterator[str]:
     yield f"  apptainer test{nv} IMAGE                  the smoke check, short"
     yield f"  apptainer run{nv} --app smoke IMAGE       the smoke check"
     for service in plan.services:
-        yield f"  apptainer run{nv} --app {service.name} IMAGE     on port {service.port}"
+        yield f"  apptainer run{nv} --app {service.name} IMAGE     on port {service.published or service.port}"
     yield "run looks at the driver first and activates conda's packages; exec does neither."
     yield "APPTAINERENV_NAME=VALUE sets a variable otherwise than the image."
     yield f"The target's slice of the lock is {CARRIED}/{SLICE}. ENVSPEC_SKIP_PREFLIGHT=1 skips the look at the driver."

@@ -92,7 +92,7 @@ def _service(plan: Plan) -> Iterator[str]:
     yield f"    shm_size: {plan.shm}b # DataLoader workers and NCCL share memory here"
     yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"
     if plan.services:
-        yield f"    ports: {inline_strings(f'127.0.0.1:{one.port}:{one.port}' for one in plan.services)}"
+        yield f"    ports: {inline_strings(one.mapping for one in plan.services)}"
         names = inline_strings(GIVEN[one.name] for one in plan.services)
         yield f"    environment: {names} # of yours, where it is set: who may get in"
     if plan.is_cuda:

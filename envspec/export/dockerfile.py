@@ -104,7 +104,7 @@ def _head(plan: Plan) -> str:
 def _run(plan: Plan) -> str:
     """The command that starts an image as compose.yaml does."""
     words = ["docker run --rm -it", *(["--gpus all"] if plan.is_cuda else []), f"--shm-size {plan.shm}"]
-    words += [f"-p 127.0.0.1:{one.port}:{one.port}" for one in plan.services]
+    words += [f"-p {one.mapping}" for one in plan.services]
     return " ".join([*words, f'-v "$PWD:{WORKSPACE}"', plan.image])
 
 

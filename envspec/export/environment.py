@@ -13,11 +13,12 @@ from envspec.facts.gpu_only import use_video
 from envspec.facts.toolkits import toolkit
 from envspec.lock.model import LockedTarget
 from envspec.packages.names import requirement_name
-from envspec.spec.model import Project, Spec
+from envspec.spec.model import Image, Project, Spec
 
 
 def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]:
     """List the variables of every process in an image, in order; the spec's own come last and win."""
+    port = spec.image.ssh_port
     own = {
         "ENVSPEC_SPEC": spec.name,
         "ENVSPEC_TARGET": target.name,
@@ -26,6 +27,7 @@ def environment(spec: Spec, target: LockedTarget) -> tuple[tuple[str, str], ...]
         "PYTHONNOUSERSITE": "1",
         **_pytorch_version(target),
         **_cuda(target, compat.branches(spec, target)),
+        **({"SSH_PORT": str(port)} if "ssh" in spec.image.services and port != Image().ssh_port else {}),
         **(_fabric(spec) | nvcc.variables(spec) if target.inputs.cuda else {}),
     }
     env = {name: value for name, value in own.items() if name not in spec.image.env} | dict(spec.image.env)

@@ -41,7 +41,7 @@ from envspec.export.target_json import dumps, of_recipes, target_document
 from envspec.lock.formats import conda_explicit
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget, SoundLock
-from envspec.spec.model import Spec
+from envspec.spec.model import Image, Spec
 
 _NEEDS = {"jupyter": "jupyterlab", "tensorboard": "tensorboard"}
 """Service -> its package, which the lock must have. ssh comes from the image's apt, code-server from its own image."""
@@ -289,7 +289,14 @@ def services(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Service, ...
         )
     known = {
         "jupyter": Service("jupyter", 8888, "services/jupyter.sh"),
-        "ssh": Service("ssh", 2222, "services/ssh.sh", apt=("openssh-server",)),
+        "ssh": Service(
+            "ssh",
+            spec.image.ssh_port,
+            "services/ssh.sh",
+            apt=("openssh-server",),
+            # the host's own sshd has 22
+            published=Image().ssh_port if spec.image.ssh_port < 1024 else None,
+        ),
         "code-server": Service(
             "code-server",
             8080,

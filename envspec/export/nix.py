@@ -29,7 +29,7 @@ NIXPKGS = "github:NixOS/nixpkgs/nixos-25.11"
 _DRIVER = "/run/opengl-driver/lib"
 _LIBCUDA = f"if [ -e {_DRIVER}/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH={_DRIVER}; fi"
 """Set Triton's path to the driver: Triton finds the driver with /sbin/ldconfig, which NixOS lacks."""
-_OF_CONTAINERS = ("NVIDIA_", "MELLANOX_")
+_OF_CONTAINERS = ("SSH_PORT", "NVIDIA_", "MELLANOX_")
 """The variables that only container engines read."""
 OF_IMAGES = (CARRIED, ENVIRONMENT, PYTHON, WORKSPACE)
 """The folders that a container image has and the user's machine hasn't."""

@@ -106,9 +106,10 @@ class Borrowed(Struct, frozen=True):
 class Service(Struct, frozen=True):
     """A server that an image can start.
 
-    script  the carried file that starts it in the foreground
-    apt     Debian packages that it needs
-    image   the source of its program; `copies`: path there -> path here
+    script     the carried file that starts it in the foreground
+    apt        Debian packages that it needs
+    image      the source of its program; `copies`: path there -> path here
+    published  the host's port for it; None: the same
     """
 
     name: str
@@ -117,6 +118,12 @@ class Service(Struct, frozen=True):
     apt: tuple[str, ...] = ()
     image: ImageReference | None = None
     copies: tuple[tuple[str, str], ...] = ()
+    published: int | None = None
+
+    @property
+    def mapping(self) -> str:
+        """The ports of the loopback and of the container, as Docker wants them."""
+        return f"127.0.0.1:{self.published or self.port}:{self.port}"
 
 
 class VariantFile(Struct, frozen=True):

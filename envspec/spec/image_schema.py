@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from envspec.base.reader.nodes import LINE, PACKAGE, Array, Boolean, Names, Table, Text
+from envspec.base.reader.nodes import LINE, PACKAGE, Array, Boolean, Integer, Names, Table, Text
 from envspec.spec import advice
 from envspec.spec.model import Image
 
@@ -133,6 +133,14 @@ IMAGE_TABLE = Table(
             says="an amount of memory like 32g",
             pattern="[1-9][0-9]{0,6}[mg]",
             default=Image().shm,
+        ),
+        "ssh-port": Integer(
+            doc="Where sshd listens in a container. A port below 1024 is published at the host's 2222; Docker 20.10 and"
+            " newer let a user who isn't root have it.",
+            example=22,
+            minimum=1,
+            maximum=65535,
+            default=Image().ssh_port,
         ),
         "nvcc": Boolean(
             doc="Whether CUDA images have NVIDIA's compiler and headers, for what compiles kernels when it runs.",

@@ -158,6 +158,7 @@ class Image(Struct, frozen=True):
     name                  where the images are pushed to, without a tag; None for names of this machine alone
     build_apt, build_env  Debian packages and variables of the stage that compiles
     fabric                what joins the nodes: "infiniband" or "none"
+    ssh_port              where sshd listens in a container
     nvcc                  CUDA images have its compiler
     python                "locked": images bring the build that the lock names; "base": they use the base's own
     snapshot              the day as of which Debian's packages are
@@ -172,6 +173,7 @@ class Image(Struct, frozen=True):
     build_apt: tuple[str, ...] = ()
     build_env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     fabric: str = "infiniband"
+    ssh_port: int = 2222
     nvcc: bool = False
     name: str | None = None
     python: str = "locked"

@@ -396,6 +396,7 @@ def _image(checked: Checked) -> Image:
         python=checked.value("image", "python") or Image().python,
         snapshot=checked.value("image", "snapshot"),
         shm=checked.value("image", "shm") or Image().shm,
+        ssh_port=checked.value("image", "ssh-port") or Image().ssh_port,
         nvcc=bool(checked.value("image", "nvcc")),
         name=checked.value("image", "name"),
     )

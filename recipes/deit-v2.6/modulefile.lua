@@ -1,5 +1,5 @@
 -- Exported by envspec. Not for editing: change the spec, then run `envspec export`.
--- deit-v2.6, targets cu124, cu126.
+-- deit-v2.6, targets cu124, cu124-rtx3090, cu126.
 --
 -- Install an environment:  envspec install SPEC --target cu124 --prefix $ENVSPEC_ENVS/deit-v2.6-cu124
 -- Link this file:          ln -s $PWD/modulefile.lua MODULEPATH/deit-v2.6/cu124.lua
@@ -9,6 +9,10 @@ local targets = {
     ["cu124"] = {
         about = "Python 3.11, CUDA 12.4.", active = "VIRTUAL_ENV",
         variables = { { "ENVSPEC_SPEC", "deit-v2.6" }, { "ENVSPEC_TARGET", "cu124" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.6.0" }, { "TORCH_CUDA_ARCH_LIST", "7.0;8.0;9.0" } },
+    },
+    ["cu124-rtx3090"] = {
+        about = "Python 3.11, CUDA 12.4.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "deit-v2.6" }, { "ENVSPEC_TARGET", "cu124-rtx3090" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.6.0" }, { "TORCH_CUDA_ARCH_LIST", "8.6" } },
     },
     ["cu126"] = {
         about = "Python 3.11, CUDA 12.6.", active = "VIRTUAL_ENV",
@@ -29,7 +33,7 @@ local envs = os.getenv("ENVSPEC_ENVS") or pathJoin(os.getenv("HOME"), "envs")
 local prefix = pathJoin(envs, title)
 if mode() == "load" then
     if not found then
-        LmodError("there is no target " .. target .. " of deit-v2.6: name the file after one of cu124, cu126")
+        LmodError("there is no target " .. target .. " of deit-v2.6: name the file after one of cu124, cu124-rtx3090, cu126")
     end
     if not isFile(pathJoin(prefix, "bin", "python")) then
         LmodError("there is no environment in " .. prefix .. ": install it, or set ENVSPEC_ENVS to its folder")

@@ -1,5 +1,5 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
-# team-v2.9, targets cpu, cu128-ada, cu128-hopper.
+# team-v2.9, targets cpu, cu128-ada, cu128-ampere, cu128-hopper.
 #
 # In the repository's own folder, once git knows these files:
 # nix build './recipes/team-v2.9#cpu'       an environment, as ./result
@@ -19,6 +19,7 @@
         "x86_64-linux" = {
           "cpu" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=team-v2.9\nexport ENVSPEC_TARGET=cpu\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\n";
           "cu128-ada" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=team-v2.9\nexport ENVSPEC_TARGET=cu128-ada\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=8.9\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu128-ampere" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=team-v2.9\nexport ENVSPEC_TARGET=cu128-ampere\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=8.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
           "cu128-hopper" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=team-v2.9\nexport ENVSPEC_TARGET=cu128-hopper\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=2.9.1\nexport TORCH_CUDA_ARCH_LIST=9.0\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
         };
       };

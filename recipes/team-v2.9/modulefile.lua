@@ -1,5 +1,5 @@
 -- Exported by envspec. Not for editing: change the spec, then run `envspec export`.
--- team-v2.9, targets cpu, cu128-ada, cu128-hopper.
+-- team-v2.9, targets cpu, cu128-ada, cu128-ampere, cu128-hopper.
 --
 -- Install an environment:  envspec install SPEC --target cpu --prefix $ENVSPEC_ENVS/team-v2.9-cpu
 -- Link this file:          ln -s $PWD/modulefile.lua MODULEPATH/team-v2.9/cpu.lua
@@ -13,6 +13,10 @@ local targets = {
     ["cu128-ada"] = {
         about = "Python 3.10, CUDA 12.8.", active = "VIRTUAL_ENV",
         variables = { { "ENVSPEC_SPEC", "team-v2.9" }, { "ENVSPEC_TARGET", "cu128-ada" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "8.9" } },
+    },
+    ["cu128-ampere"] = {
+        about = "Python 3.10, CUDA 12.8.", active = "VIRTUAL_ENV",
+        variables = { { "ENVSPEC_SPEC", "team-v2.9" }, { "ENVSPEC_TARGET", "cu128-ampere" }, { "PYTHONNOUSERSITE", "1" }, { "PYTORCH_VERSION", "2.9.1" }, { "TORCH_CUDA_ARCH_LIST", "8.0" } },
     },
     ["cu128-hopper"] = {
         about = "Python 3.10, CUDA 12.8.", active = "VIRTUAL_ENV",
@@ -33,7 +37,7 @@ local envs = os.getenv("ENVSPEC_ENVS") or pathJoin(os.getenv("HOME"), "envs")
 local prefix = pathJoin(envs, title)
 if mode() == "load" then
     if not found then
-        LmodError("there is no target " .. target .. " of team-v2.9: name the file after one of cpu, cu128-ada, cu128-hopper")
+        LmodError("there is no target " .. target .. " of team-v2.9: name the file after one of cpu, cu128-ada, cu128-ampere, cu128-hopper")
     end
     if not isFile(pathJoin(prefix, "bin", "python")) then
         LmodError("there is no environment in " .. prefix .. ": install it, or set ENVSPEC_ENVS to its folder")

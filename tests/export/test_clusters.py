@@ -12,7 +12,7 @@ import yaml
 from msgspec.structs import replace
 from recipe_plans import ROOT, parsed, text_in
 
-from envspec.export import compose, devcontainer, dockerfile, kubernetes, slurm
+from envspec.export import apptainer, compose, devcontainer, dockerfile, kubernetes, slurm
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import SpecPlan
 from envspec.lock.model import SoundLock
@@ -135,6 +135,16 @@ def test_each_engine_gives_the_shared_memory_that_the_spec_asks_for() -> None:
     assert "--shm-size 32g" in text_in(dockerfile.render(of), dockerfile.FILE)
     assert "shm_size: 32gb" in compose.render(plan())[compose.FILE]
     assert '"--shm-size=32g"' in "".join(devcontainer.render(of).values())
+
+
+def test_ssh_has_the_port_that_the_spec_asks_for_and_the_host_another_where_its_own_sshd_is() -> None:
+    (of,) = (one for one in plan().targets if one.target == "cu128-hopper")
+    text = text_in(dockerfile.render(of), dockerfile.FILE)
+    assert "-p 127.0.0.1:2222:22 " in text and 'SSH_PORT="22"' in text and "EXPOSE 8888 22 6006" in text
+    assert '"127.0.0.1:2222:22"' in compose.render(plan())[compose.FILE]
+    # Apptainer has the host's network
+    text = text_in(apptainer.render(of), apptainer.FILE)
+    assert "on port 2222" in text and "SSH_PORT" not in text
 
 
 @pytest.mark.parametrize("place", [".", "recipes/llm-v2.9"])

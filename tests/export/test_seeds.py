@@ -42,7 +42,7 @@ def test_the_head_has_the_commands_whole(name: str) -> None:
         text = text_in(dockerfile.render(plan), dockerfile.FILE)
         head = text[: text.index("\nARG ")].splitlines()
         (run,) = (line for line in head if "docker run --rm -it" in line)
-        ports = [f"-p 127.0.0.1:{one.port}:{one.port}" for one in plan.services]
+        ports = [f"-p 127.0.0.1:{one.published or one.port}:{one.port}" for one in plan.services]
         assert all(part in run for part in ("--shm-size 8g", '-v "$PWD:/workspace"', plan.image, *ports))
         train = [line for line in head if "torchrun --standalone --nproc-per-node gpu train.py" in line]
         assert len(train) == plan.is_cuda and ("--gpus all" in run) == plan.is_cuda

@@ -223,6 +223,22 @@ def test_values_with_quotes_backslashes_and_hashes_are_handed_on_where_sshd_read
     assert ("HF_HOME" in set_env) == ("NCCL_DEBUG" in set_env) == read
 
 
+@pytest.mark.parametrize(("least", "port"), [("0", "22"), ("1024", "2222")])
+def test_sshd_has_the_port_of_the_spec_where_a_user_may_have_it(image: Image, least: str, port: str) -> None:
+    """Docker gives users all ports; the others keep those below 1024 for root."""
+    image.service("ssh")
+    (image.carried / "target.json").write_text(json.dumps({"cuda": None, "spec": "demo", "env": []}))
+    image.program("cat", f'case "$*" in *unprivileged*) echo {least} ;; *) exec /bin/cat "$@" ;; esac')
+    image.program("sshd", 'while [ "$1" != -f ]; do shift; done; cat "$2"')
+    image.program("ssh-keygen", 'case "$1" in -lf) echo "256 SHA256:x envspec" ;; *) : ;; esac')
+    image.program("id", 'case "$*" in -un) echo dev ;; *) echo 1000 ;; esac')
+    key = "ssh-ed25519 AAAA me"
+    code, out, err = image.run("ssh", AUTHORIZED_KEYS=key, SSH_PORT=port)
+    assert code == 0 and f"Port {port}" in out.splitlines(), err
+    code, _, err = image.run("ssh", AUTHORIZED_KEYS=key, SSH_PORT="22")
+    assert (code, "or -e SSH_PORT=2222" in err) == ((0, False) if least == "0" else (1, True))
+
+
 def test_the_configuration_of_sshd(image: Image) -> None:
     image.service("ssh")
     own = ["API_TOKEN", "PYTORCH_CUDA_ALLOC_CONF", "TOKENIZERS_PARALLELISM"]

@@ -100,7 +100,7 @@ def test_names_are_normalised_and_references_kept() -> None:
 
 def test_what_an_image_is_built_with() -> None:
     image = load_spec(FOLDER / "image-and-smoke.toml").image
-    assert image.build_apt == ("libaio-dev",) and image.fabric == "none" and image.nvcc
+    assert image.build_apt == ("libaio-dev",) and image.fabric == "none" and image.nvcc and image.ssh_port == 22
     assert dict(image.build_env) == {"MAX_JOBS": "4", "DS_BUILD_FUSED_ADAM": "1"}
     assert Image().fabric == "infiniband" and not Image().nvcc
 

@@ -3,7 +3,7 @@
 #   AUTHORIZED_KEYS        public keys, one a line
 #   AUTHORIZED_KEYS_FILE   a file with more of them; .ssh/authorized_keys of the user's home where it isn't set
 #   SSH_HOST_KEY_FILE      the host's private key, for one that outlives the container; else a new one is made
-#   SSH_PORT               2222
+#   SSH_PORT               2222, or [image] ssh-port of the spec
 #   ENVSPEC_BIND           the address to listen at
 # shellcheck source=common.sh
 . "$(dirname -- "$0")/common.sh"
@@ -12,6 +12,9 @@ user=$(id -un 2>/dev/null) || fail "the user $(id -u) has no name here, and sshd
 [ "$(id -u)" -ne 0 ] || fail 'sshd is not started as root: start with the image'\''s own user'
 # HOME may be another, where the user's own can't be written.
 keys_file=${AUTHORIZED_KEYS_FILE:-$(getent passwd "$user" | cut -d : -f 6)/.ssh/authorized_keys}
+port=${SSH_PORT:-2222}
+least=$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start 2>/dev/null || printf 1024)
+[ "$port" -ge "$least" ] || fail "SSH_PORT is $port, and only root has ports below $least here: docker run --sysctl net.ipv4.ip_unprivileged_port_start=0, or -e SSH_PORT=2222"
 sshd=$(command -v sshd || printf '%s' /usr/sbin/sshd)
 [ -x "$sshd" ] || fail 'there is no sshd: install openssh-server'
 
@@ -62,7 +65,7 @@ EOF
 )
 
 cat >"$runtime/sshd_config" <<EOF
-Port ${SSH_PORT:-2222}
+Port $port
 ListenAddress $bind
 HostKey $host_key
 PidFile none
@@ -84,5 +87,5 @@ SetEnv$set_env
 Subsystem sftp internal-sftp
 EOF
 
-say "ssh: $user, port ${SSH_PORT:-2222}, host key $(ssh-keygen -lf "$host_key" | cut -d ' ' -f 2)"
+say "ssh: $user, port $port, host key $(ssh-keygen -lf "$host_key" | cut -d ' ' -f 2)"
 serve "$sshd" -D -e -f "$runtime/sshd_config"

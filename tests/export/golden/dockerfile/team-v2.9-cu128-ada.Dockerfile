@@ -11,13 +11,16 @@
 # Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
 # hadolint global ignore=DL3002,DL3008,DL3059
 
-ARG BASE_IMAGE="debian:trixie-slim"
+ARG BASE_IMAGE="debian:bookworm-slim"
 ARG UV_IMAGE="astral/uv:0.13.8"
 ARG CODE_SERVER_IMAGE="codercom/code-server:4.138.0"
+ARG NVCC_IMAGE="nvidia/cuda:12.8.1-devel-ubuntu22.04"
 
 FROM ${UV_IMAGE} AS uv
 
 FROM ${CODE_SERVER_IMAGE} AS code-server
+
+FROM ${NVCC_IMAGE} AS nvcc
 
 FROM ${BASE_IMAGE} AS python
 USER 0
@@ -83,8 +86,15 @@ RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
     && install -d -o 1000 -g 1000 /workspace \
     && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
     && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid- \
+    && mkdir -p /usr/local/cuda \
+    && ln -sfn targets/x86_64-linux/include /usr/local/cuda/include \
+    && ln -sfn targets/x86_64-linux/lib /usr/local/cuda/lib64 \
     && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
 COPY --from=code-server /usr/lib/code-server /usr/lib/code-server
+COPY --from=nvcc /usr/local/cuda-12.8/bin /usr/local/cuda/bin
+COPY --from=nvcc /usr/local/cuda-12.8/nvvm /usr/local/cuda/nvvm
+COPY --from=nvcc /usr/local/cuda-12.8/targets/x86_64-linux/include /usr/local/cuda/targets/x86_64-linux/include
+COPY --from=nvcc /usr/local/cuda-12.8/targets/x86_64-linux/lib/libcuda* /usr/local/cuda/targets/x86_64-linux/lib/
 COPY --from=python /layers/python /
 COPY --from=nvidia /layers/nvidia /
 COPY --from=torch /layers/torch /
@@ -93,10 +103,11 @@ COPY --from=carried /layers/carried /
 ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" VIRTUAL_ENV="/opt/env" \
     PYTHONPATH="" ENVSPEC_SPEC="team-v2.9" ENVSPEC_TARGET="cu128-ada" LANG="C.UTF-8" PYTHONNOUSERSITE="1" \
     PYTORCH_VERSION="2.9.1" NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
-    NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="8.9" MELLANOX_VISIBLE_DEVICES="all"
+    NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="8.9" MELLANOX_VISIBLE_DEVICES="all" \
+    CUDA_HOME="/usr/local/cuda"
 LABEL org.opencontainers.image.title="team-v2.9-cu128-ada" \
     org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root" \
-    org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="team-v2.9" envspec.target="cu128-ada" \
+    org.opencontainers.image.base.name="debian:bookworm-slim" envspec.spec="team-v2.9" envspec.target="cu128-ada" \
     envspec.cuda="12.8" envspec.driver.floor="525.60.13"
 EXPOSE 8888 2222 8080 6006
 WORKDIR /workspace

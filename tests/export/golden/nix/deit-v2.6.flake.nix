@@ -1,5 +1,5 @@
 # Exported by envspec. Not for editing: change the spec, then run `envspec export`.
-# deit-v2.6, targets cu124, cu126.
+# deit-v2.6, targets cu124, cu124-rtx3090, cu126.
 #
 # In the repository's own folder, once git knows these files:
 # nix build './recipes/deit-v2.6#cu124'       an environment, as ./result
@@ -18,6 +18,7 @@
       variables = {
         "x86_64-linux" = {
           "cu124" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=deit-v2.6\nexport ENVSPEC_TARGET=cu124\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST='7.0;8.0;9.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu124-rtx3090" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=deit-v2.6\nexport ENVSPEC_TARGET=cu124-rtx3090\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST=8.6\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
           "cu126" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=deit-v2.6\nexport ENVSPEC_TARGET=cu126\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport PYTORCH_VERSION=X.Y.Z\nexport TORCH_CUDA_ARCH_LIST='8.0;9.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
         };
       };
