@@ -17,7 +17,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 from envspec.image.base import BaseFiles, ReadPaths
-from envspec.lock.inventory import Inventory
+from envspec.lock.inventory import Inventory, is_package
 from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.version_numbers import numbers
@@ -203,7 +203,7 @@ def _packages(
     for _, path in sorted(records):
         head = HeaderParser().parsestr(files.text(path).partition("\n\n")[0])
         name, version = head.get("Name"), head.get("Version")
-        if name and version:
+        if name and version and is_package(canonical_name(name), version.strip()):
             if canonical_name(name) not in packages and (lines := tuple(_requirements(head, markers))):
                 requires[canonical_name(name)] = lines
             first = packages.setdefault(canonical_name(name), version.strip())

@@ -12,6 +12,7 @@ from packaging.version import Version
 
 from envspec.base.documents import Unreadable, convert, read_toml
 from envspec.base.errors import InputError, Place
+from envspec.base.texts import printable
 from envspec.lock.toml_text import key, value
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
@@ -96,6 +97,26 @@ class Inventory(Struct, frozen=True):
         return "\n".join([*head, *tables, ""])
 
 
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
+_VERSION = re.compile(r"[!-~]{1,200}")
+
+
+def is_package(name: str, version: str) -> bool:
+    """Say whether a name (normalised) and a version are those of a package: they go on into messages and to uv."""
+    return _NAME.fullmatch(name) is not None and _VERSION.fullmatch(version) is not None
+
+
+def _refuse_odd(found: Inventory) -> None:
+    """Raise Unreadable for packages and requirements that are none."""
+    for name, version in found.packages.items():
+        if not is_package(name, version):
+            raise Unreadable(f"{printable(name)} {printable(version)} is no package")
+    for name, lines in found.requires.items():
+        for line in lines:
+            if not is_requirement(line):
+                raise Unreadable(f"{printable(name)} requires {printable(line)}, which is no requirement")
+
+
 def as_release(version: str) -> str:
     """Give a version of a base as requirements see it: a pre-release, such as a vendor's 2.9.0a0+nv25.09, as what it
     is on the way to, with its local part. One that isn't PEP 440's is older than any."""
@@ -116,7 +137,9 @@ def read_inventory(text: str, place: Place) -> Inventory:
             raise InputError("a newer envspec wrote this inventory", place=place, hint="update envspec")
         if version != INVENTORY_VERSION:
             raise Unreadable("it has no inventory-version")
-        return convert(document, Inventory)
+        found = convert(document, Inventory)
+        _refuse_odd(found)
+        return found
     except Unreadable as error:
         raise InputError(
             f"this is no inventory of a base: {error.reason}", place=place, hint="write one: envspec base read BASE"

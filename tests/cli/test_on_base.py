@@ -274,3 +274,28 @@ def test_each_command_knows_a_base_or_refuses(site: Machine, tmp_path: Path) -> 
 def test_what_a_base_cannot_be(machine: Machine, old: str, new: str, said: str) -> None:
     ran = machine.envspec("lock", machine.spec(SPEC.format(base="/opt", more="").replace(old, new)), status=2)
     assert said in ran.err and "specs/demo.toml:" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('numpy = "1.26.4"', '"../numpy" = "1.26.4"'),
+        ('numpy = "1.26.4"', 'numpy = "1.26.4\\u001b[31m"'),
+        ('numpy = "1.26.4"', '"numpy\\nhint" = "1.26.4"'),
+        ('torch = ["numpy<2"]', 'torch = ["numpy<2; evil ("]'),
+        ('torch = ["numpy<2"]', 'torch = "numpy<2"'),
+    ],
+)
+def test_an_inventory_that_was_forged_with_its_lock(site: Machine, base: Path, old: str, new: str) -> None:
+    spec = site.spec(SPEC.format(base=base, more=""))
+    site.envspec("lock", spec, status=0)
+    inventory, lock = site.locks / "demo/base-linux-64.toml", site.lock_path()
+    before = inventory.read_bytes()
+    assert old in inventory.read_text()
+    inventory.write_text(inventory.read_text().replace(old, new))
+    was, is_now = (hashlib.sha256(one).hexdigest() for one in (before, inventory.read_bytes()))
+    lock.write_text(lock.read_text().replace(was, is_now))
+    for words in (("check", spec), ("lock", spec), ("tree", spec), ("install", spec, "--dry-run")):
+        ran = site.envspec(*words)
+        assert ran.status and "this is no inventory of a base" in ran.out + ran.err, words
+        assert "\x1b[31m" not in ran.out + ran.err and "\nhint\n" not in ran.out + ran.err

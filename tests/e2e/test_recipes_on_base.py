@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.base_image import write_base
 from support.debian import debian_tree
 from support.hub import Hub, serving_hub
 from support.index import Index
@@ -28,6 +29,8 @@ from support.packages import wheel
 from support.sif import build_sif
 from support.smoke_env import copied
 from uv import find_uv_bin
+
+from envspec.image.squashfs import build_sif as build_archive
 
 pytestmark = [
     pytest.mark.e2e,
@@ -291,3 +294,38 @@ def test_the_smoke_check_trains_with_the_torch_of_a_prefix(
     passed = {one["name"] for one in report["checks"] if one["status"] == "pass"}
     assert {"static.distributions", "static.isolation", "training.fp32"} <= passed
     assert sums == {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in sums}
+
+
+@pytest.mark.skipif(not (shutil.which("apptainer") and shutil.which("unsquashfs")), reason="no apptainer")
+def test_a_sif_beside_the_spec_is_a_base(machine: Machine, index: Index, tmp_path: Path) -> None:
+    files = {
+        "usr/bin/python3": "an interpreter",
+        "usr/bin/python3.11": "an interpreter",
+        "usr/include/python3.11/patchlevel.h": '#define PY_VERSION "3.11.2"\n',
+        f"{SITE}/torch-{TORCH}.dist-info/METADATA": f"Name: torch\nVersion: {TORCH}\n",
+        f"{SITE}/numpy-1.26.4.dist-info/METADATA": "Name: numpy\nVersion: 1.26.4\n",
+        "bin/sh": "",
+    }
+    layout = write_base(tmp_path / "layout", files, Env=["PATH=/usr/bin:/bin"])
+    with tarfile.open(tmp_path / "image.tar", "w") as archive:
+        for path in sorted(layout.rglob("*")):
+            archive.add(path, str(path.relative_to(layout)))
+    sif = machine.folder / "specs/vendor.sif"
+    build_archive(tmp_path / "image.tar", sif, os.environ, 0)
+    machine.default = index.url
+    spec = machine.spec(SPEC.format(host="x").replace('image = "x/vendor/torch:25.09"', 'sif = "vendor.sif"'))
+    machine.envspec("lock", spec, status=0)
+    assert machine.versions("cpu") == {"acme-models": "1.0", "einops": "0.8.1"}
+    digest = f"sha256:{hashlib.sha256(sif.read_bytes()).hexdigest()}"
+    assert f'digest = "{digest}"' in machine.lock_path().read_text()
+    machine.envspec("export", spec, "--format", "apptainer", "-o", "out", status=0)
+    text = (machine.folder / "out/cpu/apptainer.def").read_text()
+    assert (
+        "Bootstrap: localimage\nFrom: cpu/base.sif\n" in text and "cpu/base.sif is vendor.sif, or a link to it" in text
+    )
+    assert (
+        "a Dockerfile's base is an image"
+        in machine.envspec("export", spec, "--format", "dockerfile", "-o", "out", status=2).err
+    )
+    assert "doesn't know [base] yet" in machine.envspec("image", spec, "-o", "x.tar", status=2).err
+    assert "comes on top of the sif vendor.sif" in machine.envspec("install", spec, "--prefix", "env", status=2).err

@@ -17,6 +17,7 @@ from envspec.draft.targets import CPU
 from envspec.export.leftovers import removable
 from envspec.export.plan import CARRIED_FOLDER, read_sums
 from envspec.facts.gpus import capability_of, find, nearest
+from envspec.lock.inventory import read_inventory
 from envspec.lock.judge import judge
 from envspec.lock.model import Lock
 from envspec.lock.read import loads, text_of
@@ -182,6 +183,12 @@ def references(data: bytes, folder: Path) -> object:
     return load_references(path).of("cpu")
 
 
+def inventory(data: bytes, folder: Path) -> object:
+    found = read_inventory(sound(data), Place("base.toml"))
+    assert read_inventory(found.text, Place("base.toml")) == found
+    return found.packages_besides(()), found.constraints_on(("numpy",)), found.cuda
+
+
 def report(data: bytes, folder: Path) -> object:
     return report_json(read_report(data.decode("utf-8", "replace"), "report.json"))
 
@@ -245,6 +252,7 @@ GIVEN = (
     Parser("foreign-explicit-txt", foreign("explicit.txt"), (2,)),
     Parser("device-code", device_code, (2, 3)),
     Parser("references", references, (2,)),
+    Parser("inventory", inventory, (2,)),
     Parser("smoke-report", report, (2,)),
     Parser("audit-report", audit, (2,)),
     Parser("advisories", advisories, (2,)),
