@@ -165,6 +165,12 @@ def test_a_file_that_is_no_inventory(text: str, said: str) -> None:
 _TEXT = st.text(max_size=20)
 _TABLE = st.dictionaries(st.text(min_size=1, max_size=8), _TEXT, max_size=3)
 
+_PACKAGES = st.dictionaries(
+    st.from_regex(r"[a-z0-9]([a-z0-9-]{0,6}[a-z0-9])?", fullmatch=True),
+    st.from_regex(r"[!-~]{1,20}", fullmatch=True),
+    max_size=3,
+)
+
 
 @given(
     st.builds(
@@ -175,7 +181,7 @@ _TABLE = st.dictionaries(st.text(min_size=1, max_size=8), _TEXT, max_size=3)
         folders=st.lists(_TEXT, max_size=3).map(tuple),
         libraries=_TABLE,
         constraints=st.lists(_TEXT, max_size=3).map(tuple),
-        packages=_TABLE,
+        packages=_PACKAGES,
     )
 )
 def test_what_is_written_is_read(inventory: Inventory) -> None:
