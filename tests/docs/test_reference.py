@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from envspec.cli.main import COMMANDS
+from tools.reference.terminal import PICTURES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,14 +48,12 @@ def test_man_pages(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_picture_is_of_a_real_run() -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from tools.reference.terminal import picture; sys.stdout.write(picture())",
-    ]
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_picture_is_of_a_real_run(name: str) -> None:
+    code = "import sys; from tools.reference.terminal import picture; sys.stdout.write(picture(sys.argv[1]))"
+    command = [sys.executable, "-c", code, name]
     drawn = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert drawn == (ROOT / "docs" / "terminal.svg").read_text("utf-8"), "run python -m tools.reference.terminal"
+    assert drawn == (ROOT / name).read_text("utf-8"), "run python -m tools.reference.terminal"
 
 
 @pytest.mark.slow

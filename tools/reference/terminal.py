@@ -1,4 +1,4 @@
-"""`python -m tools.reference.terminal`: docs/terminal.svg, the site's first picture, from a real run.
+"""`python -m tools.reference.terminal`: the documentation's pictures of a terminal, each from a real run.
 
 The terminal is one of 96 columns.
 """
@@ -18,11 +18,16 @@ from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = (
-    "envspec check specs/cpu-py311.toml specs/mm-v2.9.toml",
-    "envspec doctor specs/mm-v2.9.toml --gpu V100 --driver 470.82 --target cu126-volta",
-    "envspec why specs/mm-v2.9.toml numpy --target cu128-hopper --limit 2",
-)
+PICTURES = {
+    "docs/terminal.svg": (
+        ".",
+        "envspec check specs/cpu-py311.toml specs/mm-v2.9.toml",
+        "envspec doctor specs/mm-v2.9.toml --gpu V100 --driver 470.82 --target cu126-volta",
+        "envspec why specs/mm-v2.9.toml numpy --target cu128-hopper --limit 2",
+    ),
+    "docs/how-to/review.svg": ("tests/review/diff/foreign", "envspec diff old.uv.lock new.uv.lock"),
+}
+"""By a picture's file, the folder in which its commands run, and these."""
 COLUMNS = 96
 
 # rich's own format, without the fonts that it loads from a server
@@ -51,14 +56,15 @@ FORMAT = """\
 """
 
 
-def screen_of(command: str) -> str:
-    """Return what a command writes on a terminal."""
+def screen_of(command: str, folder: Path) -> str:
+    """Return what a command writes on a terminal, run in a folder."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
     env = {**os.environ, "TERM": "xterm-256color", "UV_OFFLINE": "1", "LC_ALL": "C.UTF-8", "COLUMNS": str(COLUMNS)}
+    env["PYTHONPATH"] = str(ROOT)
     env.pop("NO_COLOR", None)
     program = [sys.executable, "-m", *command.split()]
-    with subprocess.Popen(program, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as ran:
+    with subprocess.Popen(program, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as ran:
         os.close(theirs)
         parts = []
         while True:
@@ -74,16 +80,18 @@ def screen_of(command: str) -> str:
     return b"".join(parts).decode("utf-8").replace("\r\n", "\n")
 
 
-def picture() -> str:
-    """Return the SVG."""
+def picture(name: str) -> str:
+    """Return the SVG of a picture by its file."""
+    folder, *commands = PICTURES[name]
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True, color_system="truecolor")
-        for command in COMMANDS:
+        for command in commands:
             console.print(Text(f"$ {command}", style="bold"))
-            console.print(Text.from_ansi(screen_of(command).rstrip("\n")))
+            console.print(Text.from_ansi(screen_of(command, ROOT / folder).rstrip("\n")))
             console.print()
         return console.export_svg(title="envspec", code_format=FORMAT, unique_id="envspec")
 
 
 if __name__ == "__main__":
-    (ROOT / "docs" / "terminal.svg").write_text(picture(), "utf-8")
+    for one in PICTURES:
+        (ROOT / one).write_text(picture(one), "utf-8")
