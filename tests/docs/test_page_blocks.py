@@ -48,6 +48,8 @@ NOT_RUN = {
     "--package torch": "torch's wheels are on PyTorch's own index: tests/cli/test_why.py",
     "--database all.zip": "a copy of the database: tests/cli/test_audit.py",
     "--variants": "asks the live index of variants: tests/cli/test_builds.py",
+    "envspec base": "needs a vendor's image: tests/e2e/test_base_read.py builds one",
+    "cache fill": "needs a site's shared folders: tests/cli/test_shared.py has some",
     "--verify registry": "needs a registry: tests/e2e/test_image_registry.py",
 }
 """Words of a line → why it isn't run here, and what tests it."""
