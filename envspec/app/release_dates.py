@@ -68,9 +68,10 @@ def known_dates(files: Mapping[File, Pin], targets: Iterable[LockedTarget]) -> D
 
 
 def _stores(settings: Settings) -> tuple[Path, ...]:
-    """The files with dates: of bundles whose wheels the user's settings name, and the cache's."""
+    """The files with dates: of bundles whose wheels the user's settings name, the shared cache, and the own."""
     bundles = (folder_of(link).parent / DATES for link in settings.find_links if is_folder(link))
-    return (*bundles, store.store_path(settings.cache(), _SOURCE))
+    shared = store.shared_store(settings, _SOURCE)
+    return (*bundles, *([shared] if shared else []), store.store_path(settings.cache(), _SOURCE))
 
 
 def ask_dates(spec: Spec, files: Mapping[File, Pin]) -> dict[File, str]:

@@ -14,13 +14,14 @@ from urllib.parse import quote
 
 from envspec.base import programs
 from envspec.base.documents import read_json
-from envspec.base.errors import ToolError
+from envspec.base.errors import IndexFailure, ToolError
 from envspec.base.redact import redact
 from envspec.base.settings import Settings, load_settings
 from envspec.export.python_build import RELEASES, TABLE, folder_name, uv_table
 from envspec.lock.model import LockedPython
 from envspec.net.connections import index_fetcher
-from envspec.net.file_store import FileStore, WantedFile
+from envspec.net.fetch import NOT_THERE
+from envspec.net.file_store import ARTIFACTS, FileStore, WantedFile
 from envspec.resolve.uv.errors import cause, machine_error
 from envspec.resolve.uv.program import Uv
 
@@ -121,12 +122,30 @@ def build_address(build: LockedPython, settings: Settings, env: Mapping[str, str
     return f"{base.rstrip('/')}/{build.build}/{quote(build.file)}"
 
 
-def fetch_build(build: LockedPython, settings: Settings, env: Mapping[str, str], *, offline: bool = False) -> Path:
-    """Fetch a build, unless it is in the cache. Raises IndexFailure, OSError."""
+def fetch_build(
+    build: LockedPython,
+    settings: Settings,
+    env: Mapping[str, str],
+    *,
+    offline: bool = False,
+    into: Path | None = None,
+) -> Path:
+    """Fetch a build, unless it is in the cache; `into` is another cache to take and keep it in. Raises IndexFailure,
+    whose hint names what has to serve it, OSError."""
     fetcher = index_fetcher(settings, {}, env, offline=offline)
-    store = FileStore.of(settings, fetcher)
+    store = FileStore(into / ARTIFACTS, fetcher) if into else FileStore.of(settings, fetcher)
     wanted = WantedFile(build.file, build.sha256, build.size)
-    return store.find_and_verify(wanted) or store.fetch(build_address(build, settings, env), wanted)
+    if kept := store.find_and_verify(wanted):
+        return kept
+    try:
+        return store.fetch(build_address(build, settings, env), wanted)
+    except IndexFailure as error:
+        if error.hint != NOT_THERE:
+            raise
+        mirror = env.get(MIRROR_VARIABLE) or settings.mirrors.get(MIRROR)
+        said = f"{redact(mirror)} has to serve" if mirror else f"a mirror that [mirrors] {MIRROR} names has to serve"
+        error.hint = f"{said} {build.build}/{build.file}, or `envspec cache fill` puts it into a shared cache"
+        raise
 
 
 _SECONDS = 30.0

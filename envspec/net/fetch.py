@@ -110,6 +110,7 @@ _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 30.0
 """uv's own default."""
 _PAGE = "index.html"
+NOT_THERE = "report this to whoever runs the index: it lists a file that it doesn't have"
 _HINT = "check the address and the network, then run the same command again: it keeps what it has fetched"
 
 
@@ -254,7 +255,7 @@ class Fetcher:
             if response.status != 200 and not resumed:
                 raise IndexFailure(
                     f"{bare} doesn't exist (HTTP {response.status})",
-                    hint="report this to whoever runs the index: it lists a file that it doesn't have",
+                    hint=NOT_THERE,
                 )
             if (_total(response) or 0) > bound:
                 raise _larger(bare, bound)

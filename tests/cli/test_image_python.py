@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import shutil
 import tarfile
 from collections.abc import Iterator
 from functools import partial
@@ -17,6 +18,7 @@ from support.installs import SPEC, serve_lock
 from support.machine import Machine
 from support.packages import wheel
 from support.serving import QuietFiles, serving
+from support.site import place_site
 
 from envspec.lock.model import LockedPython
 from envspec.lock.store import LockFolder
@@ -115,3 +117,21 @@ def test_a_build_with_another_hash_is_refused(machine: Machine, index: Index, mi
     locked(machine, index, mirror, tmp_path, content, content[:-1] + b"x")
     ran = machine.envspec("image", SPEC, "--base", "./base", "-o", "out.tar")
     assert ran.status == 3 and "sha256" in ran.err
+
+
+def test_a_mirror_that_lacks_the_build_is_named_and_a_shared_cache_has_it(
+    machine: Machine, index: Index, mirror: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    locked(machine, index, mirror, tmp_path, archive(FILES, {}))
+    served = tmp_path / "builds" / BUILD / FILE
+    machine.variables["UV_PYTHON_DOWNLOADS"] = "automatic"
+    place_site(monkeypatch, tmp_path, "config.toml", f'[cache]\nshared = "{tmp_path}/shared"\n')
+    machine.envspec("cache", "fill", SPEC, status=0)
+    served.unlink()
+    machine.envspec("image", SPEC, "--base", "base", "-o", "x.tar", status=0)
+    shutil.rmtree(tmp_path / "shared")
+    ran = machine.envspec("image", SPEC, "--base", "base", "-o", "y.tar", status=3)
+    assert f"{BUILD}/{FILE} doesn't exist (HTTP 404)" in ran.err.replace("%2B", "+")
+    assert (
+        ran.hint == f"hint: {mirror} has to serve {BUILD}/{FILE}, or `envspec cache fill` puts it into a shared cache"
+    )

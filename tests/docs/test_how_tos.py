@@ -22,6 +22,7 @@ from support.index import Index
 from support.machine import Machine, Ran
 from support.packages import wheel
 from support.python_build import lock_build, served, standalone_build
+from support.site import place_site
 from support.torch_packages import stand_ins
 
 pytestmark = pytest.mark.slow
@@ -34,6 +35,9 @@ NOT_RUN = {
     "envspec smoke specs/mm-v2.9.toml --target cu128-hopper --runner slurm --partition gpu -o runs --html loss.html": (
         "needs a cluster: tests/e2e/test_smoke_slurm.py, where Slurm is"
     ),
+    "python3 -m venv /opt/envspec/program && /opt/envspec/program/bin/pip install envspec": "it changes a machine",
+    "ln -s /opt/envspec/program/bin/envspec /usr/local/bin/envspec": "as the line before",
+    "mkdir -p /etc/envspec": "as the line before: tests/journeys/test_whole_site.py has an /etc of its own",
     "(cd ../demo-pixi && pixi lock)": "pixi isn't on PyPI: tests/cli/test_export_pixi_solved.py runs it where it is",
     "envspec diff ../demo-pixi/pixi.lock locks/demo/envspec.lock": "it is the line before that writes the pixi.lock",
 }
@@ -242,3 +246,26 @@ def test_team_image(machine: Machine, index: Index) -> None:
     assert (folder.parent / "_shared" / "check").is_dir()
     text = (folder / "cpu" / "Dockerfile").read_text("utf-8")
     assert "libgl1" in text and "HF_HOME" in text
+
+
+def test_site(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With /etc and /opt elsewhere. tests/journeys/test_whole_site.py lives it in a namespace with two users."""
+    index.add(wheel("alpha", "1.0"))
+    page = (HOW_TOS / "site.md").read_text("utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    for words in ("https://mirror.example/simple", "https://mirror.example/internal"):
+        text = text.replace(words, index.url)
+    config = place_site(monkeypatch, tmp_path, "config.toml", text.replace("/opt/envspec", str(tmp_path / "opt")))
+    machine.default = ""
+    machine.spec(f"[env]\npython = '{HERE}'\n[pip]\ndependencies = ['alpha']\n{CPU}", "mm-v2.9")
+    machine.envspec("lock", "specs/mm-v2.9.toml", status=0)
+    (line,) = (block for block in blocks(HOW_TOS / "site.md") if "cache fill" in block)
+    variable, program, *asked = line.split()
+    assert program == "envspec" and variable.startswith("UV_PYTHON_INSTALL_DIR=/opt/envspec/")
+    machine.envspec(*asked, env={"UV_PYTHON_DOWNLOADS": "never"}, status=0)
+    user = {"HOME": str(tmp_path / "user")}
+    (tmp_path / "user").mkdir()
+    assert str(config) in machine.envspec("doctor", env=user).out
+    index.asked.clear()
+    ran = machine.envspec("run", "specs/mm-v2.9.toml", "--dry-run", "--", "true", env=user, status=0)
+    assert "(ready)" in ran.out and not index.asked

@@ -69,7 +69,8 @@ def look_for_malicious(
     unasked = "no service is named (ENVSPEC_OSV_URL)" if not service else ""
     own: dict[PublishedRelease, DatabaseAnswer] = {}
     if service:
-        own = _load_answers(path)
+        shared = store.shared_store(settings, source)
+        own = {**(_load_answers(shared) if shared else {}), **_load_answers(path)}
         oldest = stamp(now - FRESH)
         wanted = [one for one in releases if one not in own or own[one].fetched < oldest]
         if wanted and offline:

@@ -12,6 +12,8 @@ from msgspec import Struct, field
 from envspec.base import atomic
 from envspec.base.documents import decode, encode
 from envspec.base.errors import OutsideError, Place, StorageError
+from envspec.base.places import stranger, this_user
+from envspec.base.settings import Settings, trusted_folder
 from envspec.review.audit.model import DatabaseAnswer, FileFacts, PublishedRelease
 
 # The store of answers about releases: a lock without releases on an index needs no audit.
@@ -56,6 +58,27 @@ def all_answers(cache_dir: Path) -> Iterator[Mapping[PublishedRelease, DatabaseA
 def store_path(cache_dir: Path, source: str) -> Path:
     """Return where the answers of one source are stored. `source` is an address without credentials."""
     return cache_dir / "audit" / f"{hashlib.sha256(f'{_SCHEMA} {source}'.encode()).hexdigest()[:16]}.json"
+
+
+def shared_store(settings: Settings, source: str) -> Path | None:
+    """Give the answers of one source that all users share; None where there are none, or another plain user could have
+    written them. Raises InputError for a shared cache that another may write to."""
+    shared = trusted_folder(settings.shared_cache, "[cache] shared")
+    path = store_path(shared, source) if shared else None
+    try:
+        trusted = path is not None and not any(stranger(one.lstat(), this_user()) for one in (path.parent, path))
+    except OSError:
+        return None
+    return path if trusted else None
+
+
+def share(cache_dir: Path, shared: Path) -> None:
+    """Add the answers of a cache to those that all users share. Raises StorageError."""
+    for path in kept_files(cache_dir):
+        place = shared / path.parent.name / path.name
+        with suppress(OutsideError):
+            # what can't be read is nobody's answer
+            save(place, "shared", load(place).with_more(load(path)))
 
 
 def load(path: Path) -> Stored:
