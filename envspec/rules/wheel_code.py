@@ -135,11 +135,13 @@ _CUDAS = ("cudart", "cublas")
 """Those that have the number of CUDA, and a package without it since CUDA 13."""
 
 
-def missing_libraries(case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild]) -> Iterator[Finding]:
+def missing_libraries(
+    case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild], own: Collection[str] = ()
+) -> Iterator[Finding]:
     """Find the wheels that load CUDA's runtime, cuBLAS or cuDNN, which no package of the target brings: some can't be
     imported, and onnxruntime and ctranslate2 compute on the CPU. NCCL and TensorRT serve several GPUs and another
     engine, so a wheel that needs them requires them. One that doesn't say that it is for GPUs may do without all.
-    A Jetson's system has them.
+    A build of one's `own` is linked against a toolkit of its maker's choice, and a Jetson's system has them.
     """
     if case.cuda is None or case.integrated:
         return
@@ -152,7 +154,12 @@ def missing_libraries(case: Case, pins: Mapping[str, str], read: Mapping[str, Wh
         loaded = {
             one.partition(".")[0]: one.partition(".")[2] for library in libraries for one in sorted(library.loads)
         }
-        if name not in pins or build.by_content or not any(major in library.cuda for library in libraries):
+        if (
+            name not in pins
+            or name in own
+            or build.by_content
+            or not any(major in library.cuda for library in libraries)
+        ):
             continue
         lacking = [library for library in _BRINGS if library in loaded and library not in there]
         if not lacking:
