@@ -15,6 +15,7 @@ from envspec.base.redact import without_credentials
 from envspec.base.settings import Settings
 from envspec.base.user_config import PROXY_VARIABLES, SlurmSite, apt_mirrors as mirrors_of_apt
 from envspec.export import apt_mirrors
+from envspec.export.dockerfile_steps import index_argument
 from envspec.facts import compute_capability as cc
 from envspec.facts.gpus import find, nearest
 from envspec.net.registry import image_address
@@ -87,6 +88,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 _IMAGE = re.compile(r'^ARG (\w+_IMAGE)="([^"\\]+)"$', re.MULTILINE)
+_INDEX = re.compile(r'^ARG (INDEX_\w+)="((?:[^"\\]|\\.)+)"$', re.MULTILINE)
 _FROM = re.compile(r"^From: (?!.*/\S+\.sif$)(\S+)$", re.MULTILINE)
 UV_SETTINGS = "uv.toml"
 _BACKEND = re.compile(r"--torch-backend[ =](\w+)")
@@ -105,11 +107,24 @@ def image_here(name: str, mirrors: Mapping[str, str]) -> str:
 
 
 def build_arguments(dockerfile: str, settings: Settings) -> dict[str, str]:
-    """Give the build arguments by which a Dockerfile takes this site's images and its index of torch."""
+    """Give the build arguments by which a Dockerfile takes this site's images, its index of torch, and mirrors of the
+    spec's own indexes."""
     images = {name: image_here(image, settings.mirrors) for name, image in _IMAGE.findall(dockerfile)}
     found = {name: here for name, image in _IMAGE.findall(dockerfile) if (here := images[name]) != image}
     torch = _torch(dockerfile, settings)
-    return {**found, **({"PYTORCH_INDEX": torch} if torch else {})}
+    own = {index_argument(name): name for name in settings.mirrors}
+    asked = ((argument, own[argument], url) for argument, url in _INDEX.findall(dockerfile) if argument in own)
+    indexes = {
+        argument: index_here(name, url, settings, flat=f'--find-links "${argument}"' in dockerfile)
+        for argument, name, url in asked
+    }
+    return {**found, **({"PYTORCH_INDEX": torch} if torch else {}), **indexes}
+
+
+def index_here(name: str, url: str, settings: Settings, *, flat: bool) -> str:
+    """Give the address at this site of a spec's own index, or of its page where it's a flat one. A login stays out: it
+    is the builder's, in a uv.toml."""
+    return without_credentials(settings.flat_url(name, url) if flat else settings.mirrors.get(name) or url)
 
 
 def proxy_variables(env: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,12 +1,13 @@
 """A site's settings at the command line: what commands do with them, and that no file of a project holds any."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from cli_project import SPEC, Envspec, Project
 from support.index import Index
-from support.machine import Machine
+from support.machine import Machine, cpu
 from support.network import WebProxy
 from support.packages import wheel
 
@@ -140,3 +141,23 @@ def test_indexes_are_asked_through_the_sites_proxy(machine: Machine, index: Inde
         caches = {name: str(machine.base / name) for name in ("UV_CACHE_DIR", "ENVSPEC_CACHE_DIR")}
         ran = machine.envspec("lock", "specs/demo.toml", "--upgrade", env={"http_proxy": "", **caches})
         assert ran.status == 3 and "hunter2" not in ran.out + ran.err
+
+
+@pytest.mark.slow
+def test_a_specs_own_indexes_have_their_mirrors_in_builds(machine: Machine, index: Index) -> None:
+    """By an argument of the Dockerfile, and in the copy of the definition; neither file names the mirror."""
+    index.add(wheel("alpha", "1.0"), wheel("acme", "1.0"), uploaded="2026-01-01T00:00:00Z")
+    own = "indexes = { internal = 'https://packages.example.org/simple' }\nsources = { acme = 'internal' }\n"
+    machine.spec(cpu("alpha", "acme", extra=own))
+    machine.configure(f'internal = "{index.url_with("bob", "hunter2-Zq")}"')
+    machine.locked()
+    told = machine.envspec("export", "specs/demo.toml", "-f", "dockerfile", "-f", "apptainer", "-o", "out", status=0)
+    files = machine.files()
+    assert not [name for name, text in files.items() if index.url.encode() in text or b"hunter2" in text]
+    docker, apptainer = told.err.partition("at this site")[2].splitlines()[1:3]
+    assert f" --build-arg INDEX_INTERNAL={index.url} " in docker
+    assert f"s,https://packages\\.example\\.org/simple,{index.url}," in apptainer and "hunter2" not in told.err
+    edit = apptainer.partition("sed ")[2].partition(" cpu/apptainer.def")[0]
+    words = ["sh", "-c", f"sed {edit} out/cpu/apptainer.def"]
+    made = subprocess.run(words, cwd=machine.folder, capture_output=True, text=True, check=True).stdout
+    assert f"--default-index {index.url} " in made and "packages.example.org" not in made

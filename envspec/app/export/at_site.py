@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ from envspec.export.site_build import (
     build_files,
     image_here,
     images_of,
+    index_here,
     missing_features,
     variables,
 )
@@ -112,16 +114,31 @@ def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator
 def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
     files = build_files(text, settings)
     moved = {image: here for image in images_of(text) if (here := image_here(image, settings.mirrors)) != image}
-    if not (moved or apt_mirrors.FILE in files or settings.mirrors.get("python")):
+    places = {
+        step.url: here
+        for step in of.pip
+        if step.url and step.index and (here := index_here(step.index, step.url, settings, flat=step.flat)) != step.url
+    }
+    if not (moved or places or apt_mirrors.FILE in files or settings.mirrors.get("python")):
         return
     steps = [f"printf '%s\\n' {shlex.join(text.splitlines())} >FOLDER/{file}" for file, text in files.items()]
-    if moved:
+    if moved or places:
         # Apptainer has no setting for mirrors; it looks for a definition's files where it is run
-        edits = " ".join(f"-e 's,^From: {image}$,From: {here},'" for image, here in moved.items())
-        steps.append(f"sed {edits} {name} >FOLDER/{apptainer.FILE}")
-    built = f"FOLDER/{apptainer.FILE}" if moved else f"{of.own}{name}"
+        edits = [f"-e 's,^From: {image}$,From: {here},'" for image, here in moved.items()]
+        edits += [f"-e {shlex.quote(f's,{_literal(url)},{_plain(here)},')}" for url, here in places.items()]
+        steps.append(f"sed {' '.join(edits)} {name} >FOLDER/{apptainer.FILE}")
+    built = f"FOLDER/{apptainer.FILE}" if moved or places else f"{of.own}{name}"
     steps += ["cd .."] if of.shares else []
     yield " && ".join([*steps, f"apptainer build --bind FOLDER:/mnt --notest {of.title}.sif {built}"])
+
+
+def _literal(text: str) -> str:
+    """Quote a text for the pattern of sed's s command with commas."""
+    return re.sub(r"([][\\.*^$,])", r"\\\1", text)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([\\&,])", r"\\\1", text)
 
 
 def _sbatch(plan: SpecPlan, of: Plan, settings: Settings) -> Iterator[str]:
