@@ -299,3 +299,33 @@ def test_an_inventory_that_was_forged_with_its_lock(site: Machine, base: Path, o
         ran = site.envspec(*words)
         assert ran.status and "this is no inventory of a base" in ran.out + ran.err, words
         assert "\x1b[31m" not in ran.out + ran.err and "\nhint\n" not in ran.out + ran.err
+
+
+def test_a_base_that_has_all(site: Machine, tmp_path: Path) -> None:
+    opt = vendors(tmp_path / "opt")
+    text = SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"').replace(', "acme-models"', "")
+    spec = site.spec(text)
+    site.envspec("lock", spec, status=0)
+    assert site.versions("cpu") == {}
+    site.envspec("check", spec, status=0)
+    site.envspec("lock", spec, "--offline", "--upgrade-package", "torch", status=0)
+    site.envspec("install", spec, "--prefix", str(tmp_path / "env"), status=0)
+    said = subprocess.run(
+        [tmp_path / "env/bin/python", "-B", "-c", "import torch; print(torch.version)"], capture_output=True
+    )
+    assert said.stdout.decode().strip() == TORCH
+
+
+def test_an_extra_of_the_base_is_told(site: Machine, base: Path) -> None:
+    spec = site.spec(SPEC.format(base=base, more="").replace("torch>=2.9", "torch[optional]>=2.9"))
+    ran = site.envspec("lock", spec, status=0)
+    assert (
+        "the spec asks for torch[optional]>=2.9, and the base's inventory doesn't say what its extras require"
+        in ran.err
+    )
+
+
+def test_what_the_base_lacks_is_told(site: Machine, tmp_path: Path) -> None:
+    opt = prefix(tmp_path / "opt", {f"torch=={TORCH}": ("sympy>=1.13", "numpy"), "numpy==1.26.4": ()})
+    ran = site.envspec("lock", site.spec(SPEC.format(base=opt, more="")), status=0)
+    assert "the base lacks packages that its own require: torch requires sympy>=1.13" in ran.err
