@@ -23,7 +23,9 @@ from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
 
 _MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
-_NO_VERSION = re.compile(r"there (?:is|are) no versions? of ([A-Za-z0-9][\w.-]*)((?:[<>=!~]=?=?[\w.*+!]+,?)*)")
+_NO_VERSION = re.compile(
+    r"there (?:is|are) no versions? of ([A-Za-z0-9][\w.-]*)((?:[<>=!~]=?=?[\w.*+!]+,?)*)|only ([A-Za-z0-9][\w.-]*)[<=]"
+)
 _OF_PYTHON = re.compile(r"-cp3(\d{1,2})-")
 
 Releases = Callable[[str], Sequence[Release]]
@@ -234,7 +236,7 @@ def first_day(message: str, request: Request, releases_of: Callable[[Request], R
         return
     lacking: dict[str, list[SpecifierSet]] = {}
     for found in _NO_VERSION.finditer(message):
-        lacking.setdefault(canonical_name(found[1]), []).append(SpecifierSet(found[2]))
+        lacking.setdefault(canonical_name(found[1] or found[3]), []).append(SpecifierSet(found[2] or ""))
     alone, timeless = asks_of(request, {}), replace(request, exclude_newer=None)
     releases = releases_of(timeless)
     first: list[tuple[str, str, str]] = []

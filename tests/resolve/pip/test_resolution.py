@@ -154,7 +154,7 @@ def test_exclude_newer(machine: Machine, index: Index) -> None:
     machine.spec(cpu("alpha>1").replace("[env]", "[env]\nexclude-newer = '2024-06-01'"))
     with pytest.raises(Unsatisfiable) as error:
         lock(machine)
-    assert "Move `exclude-newer` in [env]" in str(error.value.hint)
+    assert "move `exclude-newer` in [env]" in str(error.value.hint)
 
 
 def test_pre_releases_only_where_they_are_named(machine: Machine, index: Index) -> None:
