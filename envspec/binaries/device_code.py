@@ -35,7 +35,7 @@ _LONGEST = 512
 """Bytes of the longest list of flags."""
 
 _COMPILED = re.compile(r"\.(?:so|pyd|dll)(?:\.\d+)*$")
-_OWN = re.compile(r"lib(cudart|cublas|cudnn)(?:-[0-9a-f]{8})?\.so\.(\d\d?)[.\d]*")
+_OWN = re.compile(r"lib(cudart|cublas|cudnn|nccl|nvinfer)(?:-[0-9a-f]{8})?\.so\.(\d\d?)[.\d]*")
 _OF_CUDA = re.compile(r"_cuda(\d\d)(\d)(?:_|\.)")
 
 
@@ -54,7 +54,7 @@ class CompiledLibrary(Struct, frozen=True):
     compiler: _Major | None = None
     """The major of the CUDA that compiled it, None if unknown."""
     loads: tuple[_Loaded, ...] = ()
-    """CUDA's runtime, cuBLAS and cuDNN, as it loads them from outside of the wheel ("cudnn.9")."""
+    """CUDA's runtime, cuBLAS, cuDNN, NCCL and TensorRT, as it loads them from outside of the wheel ("cudnn.9")."""
 
     @property
     def cuda(self) -> frozenset[str]:

@@ -22,9 +22,9 @@ _PROFILING = re.compile(
 )
 """CUPTI's libraries, as the nvidia-cuda-cupti and triton wheels have them."""
 
-_NAMED = (b"libcud", b"libcublas")
+_NAMED = (b"libcud", b"libcublas", b"libnccl", b"libnvinfer")
 _NAME = re.compile(
-    rb"lib(?P<stem>(?P<cuda>cudart|cublas)(?:Lt)?|cudnn)(?P<hash>[.-][0-9a-f]{8})?\.so\.(?P<major>[1-9]\d?)(?:\.\d+)*\0"
+    rb"lib(?P<stem>(?P<cuda>cudart|cublas)(?:Lt)?|cudnn|nccl|nvinfer)(?P<hash>[.-][0-9a-f]{8})?\.so\.(?P<major>[1-9]\d?)(?:\.\d+)*\0"
 )
 """CUDA's runtime and cuBLAS are numbered as CUDA is. What auditwheel put beside a library has a hash in its name."""
 
@@ -73,8 +73,8 @@ class Library(Struct, frozen=True):
     `path` is relative to the wheel or the prefix, with slashes. Files of pure device code (`.cubin`, `.fatbin`) count
     as one library a folder: `files` of them, `path` ending in `/*.cubin`. `modules` maps the set of codes in a module
     to the number of such modules. `complete` is False if a fat binary is cut off or damaged, or not all was read.
-    `named` are the CUDA majors in the names of libraries that it loads, `loads` those and the cuDNN that it loads
-    under their own names ("cudnn.9").
+    `named` are the CUDA majors in the names of libraries that it loads, `loads` those and the cuDNN, NCCL and TensorRT
+    that it loads under their own names ("cudnn.9", "nvinfer.10").
     """
 
     path: str

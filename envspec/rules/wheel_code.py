@@ -106,7 +106,7 @@ def problems(
         if name in own and is_for_gpus(name) and _is_for_cpus(build):
             yield _cpu_build(name, version, case)
         others = (
-            *_of_another_cudnn(name, version, build.code, pins, major),
+            *_of_another_library(name, version, build.code, pins, major),
             *_of_another_version(name, version, build.code.versions, case.cuda or ""),
         )
         for found in others:
@@ -120,19 +120,28 @@ def problems(
                 yield _ptx_alone(f"{name} {version}", libraries, build, capability, case)
 
 
-_BRINGS = {
-    "cudart": re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?|cuda-cudart|cudatoolkit"),
-    "cublas": re.compile(r"nvidia-cublas(?:-cu\d+)?|libcublas|cudatoolkit"),
-    "cudnn": re.compile(r"nvidia-cudnn-cu\d+|(?:lib)?cudnn"),
+class _Brought(Struct, frozen=True):
+    """brings  the packages of PyPI and conda-forge that bring a library
+    ask     PyPI's package, `##` for the CUDA major
+    label   the name of a library whose own major counts; None for CUDA's own, which has CUDA's number
+    rarely  it serves several GPUs, or another engine: a wheel does without
+    """
+
+    brings: re.Pattern[str]
+    ask: str
+    label: str | None = None
+    rarely: bool = False
+
+
+_BROUGHT = {
+    "cudart": _Brought(
+        re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?|cuda-cudart|cudatoolkit"), "nvidia-cuda-runtime-cu##"
+    ),
+    "cublas": _Brought(re.compile(r"nvidia-cublas(?:-cu\d+)?|libcublas|cudatoolkit"), "nvidia-cublas-cu##"),
+    "cudnn": _Brought(re.compile(r"nvidia-cudnn-cu\d+|(?:lib)?cudnn"), "nvidia-cudnn-cu##", "cuDNN"),
+    "nccl": _Brought(re.compile(r"nvidia-nccl-cu\d+|nccl"), "nvidia-nccl-cu##", "NCCL", rarely=True),
+    "nvinfer": _Brought(re.compile(r"tensorrt(?:-cu\d+)?(?:-libs)?"), "tensorrt-cu##", "TensorRT", rarely=True),
 }
-"""The packages of PyPI and conda-forge that bring a library."""
-_ON_PYPI = {
-    "cudart": "nvidia-cuda-runtime-cu##",
-    "cublas": "nvidia-cublas-cu##",
-    "cudnn": "nvidia-cudnn-cu##",
-}
-_CUDAS = ("cudart", "cublas")
-"""Those that have the number of CUDA, and a package without it since CUDA 13."""
 
 
 def missing_libraries(
@@ -140,15 +149,15 @@ def missing_libraries(
 ) -> Iterator[Finding]:
     """Find the wheels that load CUDA's runtime, cuBLAS or cuDNN, which no package of the target brings: some can't be
     imported, and onnxruntime and ctranslate2 compute on the CPU. NCCL and TensorRT serve several GPUs and another
-    engine, so a wheel that needs them requires them. One that doesn't say that it is for GPUs may do without all.
-    A build of one's `own` is linked against a toolkit of its maker's choice, and a Jetson's system has them.
+    engine: where one is missing, that is a note. A wheel that doesn't say that it is for GPUs may do without all. A
+    build of one's `own` is linked against a toolkit of its maker's choice, and a Jetson's system has them.
     """
     if case.cuda is None or case.integrated:
         return
     major = case.cuda.partition(".")[0]
-    there = {library for library, names in _BRINGS.items() if any(map(names.fullmatch, pins))}
+    there = {library for library, one in _BROUGHT.items() if any(map(one.brings.fullmatch, pins))}
     if "torch" in pins and "cublas" not in there:
-        there |= {*_BRINGS}  # its wheels held them all up to 2.0, and do for CUDA 11.8
+        there |= _BROUGHT.keys() - {"nvinfer"}  # its wheels held them all up to 2.0, and do for CUDA 11.8
     for name, build in sorted(read.items()):
         libraries = [one for one in (build.code.libraries if build.code else ()) if one.only in (None, major)]
         loaded = {
@@ -161,43 +170,57 @@ def missing_libraries(
             or not any(major in library.cuda for library in libraries)
         ):
             continue
-        lacking = [library for library in _BRINGS if library in loaded and library not in there]
-        if not lacking:
-            continue
-        listed = ", ".join(f"lib{library}.so.{major if library in _CUDAS else loaded[library]}" for library in lacking)
-        them = "it" if len(lacking) == 1 else "them"
-        message = f"{name} {pins[name]} loads {listed}, and no package of the target brings {them}"
-        add = ", ".join(_package_of(library, major) for library in lacking)
-        remedy = f"add {add} to [pip] dependencies, unless the machines or the base image have the same"
-        yield Finding("warning", "library-missing", message, key="cuda", remedy=remedy, package=name)
+        for rarely in (False, True):
+            lacking = [one for one in loaded if one not in there and _BROUGHT[one].rarely is rarely]
+            if lacking:
+                yield _missing(f"{name} {pins[name]}", {one: loaded[one] for one in _BROUGHT if one in lacking}, major)
+
+
+def _missing(label: str, lacking: Mapping[str, str], major: str) -> Finding:
+    listed = ", ".join(f"lib{one}.so.{own if _BROUGHT[one].label else major}" for one, own in lacking.items())
+    them = "it" if len(lacking) == 1 else "them"
+    message = f"{label} loads {listed}, and no package of the target brings {them}"
+    add = f"add {', '.join(_package_of(one, major) for one in lacking)} to [pip] dependencies"
+    package = label.partition(" ")[0]
+    if all(_BROUGHT[one].rarely for one in lacking):
+        use = f"{add} if you use {' or '.join(str(_BROUGHT[one].label) for one in lacking)}"
+        return Finding("info", "library-missing", message, key="cuda", remedy=use, package=package)
+    remedy = f"{add}, unless the machines or the base image have the same"
+    return Finding("warning", "library-missing", message, key="cuda", remedy=remedy, package=package)
 
 
 def _package_of(library: str, major: str) -> str:
-    name = _ON_PYPI[library].replace("##", major)
-    return name.rpartition("-cu")[0] if library in _CUDAS and int(major) >= 13 else name
+    name = _BROUGHT[library].ask.replace("##", major)
+    # CUDA's own have had a package without its number since CUDA 13
+    return name.rpartition("-cu")[0] if not _BROUGHT[library].label and int(major) >= 13 else name
 
 
-def _of_another_cudnn(
+def _of_another_library(
     name: str, version: str, code: DeviceCode, pins: Mapping[str, str], major: str
 ) -> Iterator[Finding]:
-    """Find a wheel that loads another cuDNN than the target's, whose library has its major in its name."""
-    locked = pins.get(f"nvidia-cudnn-cu{major}")
-    # a module named cudnn binds it for those who ask; cupy goes without it (cupy/cuda/cudnn.py in 13.6.0's wheel)
-    loading = [
-        one
-        for one in code.libraries
-        if one.majors("cudnn")
-        and one.only in (None, major)
-        and posixpath.basename(one.member).partition(".")[0] != "cudnn"
-    ]
-    wanted = sorted({one for library in loading for one in library.majors("cudnn")}, key=int)
-    if locked is None or not wanted or locked.partition(".")[0] in wanted:
-        return
-    member = loading[0].member
-    message = f"{name} {version} loads cuDNN {' or '.join(wanted)}, as {without_unseen(member[-80:])} in its wheel says"
-    yield _another(
-        name, version, f"{message}, and the target has cuDNN {locked}", int(wanted[-1]) < int(locked.split(".")[0])
-    )
+    """Find a wheel that loads another cuDNN, NCCL or TensorRT than the target's, whose library has its major in its
+    name. Of TensorRT and NCCL that is a warning where only a part of the wheel loads them."""
+    for library, brought in _BROUGHT.items():
+        locked = {of for one, of in pins.items() if brought.label and brought.brings.fullmatch(one)}
+        # a module named cudnn binds it for those who ask; cupy goes without it (cupy/cuda/cudnn.py in 13.6.0's wheel)
+        loading = [
+            one
+            for one in code.libraries
+            if one.majors(library)
+            and one.only in (None, major)
+            and posixpath.basename(one.member).partition(".")[0] != library
+        ]
+        wanted = sorted({one for each in loading for one in each.majors(library)}, key=int)
+        if not locked or not wanted or {one.partition(".")[0] for one in locked} & {*wanted}:
+            continue
+        own, member = min(locked), without_unseen(loading[0].member[-80:])
+        message = (
+            f"{name} {version} loads {brought.label} {' or '.join(wanted)}, as {member} in its wheel says, and the"
+            f" target has {brought.label} {own}"
+        )
+        found = _another(name, version, message, int(wanted[-1]) < int(own.split(".")[0]))
+        part = brought.rarely and len(loading) < len(code.libraries)
+        yield replace(found, severity="warning", bound=None) if part else found
 
 
 _EXACTLY = {"bitsandbytes": "0.50.0"}

@@ -92,6 +92,7 @@ def test_libraries_of_another_wheel() -> None:
         {
             "acme/_C.so": library("sm_80", "compute_80") + b"\0libcudart.so.12\0",
             "acme/cuda130.so": b"\x7fELF\0libcudart.so.13\0libcublasLt.so.13.1.0\0libcudnn.so.9\0",
+            "acme/nccl.so": b"\x7fELF\0libnccl.so.2\0libnvinfer.so.10\0libnvinfer_plugin.so.9\0libncclx.so.3\0",
             "acme/lib_cuda128.so": b"\x7fELF\0libcudnn-0a1b2c3d.so.8\0",
             "acme.libs/libacme.so": library("sm_90") + b"\0libcudart-b5a066d7.so.12.2.140\0",
             "acme.libs/libcudnn_ops.so.9": library("sm_120"),
@@ -106,12 +107,15 @@ def test_libraries_of_another_wheel() -> None:
         CompiledLibrary("acme.libs/libacme.so", ("9.0",), compiler="12"),
         CompiledLibrary("acme/_C.so", ("8.0",), ("8.0",), "12", ("cudart.12",)),
         CompiledLibrary("acme/cuda130.so", compiler="13", loads=("cublas.13", "cudart.13", "cudnn.9")),
+        CompiledLibrary("acme/nccl.so", loads=("nccl.2", "nvinfer.10")),
         CompiledLibrary("rapids/libcudf.so", ("7.0",)),
     )
 
 
 def test_a_cuda_that_lies_in_the_wheel_itself() -> None:
-    members = {"acme/_C.so": library("sm_80") + b"\0libcudart.so.12\0", "acme/lib/libcudart.so.12": b"\x7fELF"}
+    own = ("libcudart.so.12", "libnccl.so.2", "libnvinfer.so.10.13.3")
+    named = b"\0libcudart.so.12\0libnccl.so.2\0libnvinfer.so.10\0"
+    members = {"acme/_C.so": library("sm_80") + named, **{f"acme/lib/{name}": b"\x7fELF" for name in own}}
     assert [one.loads for one in code(members).libraries] == [()]
 
 

@@ -151,6 +151,34 @@ def test_a_wheel_that_loads_another_cudnn(cudnn: tuple[str, ...], locked: str, b
     assert [one.bound for one in found] == ([bound] if bound else [])
 
 
+@pytest.mark.parametrize(
+    ("loads", "beside", "severities"),
+    [
+        (("nvinfer.8",), {"tensorrt-cu12-libs": "10.13.3.9"}, ["error"]),
+        (("nvinfer.10",), {"tensorrt-cu12-libs": "10.13.3.9", "tensorrt": "8.6.1"}, []),
+        (("nvinfer.10",), {"tensorrt-libs": "8.6.1"}, ["error"]),
+        (("nvinfer.8",), {}, []),
+        (("nccl.3",), {"nvidia-nccl-cu12": "2.28.9"}, ["error"]),
+        (("nccl.2",), {"nvidia-nccl-cu12": "2.28.9"}, []),
+    ],
+)
+def test_a_wheel_that_loads_another_nccl_or_tensorrt(
+    loads: tuple[str, ...], beside: dict[str, str], severities: list[str]
+) -> None:
+    read = {"acme": WheelBuild(code=library(*loads))}
+    found = told("built-for-another", judged({"acme": "1.0", **beside}, read, ("A100",)))
+    assert [one.severity for one in found] == severities
+
+
+def test_another_tensorrt_for_a_part_of_a_wheel_is_a_warning() -> None:
+    """onnxruntime-gpu has its CUDA provider beside the one of TensorRT."""
+    part = DeviceCode((*library("nvinfer.10").libraries, CompiledLibrary("ort/cuda.so", ("8.0",))))
+    pins = {"onnxruntime-gpu": "1.99.0", "tensorrt-cu12-libs": "8.6.1"}
+    (found,) = told("built-for-another", judged(pins, {"onnxruntime-gpu": WheelBuild(code=part)}, ("A100",)))
+    assert (found.severity, found.bound) == ("warning", None)
+    assert "loads TensorRT 10, as acme/_C.so" in found.message and "has TensorRT 8.6.1" in found.message
+
+
 def test_a_binding_of_cudnn_is_for_those_who_ask_for_it() -> None:
     """cupy 13.6.0 has one for cuDNN 8, and works beside cuDNN 9 without: ray requires it, and vllm ray."""
     binding = CompiledLibrary("cupy_backends/libs/cudnn.cpython-312-x86_64-linux-gnu.so", loads=("cudnn.8",))
@@ -254,12 +282,15 @@ def test_a_library_that_no_package_brings(
     assert lacks is None or f"loads {lacks}, and no package" in found[0].message
 
 
-def test_the_package_that_brings_it_is_named_and_what_few_need_isnt_missed() -> None:
+def test_the_package_that_brings_it_is_named_and_what_few_need_is_a_note() -> None:
     read = {"onnxruntime-gpu": WheelBuild(code=library("cublas.13", "cudnn.9", "nvinfer.10"))}
     pins = {"onnxruntime-gpu": "1.31.1"}
-    (found,) = told("library-missing", judged(pins, read, ("A100",), "13.0"))
+    found, note = told("library-missing", judged(pins, read, ("A100",), "13.0"))
     assert "add nvidia-cublas, nvidia-cudnn-cu13 to" in str(found.remedy)
+    assert (note.severity, note.remedy) == ("info", "add tensorrt-cu13 to [pip] dependencies if you use TensorRT")
     pins |= {"nvidia-cublas": "13.1", "nvidia-cudnn-cu13": "9.26"}
+    assert told("library-missing", judged(pins, read, ("A100",), "13.0")) == [note]
+    pins |= {"tensorrt-cu13-libs": "10.14"}
     assert told("library-missing", judged(pins, read, ("A100",), "13.0")) == []
 
 

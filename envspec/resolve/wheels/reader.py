@@ -66,7 +66,7 @@ Recall = Callable[[Pin, frozenset[Question]], WheelSays | None]
 """Gives the answers of a pin's wheel that are known, None where one isn't. Fetches nothing."""
 
 
-_SCHEMA = 6
+_SCHEMA = 7
 
 
 class OfAll(Struct, frozen=True):
