@@ -286,7 +286,8 @@ class _Asked(Struct, frozen=True):
         found = machine_rules.problems(self.case)
         if self.case.cuda and choice.working:  # a GPU that this CUDA doesn't know runs what one has for older ones
             found = [one for one in found if one.code != "cuda-too-old-for-gpu"]
-        if wanted and not machine_alone and not any(one.code == "no-such-cuda" for one in found):
+        hopeless = machine_rules.older_than_tables(self.case) or any(one.code == "no-such-cuda" for one in found)
+        if wanted and not machine_alone and not hopeless:
             found += _against_torch(wanted, versions, choice, self.case)
         return found
 

@@ -26,6 +26,8 @@ SERVERS_TOO = 13
 
 def problems(case: Case) -> list[Finding]:
     """Find what is wrong between a target's chip, CUDA, driver and GPUs, torch aside."""
+    if older_than_tables(case):
+        return [*jetson_problems(case)]
     return [*jetson_problems(case), *toolkit_problems(case), *driver_problems(case)]
 
 
@@ -244,6 +246,12 @@ def instead(case: Case) -> str:
     return f"no JetPack for {names} comes with a CUDA newer than {last}: take that, and {advice}"
 
 
+def older_than_tables(case: Case) -> str | None:
+    """Give the compute capability of a Jetson whose last JetPack has a CUDA of before the tables: envspec locks nothing
+    that it runs but for its CPU."""
+    return next((one for one in case.capabilities if one in _LAST_CUDA and not toolkits.toolkit(_LAST_CUDA[one])), None)
+
+
 _NAMED = 2
 """The number of wheels that a message names before it counts the rest."""
 
@@ -253,7 +261,17 @@ def jetson_problems(case: Case) -> Iterator[Finding]:
     names = list(dict.fromkeys(gpu.name for gpu in case.gpus if gpu.integrated))
     if not names or case.cuda is None:
         return
-    if case.platform != "linux-aarch64":
+    if old := older_than_tables(case):
+        first = toolkits.cuda_releases()[0].version
+        yield Finding(
+            "error",
+            "jetson",
+            f"the last JetPack for {case.names(old)} comes with CUDA {_LAST_CUDA[old]}, and envspec knows none before"
+            f" {first}",
+            key="cuda",
+            remedy="leave `cuda` and `gpus` out, for a CPU target",
+        )
+    elif case.platform != "linux-aarch64":
         yield Finding(
             "error",
             "jetson",

@@ -90,7 +90,6 @@ def test_tegras_toolkits_are_jetpacks(gpu: str, cuda: str, codes: list[str]) -> 
     ("gpu", "cuda", "said"),
     [
         ("Xavier NX", "12.6", "no JetPack for Jetson Xavier NX comes with a CUDA newer than 11.4: take that"),
-        ("Nano", "12.6", "no JetPack for Jetson Nano comes with a CUDA newer than 10.2: take that"),
         ("Xavier NX", "11.4", None),
     ],
 )
@@ -99,3 +98,20 @@ def test_no_jetpack_is_proposed_that_a_jetson_hasnt(gpu: str, cuda: str, said: s
     remedies = [str(one.remedy) for one in judge(spec, target).findings if one.severity == "error"]
     assert remedies and (said is None or any(said in one for one in remedies)), remedies
     assert said or not any("comes with" in one for one in remedies)
+
+
+@pytest.mark.parametrize("cuda", ["10.2", "11.8", "12.6"])
+@pytest.mark.parametrize("pip", [("numpy",), ("torch",)])
+@pytest.mark.parametrize("gpu", ["Nano", "TX2"])
+def test_no_cuda_is_proposed_to_a_jetson_of_before_the_tables(gpu: str, pip: tuple[str, ...], cuda: str) -> None:
+    """JetPack 4.6, with CUDA 10.2, is the last for it: "Nearest: CUDA 11.2" could never run."""
+    spec, target = spec_of(cuda, (gpu,), pip=pip, platform=PLATFORM)
+    (found,) = (one for one in judge(spec, target).findings if one.severity == "error")
+    assert not found.ways and "comes with CUDA 10.2" in found.message
+    assert found.remedy and "leave `cuda` and `gpus` out" in found.remedy
+
+
+def test_a_newer_jetson_isnt_one_of_those() -> None:
+    spec, target = spec_of("11.8", ("Nano", "Orin"), pip=("numpy",), platform=PLATFORM)
+    (found,) = (one for one in judge(spec, target).findings if one.severity == "error")
+    assert "Jetson Nano" in found.message and "Orin" not in found.message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -73,6 +73,14 @@ class SourcesNeeded(AnswerNo):
         """Give it with the pins of its solution."""
         self.pins = pins
         return self
+
+    def beside(self, replaced: Collection[str]) -> SourcesNeeded | None:
+        """Give it without the sources that packages of the spec alone lead to in whose place another is to be named;
+        None where that is all."""
+        left = [one for one in self.needed if one.path[0] not in replaced]
+        if len(left) == len(self.needed):
+            return self
+        return SourcesNeeded(dict.fromkeys(left, self.targets)).of(self.pins or {}) if left else None
 
 
 def names_needed(error: EnvspecError) -> tuple[str, ...]:

@@ -80,9 +80,12 @@ def all_in_the_way(spec: Spec, names: Sequence[str], first: Attempt, attempt: At
     if search.found and _follows(search.found[-1], first, about):
         # its ways name the sources that they need
         search.found.pop()
-    told = sorted(search.found, key=lambda one: _rank(one, spec, names))
+    replaced = {name for one in search.found if one.code == "no-cuda-backend" and not one.ways for name in one.about}
+    needed = {at: one.beside(replaced) for at, one in enumerate(search.found) if isinstance(one, SourcesNeeded)}
+    left = {at: now for at, one in enumerate(search.found) if (now := needed.get(at, one)) is not None}
+    told = sorted(left.values(), key=lambda one: _rank(one, spec, names))
     take_in_one_line(told)
-    for at, one in enumerate(search.found):
+    for at, one in left.items():
         one.tell_ways(partial(search.try_way, at))
     return together(told)
 

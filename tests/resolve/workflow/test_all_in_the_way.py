@@ -68,6 +68,22 @@ def test_allowed_sources_are_no_longer_told_beside_what_else_is_refused(machine:
 
 
 @pytest.mark.e2e
+def test_sources_of_another_project_of_the_name_are_not_asked_for(machine: Machine, index: Index) -> None:
+    """The hint names NVIDIA's Apex in place of PyPI's: what that one is made of isn't needed then."""
+    index.add(sdist("apex", "0.9", "cryptacular"), sdist("cryptacular", "1.0"), sdist("old", "1.0"))
+    machine.spec(cpu("apex", "old", targets=TARGET))
+    ran = machine.envspec("lock", "specs/demo.toml", status=1)
+    assert "NVIDIA's Apex is on no index" in ran.err and 'allow-source = ["old"]' in ran.err, ran.err
+    assert "cryptacular" not in ran.err
+    machine.spec(cpu("apex", targets=TARGET))
+    ran = machine.envspec("lock", "specs/demo.toml", status=1)
+    assert ran.err.count("error: ") == 1 and "NVIDIA's Apex" in ran.hint and "allow-source" not in ran.err, ran.err
+    machine.spec(cpu("apex", extra="accept = { no-cuda-backend = { apex = 'it is Pyramid' } }", targets=TARGET))
+    ran = machine.envspec("lock", "specs/demo.toml", status=1)
+    assert 'allow-source = ["apex", "cryptacular"]' in ran.hint, ran.err
+
+
+@pytest.mark.e2e
 def test_what_speaks_of_a_lock_is_told_with_it_and_once(machine: Machine, index: Index) -> None:
     """What is locked isn't said of a spec that is refused; nor does a lock that allows a source first say all twice."""
     lib = wheel("lib", "1.0", tag="cp312-cp312-manylinux_2_17_x86_64"), wheel("lib", "2.0", requires_python="<3.12")
