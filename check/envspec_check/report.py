@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 from xml.sax.saxutils import quoteattr
 
 from envspec_check.lock import FRAMEWORKS
@@ -57,6 +57,16 @@ def figure(
     slow = value is not None and peak and peak["least"] and value < peak["least"] * peak["value"]
     verdict = verdict_of(value, reference) or ("slow" if slow else None)
     return {"name": name, "value": value, "unit": unit, "reference": reference, "verdict": verdict, "peak": peak}
+
+
+def shares(figures: Iterable[dict[str, Any]]) -> Iterator[tuple[str, float, str]]:
+    """How much of a card large products and copies use, in hundredths of what it is sold with. NVML's utilisation says
+    only for how much of the time some kernel ran."""
+    for one in figures:
+        name = one["name"]
+        if one["peak"] and one["value"] is not None and (name in LEAST or name.rpartition(".")[0] in LEAST):
+            kind = name.partition(".")[2].replace("_tflop_s", "").replace("_gb_s", "")
+            yield f"figures.share_of_peak.{kind}", 100 * one["value"] / one["peak"]["value"], "%"
 
 
 def slow_words(checks: Sequence[dict[str, Any]], figures: Sequence[dict[str, Any]]) -> list[str]:

@@ -7,7 +7,7 @@
 # nix run './recipes/mm-v2.1#cu118-check'   the smoke check
 # Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
-  description = "Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and what CLIP needs";
+  description = "Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and CLIP";
 
   inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-25.11";
 

@@ -20,9 +20,9 @@ local target = myModuleVersion()
 local found = targets[target]
 local title = "mm-v2.1" .. "-" .. target
 whatis("Name: " .. title)
-whatis("Description: Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and what CLIP needs")
+whatis("Description: Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and CLIP")
 if found then
-    help("Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and what CLIP needs. " .. found.about)
+    help("Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and CLIP. " .. found.about)
 end
 
 local envs = os.getenv("ENVSPEC_ENVS") or pathJoin(os.getenv("HOME"), "envs")

@@ -15,7 +15,9 @@ from uv import find_uv_bin
 pytestmark = [pytest.mark.huge, pytest.mark.slow, pytest.mark.network]
 
 EXTENSION = "import torch.utils.cpp_extension"
-WORKS = f"import torch, triton; assert torch.ones(2).numpy().sum() == 2; {EXTENSION}; import transformers, deepspeed"
+WORKS = (
+    f"import torch, triton; assert torch.ones(2).numpy().sum() == 2; {EXTENSION}; import transformers, deepspeed, clip"
+)
 
 
 def run(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.reference import architecture, codes, commands, decisions, documents, examples, forged, spec
+from tools.reference import architecture, codes, commands, decisions, demands, documents, examples, forged, spec
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = {
@@ -19,6 +19,7 @@ PAGES = {
     "codes.md": codes.page,
     "decisions/README.md": decisions.page,
     "examples.md": examples.page,
+    "reference-stacks.md": demands.page,
 }
 """The pages that are generated, by name in docs/."""
 PARTS = {"json.md": documents.sections, "security.md": forged.table}

@@ -19,8 +19,10 @@ from envspec_check.checks import precision as precision
 from envspec_check.checks import training as training
 from envspec_check.checks import optimizers as optimizers
 from envspec_check.checks import ddp as ddp
+from envspec_check.checks import data_parallel as data_parallel
 from envspec_check.checks import determinism as determinism
 from envspec_check.checks import compile as compile
+from envspec_check.checks import extension as extension
 from envspec_check.checks import dataloader as dataloader
 from envspec_check.checks import collectives as collectives
 from envspec_check.checks.stack import imports as imports

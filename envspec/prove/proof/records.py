@@ -202,7 +202,10 @@ def _rungs(report: SmokeReport) -> Iterator[str]:
 
 
 def _fits(report: SmokeReport) -> bool:
-    """Whether a framework says that the GPUs are the target's, and every GPU is one that is known by its capability."""
+    """Whether a framework says that the GPUs are the target's, and every GPU is one that is known by its capability.
+    One that merely runs the target's code isn't the target's."""
+    if any(check.name == "device.capability" and check.details.get("near") for check in report.checks):
+        return False
     asked = ("device.capability", *(f"{name}.devices" for name in report.frameworks))
     known = all(parse(gpu.capability) for gpu in report.machine.gpus)
     return known and any(_has_passed(report, name) for name in asked)

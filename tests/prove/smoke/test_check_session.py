@@ -89,7 +89,7 @@ def test_on_a_gpu_nothing_is_said_of_its_absence() -> None:
 
 def test_a_cpu_target_lacks_no_gpu() -> None:
     found, report = session(StandInRunner(0), "auto", ("training", "device"), target="cpu")
-    assert report["summary"]["headline"] == f"{len(found) - 6} passed, 0 failed, 6 skipped"
+    assert report["summary"]["headline"] == f"{len(found) - 7} passed, 0 failed, 7 skipped"
     assert found["device.driver"][1] == "needs NVIDIA's driver: the target is for CPUs"
 
 

@@ -114,6 +114,13 @@ def test_a_gpu_that_nobody_compared_with_the_target_proves_no_rung() -> None:
     assert "trained" not in of_report(proved(device="cpu", machine=CPU), "r").rungs
 
 
+def test_a_gpu_that_merely_runs_the_target_s_code_proves_no_rung_of_its_own() -> None:
+    """code for sm_80 on an RTX 3090"""
+    near = replace(CAPABILITY, details={"near": True})
+    ran = of_report(proved(checks=(*checks(), IMPORTS, near, COMPILES)), "r")
+    assert ran.rungs == {"linked", "imports"} and "trained" in of_report(proved(), "r").rungs
+
+
 @pytest.mark.parametrize("rung", ["trained", "imports", "locked", "", 7])
 def test_no_command_can_record_what_a_run_has_to_prove(tmp_path: Path, rung: object) -> None:
     with pytest.raises(InputError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Mapping
 
-from envspec_check.capability import capability_of
+from envspec_check.capability import capability_of, covers
 from envspec_check.interface import MIB, Context, Fault, Outcome, Skip, check, failed, passed, some
 from envspec_check.lock import numbers
 from envspec_check.machine import NO_GPU, NO_GPU_REMEDY
@@ -79,14 +79,17 @@ def device_count(ctx: Context) -> Outcome:
 
 @check("device.capability", needs="gpu")
 def device_capability(ctx: Context) -> Outcome:
-    """The GPUs are those of the target."""
+    """The GPUs are those of the target, or run code for those: such a run proves nothing of the target's own."""
     torch, wanted = ctx.torch, ctx.target.get("architectures", [])
     own = [tuple(torch.cuda.get_device_capability(index)) for index in range(torch.cuda.device_count())]
     names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     details = {"gpus": names, "capabilities": ["%d.%d" % one for one in own], "target": wanted}
-    other = [name for name, one in zip(names, own) if wanted and one not in map(capability_of, wanted)]
+    near = [one for one in own if wanted and one not in map(capability_of, wanted)]
+    cuda = ctx.target.get("cuda")
+    other = [name for name, one in zip(names, own) if one in near and not covers(wanted, "sm_%d%d" % one, cuda)]
     if not other:
-        return passed(details=details)
+        told = "code for %s runs on %s" % (", ".join(wanted), some(sorted({"%d.%d" % one for one in near})))
+        return passed(reason=told if near else None, details={**details, "near": bool(near)})
     reason = "{}: the target is for {}".format(some(sorted(set(other))), ", ".join(wanted))
     return failed(reason, "use the target for this GPU, or lock one", details=details)
 

@@ -12,7 +12,7 @@ from envspec_check.environment import check_digest
 from envspec_check.interface import GROUPS, Check, Context, Outcome, failed, skipped
 from envspec_check.lock import frameworks
 from envspec_check.machine import NO_GPU, NO_GPU_REMEDY, card_of, machine_facts, probe
-from envspec_check.report import Progress, figure, slow_words, summary
+from envspec_check.report import Progress, figure, shares, slow_words, summary
 from envspec_check.runner import Runner
 
 
@@ -164,7 +164,8 @@ class Session:
         references = self.ctx.config.get("references") or {}
         # What Gloo does between processes on the CPU says nothing of a card.
         card = None if outcome.details.get("backend") == "gloo" else self.card
-        self.figures += [figure(name, value, unit, references, card) for name, value, unit in outcome.figures]
+        taken = [figure(name, value, unit, references, card) for name, value, unit in outcome.figures]
+        self.figures += [*taken, *(figure(name, share, unit, references, card) for name, share, unit in shares(taken))]
         self.curves.update(outcome.curves)
         return result
 

@@ -44,25 +44,26 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
-# Builds what the lock has as source only: deepspeed.
+# Builds what the lock has as source only: clip, deepspeed.
 FROM python AS compile
 ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
     set -eu && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
     && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends build-essential ca-certificates \
+    && apt-get install -y -qq --no-install-recommends build-essential ca-certificates git \
     && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
     && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete
-COPY requirements/source=deepspeed.txt requirements/built-with=deepspeed.txt /layers/
+COPY requirements/source=deepspeed.txt requirements/built-with=deepspeed.txt requirements/source+git=clip.txt requirements/built-with+git=clip.txt /layers/
 RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     set -eu && export UV_NO_CACHE=1 UV_LINK_MODE=copy \
     && /layers/uv pip install --quiet --python /opt/env --prefix /layers/source/opt/env --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --build-constraints /layers/built-with=deepspeed.txt --require-build-hashes --requirements /layers/source=deepspeed.txt \
+    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/source/opt/env --no-deps --only-binary :all: --no-binary clip --build-constraints /layers/built-with+git=clip.txt --require-build-hashes --requirements /layers/source+git=clip.txt \
     && /opt/env/bin/python -ISB /layers/bytecode.py /layers/source/opt/env/lib /opt/env/lib \
     && find /layers/source -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
 COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu118/target.json /layers/carried/opt/envspec/
-COPY --chmod=0755 requirements/torch.txt requirements/torch+pytorch-cu118.txt requirements/source=deepspeed.txt requirements/rest@cu118.txt requirements/rest.txt /layers/carried/opt/envspec/requirements/
+COPY --chmod=0755 requirements/torch.txt requirements/torch+pytorch-cu118.txt requirements/source=deepspeed.txt requirements/source+git=clip.txt requirements/rest@cu118.txt requirements/rest.txt /layers/carried/opt/envspec/requirements/
 COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
 RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
     && find /layers/carried -exec touch -h -d @315532800 {} +
@@ -102,7 +103,7 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     PYTORCH_VERSION="2.1.0" NVIDIA_VISIBLE_DEVICES="all" NVIDIA_DRIVER_CAPABILITIES="compute,utility" \
     NVIDIA_REQUIRE_CUDA="cuda>=11.8 driver>=450.80.02" TORCH_CUDA_ARCH_LIST="7.0;8.0" MELLANOX_VISIBLE_DEVICES="all"
 LABEL org.opencontainers.image.title="mm-v2.1-cu118" \
-    org.opencontainers.image.description="Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and what CLIP needs" \
+    org.opencontainers.image.description="Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and CLIP" \
     org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="mm-v2.1" envspec.target="cu118" \
     envspec.cuda="11.8" envspec.driver.floor="450.80.02"
 WORKDIR /workspace

@@ -141,9 +141,9 @@ def small_model(torch: Any) -> Any:
     return torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
 
 
-def small_steps(torch: Any, model: Any, inputs: Any) -> List[float]:
+def small_steps(torch: Any, model: Any, inputs: Any, rate: float = 0.05) -> List[float]:
     """Train on the same inputs by plain SGD, which hides no wrong scale of a gradient. The losses."""
-    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.05), []
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=rate), []
     for _ in range(DDP_STEPS):
         optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(model(inputs), inputs.sum(1, keepdim=True))
@@ -193,25 +193,40 @@ def wrong_ddp(found: Sequence[Dict[str, Any]]) -> Optional[str]:
     return None if all(one["last"] < one["first"] for one in found) else "the loss didn't fall"
 
 
-def timed_all_reduce(one: Rank, sizes: Sequence[int] = (), repeats: int = 20) -> dict[str, float]:
-    """The median seconds of an all-reduce, by its bytes: of the slowest rank."""
+def timed_all_reduce(one: Rank, sizes: Sequence[int] = (), repeats: int = 50) -> dict[str, float]:
+    """The seconds of an all-reduce, by its bytes, as nccl-tests take them: in place, many one after the other between
+    two events of the device, the mean of them and of the ranks."""
     found = {}
     for size in sizes:
-        values, taken = one.torch.ones(size // 4, device=one.device), []
-        for _ in range(repeats + 3):
-            one.dist.barrier()
-            if one.device == "cuda":
-                one.torch.cuda.synchronize()
-            began = time.perf_counter()
+        values = one.torch.zeros(size // 4, device=one.device)
+        for _ in range(5):
             one.dist.all_reduce(values)
-            if one.device == "cuda":
-                one.torch.cuda.synchronize()
-            taken.append(time.perf_counter() - began)
-            values.fill_(1)
-        slowest = one.torch.tensor([sorted(taken[3:])[repeats // 2]], dtype=one.torch.float64, device=one.device)
-        one.dist.all_reduce(slowest, op=one.dist.ReduceOp.MAX)
-        found[str(size)] = float(slowest)
+        one.dist.barrier()
+        began = mark(one)
+        for _ in range(repeats):
+            one.dist.all_reduce(values)
+        seconds = between(one, began, mark(one)) / repeats
+        mean = one.torch.tensor([seconds / one.world], dtype=one.torch.float64, device=one.device)
+        one.dist.all_reduce(mean)
+        found[str(size)] = float(mean)
     return found
+
+
+def mark(one: Rank) -> Any:
+    """A moment in the device's own order of work; on a CPU, by its clock."""
+    if one.device != "cuda":
+        return time.perf_counter()
+    event = one.torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def between(one: Rank, first: Any, last: Any) -> float:
+    """The seconds between two moments; it waits for the second."""
+    if one.device != "cuda":
+        return float(last - first)
+    last.synchronize()
+    return float(first.elapsed_time(last)) / 1000
 
 
 def own_seconds(one: Rank) -> List[Tuple[str, float]]:

@@ -64,9 +64,10 @@ class Plain(NamedTuple):
     def loss(self, model: Any, rows: Any, labels: Any) -> Any:
         return self.torch.nn.functional.cross_entropy(model(rows), labels)
 
-    def far(self, weights: Iterable[Any], batches: List[slice]) -> float:
-        """How far weights are, at the worst, from those after a step in float64 with each of these rows."""
-        optimizer = self.torch.optim.SGD(self.exact.parameters(), lr=0.1)
+    def far(self, weights: Iterable[Any], batches: List[slice], optimizer: Any = None) -> float:
+        """How far weights are, at the worst, from those after a step in float64 with each of these rows: of SGD, or of
+        another optimizer of the exact model."""
+        optimizer = optimizer or self.torch.optim.SGD(self.exact.parameters(), lr=0.1)
         for rows in batches:
             optimizer.zero_grad()
             self.loss(self.exact, self.rows[rows].double(), self.labels[rows]).backward()

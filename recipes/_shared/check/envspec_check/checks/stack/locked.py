@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import traceback
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
 from envspec_check.failures import root_cause
 from envspec_check.import_failures import import_remedy
@@ -27,9 +27,12 @@ def describe(ctx: Context, name: str) -> str:
     return name
 
 
-def stack_check(name: str, *modules: str) -> Callable[[Used], Used]:
-    """Put a check of a package into the table, as stack.NAME. It gets the package's module, of which others were
-    imported before; whatever the package raises fails it in words. Where the target doesn't lock it, it is skipped."""
+def stack_check(
+    name: str, *modules: str, module: Optional[str] = None, called: Optional[str] = None, needs: Optional[str] = None
+) -> Callable[[Used], Used]:
+    """Put a check of a package into the table, as stack.NAME, or as it is `called`. It gets the package's module, of
+    which others were imported before; whatever the package raises fails it in words. Where the target doesn't lock it,
+    it is skipped."""
 
     def put(function: Used) -> Used:
         def run(ctx: Context) -> Outcome:
@@ -38,9 +41,9 @@ def stack_check(name: str, *modules: str) -> Callable[[Used], Used]:
             settle(ctx)
             what = "be imported"
             try:
-                for module in modules:
-                    importlib.import_module(module)
-                package = importlib.import_module(name)
+                for other in modules:
+                    importlib.import_module(other)
+                package = importlib.import_module(module or name)
                 what = "be used"
                 return function(ctx, package)
             except (Fault, Skip):
@@ -51,7 +54,7 @@ def stack_check(name: str, *modules: str) -> Callable[[Used], Used]:
                 told = f"{describe(ctx, name)} can't {what} with torch {ctx.torch.__version__}: {text}"
                 raise Fault(told, import_remedy(text) or import_remedy(traceback.format_exc()) or AGAIN) from None
 
-        check("stack." + name)(run)
+        check("stack." + (called or name), needs=needs)(run)
         return function
 
     return put

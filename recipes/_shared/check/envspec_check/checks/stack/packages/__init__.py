@@ -5,6 +5,8 @@ from envspec_check.checks.stack.packages import torchvision as torchvision
 from envspec_check.checks.stack.packages import torchaudio as torchaudio
 from envspec_check.checks.stack.packages import transformers as transformers
 from envspec_check.checks.stack.packages import timm as timm
+from envspec_check.checks.stack.packages import deit_small as deit_small
+from envspec_check.checks.stack.packages import clip as clip
 from envspec_check.checks.stack.packages import diffusers as diffusers
 from envspec_check.checks.stack.packages import peft as peft
 from envspec_check.checks.stack.packages import accelerate as accelerate

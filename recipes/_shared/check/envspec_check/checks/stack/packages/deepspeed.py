@@ -1,14 +1,16 @@
-"""stack.deepspeed: an engine starts, and takes the plain step."""
+"""stack.deepspeed: an engine starts, and takes the plain step, and so do its own optimizers."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import shutil
 import socket
 from typing import Any
 
 from envspec_check.checks.stack.beside_float64 import judged_steps, plain_training
 from envspec_check.checks.stack.locked import has_accelerator_for_cpus, stack_check
-from envspec_check.interface import Context, Outcome, Skip
+from envspec_check.interface import Context, Outcome, Skip, passed
 
 
 def free_port() -> int:
@@ -17,9 +19,64 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+ADAMS = {"FusedAdam": "FusedAdamBuilder", "DeepSpeedCPUAdam": "CPUAdamBuilder"}
+"""deepspeed's own optimizers, each with the builder of its operator."""
+
+
+def is_there(ctx: Context, deepspeed: Any, name: str) -> bool:
+    """Whether an optimizer's operator was compiled with the package, or may be compiled now, as its builder says."""
+    builder = getattr(importlib.import_module("deepspeed.ops.op_builder"), ADAMS[name])()
+    if name == "FusedAdam" and ctx.device == "cpu":
+        return False
+    compiled = deepspeed.git_version_info.installed_ops.get(builder.NAME, False)
+    return bool(compiled or (ctx.deep and compiler_of(name) and builder.is_compatible(verbose=False)))
+
+
+def compiler_of(name: str) -> Any:
+    """What compiles an optimizer's operator, beside ninja."""
+    return shutil.which("ninja") and shutil.which("g++" if name == "DeepSpeedCPUAdam" else "nvcc")
+
+
+def steps_of_zero(ctx: Context, deepspeed: Any, stage: int) -> Outcome:
+    """A step of an engine that shares the optimizer's state (1) and the gradients (2) among ranks, of which it is the
+    only one."""
+    plain = plain_training(ctx)
+    engine = deepspeed.initialize(
+        model=plain.model,
+        optimizer=plain.optimizer,
+        config={
+            "train_batch_size": 32,
+            "train_micro_batch_size_per_gpu": 32,
+            "zero_optimization": {"stage": stage},
+            "zero_allow_untested_optimizer": True,  # plain SGD
+        },
+    )[0]
+    device = ctx.torch_device
+    engine.backward(plain.loss(engine, plain.rows.to(device), plain.labels.to(device)))
+    engine.step()
+    error = plain.far(engine.module.parameters(), [slice(32)])
+    return judged_steps(f"deepspeed by ZeRO {stage}", deepspeed.__version__, error)
+
+
+def steps_of_adam(ctx: Context, deepspeed: Any, name: str) -> Outcome:
+    """Steps by an optimizer of deepspeed's are those of torch's AdamW in float64."""
+    plain, taken = plain_training(ctx), [slice(8 * at, 8 * at + 8) for at in range(4)]
+    model = plain.model.to(ctx.torch_device if name == "FusedAdam" else "cpu")
+    options = {"lr": 1e-2, "weight_decay": 0.1}
+    optimizer = getattr(importlib.import_module("deepspeed.ops.adam"), name)(model.parameters(), **options)
+    device = next(model.parameters()).device
+    for rows in taken:
+        optimizer.zero_grad()
+        plain.loss(model, plain.rows[rows].to(device), plain.labels[rows].to(device)).backward()
+        optimizer.step()
+    exact = ctx.torch.optim.AdamW(plain.exact.parameters(), **options)
+    return judged_steps(f"deepspeed by {name}", deepspeed.__version__, plain.far(model.parameters(), taken, exact))
+
+
 @stack_check("deepspeed")
 def stack_deepspeed(ctx: Context, deepspeed: Any) -> Outcome:
-    """`deepspeed.initialize` makes an engine of one rank, whose step is that of plain torch in float64."""
+    """`deepspeed.initialize` makes an engine of one rank, whose steps are those of plain torch in float64, by ZeRO 0 to
+    2; deepspeed's own optimizers take those of torch's AdamW."""
     if ctx.device == "cpu" and not has_accelerator_for_cpus(ctx.lock):
         raise Skip(f"deepspeed {deepspeed.__version__} runs on CPUs only with Intel's extension of torch")
     if ctx.device == "cpu" and not ctx.deep:
@@ -27,13 +84,15 @@ def stack_deepspeed(ctx: Context, deepspeed: Any) -> Outcome:
     port = str(free_port())
     os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    plain = plain_training(ctx)
-    engine = deepspeed.initialize(
-        model=plain.model,
-        optimizer=plain.optimizer,
-        config={"train_batch_size": 32, "train_micro_batch_size_per_gpu": 32, "zero_optimization": {"stage": 0}},
-    )[0]
-    device = ctx.torch_device
-    engine.backward(plain.loss(engine, plain.rows.to(device), plain.labels.to(device)))
-    engine.step()
-    return judged_steps("deepspeed", deepspeed.__version__, plain.far(engine.module.parameters(), [slice(32)]))
+    wrong, errors = None, {}
+    for stage in (0,) if ctx.quick else (0, 1, 2):
+        found = steps_of_zero(ctx, deepspeed, stage)
+        errors[f"ZeRO {stage}"] = found.details["error"]
+        wrong = wrong or (found if found.status == "fail" else None)
+    for name in () if ctx.quick else ADAMS:
+        if is_there(ctx, deepspeed, name):
+            found = steps_of_adam(ctx, deepspeed, name)
+            errors[name] = found.details["error"]
+            wrong = wrong or (found if found.status == "fail" else None)
+    details = {"deepspeed": deepspeed.__version__, "errors": errors}
+    return (wrong or passed())._replace(details=details)
