@@ -15,6 +15,7 @@ from envspec.base.redact import without_credentials
 from envspec.base.settings import Settings
 from envspec.base.user_config import PROXY_VARIABLES, SlurmSite, apt_mirrors as mirrors_of_apt
 from envspec.export import apt_mirrors
+from envspec.export.apptainer_scripts import word
 from envspec.export.dockerfile_steps import index_argument
 from envspec.facts import compute_capability as cc
 from envspec.facts.gpus import find, nearest
@@ -91,6 +92,8 @@ _IMAGE = re.compile(r'^ARG (\w+_IMAGE)="([^"\\]+)"$', re.MULTILINE)
 _INDEX = re.compile(r'^ARG (INDEX_\w+)="((?:[^"\\]|\\.)+)"$', re.MULTILINE)
 _FROM = re.compile(r"^From: (?!.*/\S+\.sif$)(\S+)$", re.MULTILINE)
 UV_SETTINGS = "uv.toml"
+OwnIndex = tuple[str, str, bool]
+"""An index of the spec's own: its name, its address or that of its page, and whether it's a flat one."""
 _BACKEND = re.compile(r"--torch-backend[ =](\w+)")
 
 
@@ -139,9 +142,19 @@ def images_of(definition: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_FROM.findall(definition)))
 
 
-def definition_here(definition: str, settings: Settings) -> str:
-    """Give a definition with this site's images in its headers."""
-    return _FROM.sub(lambda match: f"From: {image_here(match[1], settings.mirrors)}", definition)
+def words_here(indexes: Iterable[OwnIndex], settings: Settings) -> dict[str, str]:
+    """Give the words by which a definition names a spec's own indexes that have a mirror here → the words for those.
+    A space stands on both sides, so that no longer address is taken for one."""
+    found = ((url, index_here(name, url, settings, flat=flat)) for name, url, flat in indexes)
+    return {f" {word(url)} ": f" {word(here)} " for url, here in found if here != url}
+
+
+def definition_here(definition: str, settings: Settings, indexes: Iterable[OwnIndex] = ()) -> str:
+    """Give a definition with this site's images in its headers, and mirrors of the spec's own indexes."""
+    moved = _FROM.sub(lambda match: f"From: {image_here(match[1], settings.mirrors)}", definition)
+    for there, here in words_here(indexes, settings).items():
+        moved = moved.replace(there, here)
+    return moved
 
 
 def build_files(recipe: str, settings: Settings) -> dict[str, str]:

@@ -11,6 +11,14 @@ from support.machine import Machine, cpu
 from support.network import WebProxy
 from support.packages import wheel
 
+from envspec.base.settings import load_settings
+from envspec.export.folder import render
+from envspec.export.make import make_plan
+from envspec.lock.read import load
+from envspec.prove.smoke.run.apptainer import Apptainer
+from envspec.prove.smoke.run.case import Files, Folders, SiteBuilds, make_case
+from envspec.spec.parse import load_spec
+
 pytest_plugins = ["cli_fixtures"]
 
 TARGET = "specs/demo.toml"
@@ -156,8 +164,18 @@ def test_a_specs_own_indexes_have_their_mirrors_in_builds(machine: Machine, inde
     assert not [name for name, text in files.items() if index.url.encode() in text or b"hunter2" in text]
     docker, apptainer = told.err.partition("at this site")[2].splitlines()[1:3]
     assert f" --build-arg INDEX_INTERNAL={index.url} " in docker
-    assert f"s,https://packages\\.example\\.org/simple,{index.url}," in apptainer and "hunter2" not in told.err
+    assert f"s, https://packages\\.example\\.org/simple , {index.url} ," in apptainer and "hunter2" not in told.err
     edit = apptainer.partition("sed ")[2].partition(" cpu/apptainer.def")[0]
     words = ["sh", "-c", f"sed {edit} out/cpu/apptainer.def"]
     made = subprocess.run(words, cwd=machine.folder, capture_output=True, text=True, check=True).stdout
     assert f"--default-index {index.url} " in made and "packages.example.org" not in made
+    # smoke builds the very same
+    spec = load_spec(machine.folder / "specs/demo.toml")
+    lock = load(machine.locks / "demo/envspec.lock")
+    case = make_case(
+        spec, lock, lock.targets[0], locks_dir="locks", programs={}, references={},
+        recipe=render(make_plan(spec, lock, lock.targets[0]), "apptainer"),
+    )  # fmt: skip
+    site = SiteBuilds(load_settings(machine.environment(), machine.home))
+    (recipe, *_) = Apptainer(Folders(machine.base, machine.base), site=site).prepare(case)
+    assert isinstance(recipe, Files) and dict(recipe.texts)["cpu/apptainer.def"] == made

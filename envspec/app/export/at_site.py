@@ -23,9 +23,9 @@ from envspec.export.site_build import (
     build_files,
     image_here,
     images_of,
-    index_here,
     missing_features,
     variables,
+    words_here,
 )
 
 
@@ -114,11 +114,7 @@ def _starters(of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator
 def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
     files = build_files(text, settings)
     moved = {image: here for image in images_of(text) if (here := image_here(image, settings.mirrors)) != image}
-    places = {
-        step.url: here
-        for step in of.pip
-        if step.url and step.index and (here := index_here(step.index, step.url, settings, flat=step.flat)) != step.url
-    }
+    places = words_here([(step.index, step.url, step.flat) for step in of.pip if step.index and step.url], settings)
     if not (moved or places or apt_mirrors.FILE in files or settings.mirrors.get("python")):
         return
     steps = [f"printf '%s\\n' {shlex.join(text.splitlines())} >FOLDER/{file}" for file, text in files.items()]

@@ -54,7 +54,7 @@ class Apptainer(Struct, frozen=True):
         files = () if self.site.binds(SETTINGS) else self.site.files(text)
         bind = ("--bind", f"{given}:{SETTINGS}") if files else ()
         build = (self.program, "build", "--notest", "--force", *bind, str(staged), name)
-        recipe = {**case.recipe, **({name: self.site.definition(text)} if text else {})}
+        recipe = {**case.recipe, **({name: self.site.definition(text, case.indexes)} if text else {})}
         return (
             Files(folder, tuple(sorted(recipe.items())), f"the recipe of {case.title}"),
             *([Files(given, files, "what the build takes of this site")] if files else []),

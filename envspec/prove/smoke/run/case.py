@@ -22,7 +22,14 @@ from envspec.base.programs import HERE
 from envspec.base.settings import Settings
 from envspec.export import apt_mirrors
 from envspec.export.plan import CHECK, SLICE
-from envspec.export.site_build import UV_SETTINGS, build_arguments, build_files, definition_here, proxy_variables
+from envspec.export.site_build import (
+    UV_SETTINGS,
+    OwnIndex,
+    build_arguments,
+    build_files,
+    definition_here,
+    proxy_variables,
+)
 from envspec.export.target_json import dumps, reference_row, target_document
 from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget, SoundLock
@@ -67,9 +74,9 @@ class SiteBuilds(Struct, frozen=True):
         given = (value for name, value in (self.env or {}).items() if name in _BINDS)
         return any(one.split(":")[1:2] == [place] for value in given for one in value.split(","))
 
-    def definition(self, text: str) -> str:
-        """Give a definition with the site's images."""
-        return definition_here(text, self.settings) if self.settings else text
+    def definition(self, text: str, indexes: Sequence[OwnIndex] = ()) -> str:
+        """Give a definition with the site's images, and mirrors of the spec's own indexes."""
+        return definition_here(text, self.settings, indexes) if self.settings else text
 
 
 # Commands and files as values: a runner's steps, which `envspec.prove.smoke.run.process` runs.
@@ -252,6 +259,7 @@ class SmokeCase(Struct, frozen=True):
     wheels    the sha256 and the file of each locked wheel
     runs_on   the architectures that the target is for, and its driver floor
     slurm     what the spec asks Slurm for
+    indexes   the spec's own
     """
 
     spec: str
@@ -267,6 +275,7 @@ class SmokeCase(Struct, frozen=True):
     wheels: tuple[tuple[str, str], ...] = ()
     runs_on: tuple[tuple[str, ...], str | None] = ((), None)
     slurm: SlurmTable = field(default_factory=SlurmTable)
+    indexes: tuple[OwnIndex, ...] = ()
 
     @property
     def name(self) -> str:
@@ -353,6 +362,10 @@ def make_case(
         ),
         runs_on=(target.architectures, target.driver_floor),
         slurm=spec.slurm,
+        indexes=(
+            *((name, url, False) for name, url in spec.indexes.items()),
+            *((name, page, True) for name, pages in spec.flat_pages.items() for page in pages),
+        ),
     )
 
 
