@@ -54,7 +54,7 @@ from envspec.install.bundle import (
     write_bundle,
 )
 from envspec.install.collect import refuse_git
-from envspec.install.interpreter import are_asked_for, fetch_build
+from envspec.install.interpreter import fetch_build
 from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 from envspec.spec.model import Spec
 
@@ -250,11 +250,12 @@ def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] 
     build = lock.python(target)
     if build is None:
         return None
-    if not are_asked_for(os.environ):
+    settings = load_settings(os.environ)
+    if not settings.fetches_python:
         said = f"UV_PYTHON_DOWNLOADS lets none be fetched, so the machine must have Python {target.inputs.python}"
         say(f"note: the bundle has no Python: {said}", style="cyan")
         return None
-    return build, fetch_build(build, load_settings(os.environ), os.environ)
+    return build, fetch_build(build, settings, os.environ)
 
 
 def _carried_files(

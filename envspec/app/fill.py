@@ -22,7 +22,7 @@ from envspec.base.storage import storage_error
 from envspec.install.environment import Installation
 from envspec.install.environments.make import prefix_of
 from envspec.install.host import refuse_unfit, this_host
-from envspec.install.interpreter import are_asked_for, fetch_build
+from envspec.install.interpreter import fetch_build
 from envspec.install.prefix import checked_prefix
 from envspec.lock.model import LockedTarget, SoundLock
 from envspec.review.audit.store import share
@@ -66,7 +66,7 @@ def fill(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None) -
                 pins = [pin for pin in target.fetched if pin.artifact is not None]
                 files = collect(spec, pins, into=cache).values()
                 found |= {file: file.stat().st_size for file in files if file.is_relative_to(cache)}
-                if are_asked_for(os.environ) and (build := lock.python(target)):
+                if settings.fetches_python and (build := lock.python(target)):
                     file = fetch_build(build, settings, os.environ, into=cache)
                     found[file] = file.stat().st_size
             if below is not None and _fits(lock, target):

@@ -44,6 +44,7 @@ class Settings(Struct, frozen=True):
     cache_size        bytes that the cache may have, from `[cache] max-size`; None for any
     timeouts          index name → seconds to wait for bytes of it, from `[timeouts]`
     keyring           whether uv is told to ask the program `keyring` for passwords
+    fetches_python    whether uv's settings let builds of Python be fetched
     environments      the folder of environments that have no prefix of their own
     shared_cache      a cache that all users read, from `[cache] shared`; None for none
     shared_environments  environments that all users run, from `[run] shared`; None for none
@@ -60,6 +61,7 @@ class Settings(Struct, frozen=True):
     cache_size: int | None = None
     timeouts: Mapping[str, float] = field(default_factory=dict)
     keyring: bool = False
+    fetches_python: bool = True
     environments: Path = Path()
     shared_cache: Path | None = None
     shared_environments: Path | None = None
@@ -238,7 +240,8 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
         find_links=tuple(dict.fromkeys(link for link in links if link)),
         cache_size=config.cache_size,
         timeouts=config.timeouts,
-        keyring=_asks_keyring(env, uv_files.values()),
+        keyring=_uv_setting(env, "UV_KEYRING_PROVIDER", uv_files.values(), "keyring-provider") == "subprocess",
+        fetches_python=_uv_setting(env, "UV_PYTHON_DOWNLOADS", uv_files.values(), "python-downloads") not in _NO_PYTHON,
         site=config.site,
     )
 
@@ -323,10 +326,14 @@ def _trusted_hosts(
     return {one: frozenset(host for name, host in found if host and variable_name(name) == one) for one in names}
 
 
-def _asks_keyring(env: Mapping[str, str], files: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether the user has uv ask the program `keyring`: by the variable, else by the first file that says."""
-    said = (table["keyring-provider"] for table in files if "keyring-provider" in table)
-    return (env.get("UV_KEYRING_PROVIDER") or next(said, None)) == "subprocess"
+_NO_PYTHON = ("never", "manual", "false")
+"""Values with which uv fetches no Python by itself."""
+
+
+def _uv_setting(env: Mapping[str, str], variable: str, files: Iterable[Mapping[str, Any]], key: str) -> str:
+    """One of uv's settings, in small letters: by its variable, else by the first file that has its key."""
+    said = (str(table[key]) for table in files if key in table)
+    return (env.get(variable, "").strip() or next(said, "")).lower()
 
 
 # conda's own configuration: the `.condarc` files of this machine and their settings.

@@ -164,6 +164,8 @@ def build_files(recipe: str, settings: Settings) -> dict[str, str]:
     lines = []
     if python := settings.mirrors.get("python"):
         lines.append(f"python-install-mirror = {json.dumps(without_credentials(python))}")
+    if not settings.fetches_python:
+        lines.append('python-downloads = "never"')
     if settings.default_index:
         lines += ["[[index]]", f"url = {json.dumps(without_credentials(settings.default_index))}", "default = true"]
     torch, apt = _torch(recipe, settings), mirrors_of_apt(settings.mirrors)

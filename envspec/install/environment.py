@@ -29,7 +29,6 @@ from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
 from envspec.install.installed import OVERWRITTEN, InstalledPackages, paths_of_others, read_packages
 from envspec.install.interpreter import (
-    are_asked_for,
     has_python,
     is_of_build,
     make_virtual_environment,
@@ -322,7 +321,7 @@ class Installation(Struct, frozen=True, dict=True):
     def _may_have_build(self) -> bool:
         build = self.lock.python(self.target)
         there = build is not None and place_of_build(build, self.env) is not None
-        return there or (not self.offline and are_asked_for(self.env))
+        return there or (not self.offline and load_settings(self.env).fetches_python)
 
     def _notes(self) -> tuple[str, ...]:
         """Say where the environment has another Python than the lock names."""

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from envspec.base import programs
 from envspec.base.documents import read_json
-from envspec.base.errors import IndexFailure, ToolError
+from envspec.base.errors import IndexFailure, InputError, ToolError
 from envspec.base.redact import redact
 from envspec.base.settings import Settings, load_settings
 from envspec.export.python_build import RELEASES, TABLE, folder_name, uv_table
@@ -36,18 +36,11 @@ MIRROR_VARIABLE = "UV_PYTHON_INSTALL_MIRROR"
 MIRROR = "python"
 """The key in `[mirrors]` of envspec's configuration."""
 _FOLDER_VARIABLE = "UV_PYTHON_INSTALL_DIR"
-_NOT_ASKED = ("never", "manual")
-"""Values of UV_PYTHON_DOWNLOADS with which a user keeps uv from fetching Pythons by itself."""
 
 
 def may_fetch(env: Mapping[str, str], uv: Uv) -> bool:
     """Say whether the user lets Pythons be fetched."""
-    return not uv.offline and are_asked_for(env)
-
-
-def are_asked_for(env: Mapping[str, str]) -> bool:
-    """Say whether the user's settings let uv fetch Pythons by itself."""
-    return env.get("UV_PYTHON_DOWNLOADS", "").strip().lower() not in _NOT_ASKED
+    return not uv.offline and load_settings(env).fetches_python
 
 
 def uvs_folder(env: Mapping[str, str]) -> Path:
@@ -130,13 +123,19 @@ def fetch_build(
     offline: bool = False,
     into: Path | None = None,
 ) -> Path:
-    """Fetch a build, unless it is in the cache; `into` is another cache to take and keep it in. Raises IndexFailure,
-    whose hint names what has to serve it, OSError."""
+    """Fetch a build, unless it is in the cache; `into` is another cache to take and keep it in. Raises InputError where
+    it isn't there and the user lets none be fetched, IndexFailure, whose hint names what has to serve it, OSError."""
     fetcher = index_fetcher(settings, {}, env, offline=offline)
     store = FileStore(into / ARTIFACTS, fetcher) if into else FileStore.of(settings, fetcher)
     wanted = WantedFile(build.file, build.sha256, build.size)
     if kept := store.find_and_verify(wanted):
         return kept
+    if not settings.fetches_python:
+        raise InputError(
+            f"the cache has no {build.file}, and UV_PYTHON_DOWNLOADS, or uv's python-downloads, lets none be fetched",
+            hint="where it may be fetched, run `UV_PYTHON_DOWNLOADS=automatic envspec cache fill`; or let images take "
+            'the base\'s own Python: [image] python = "base"',
+        )
     try:
         return store.fetch(build_address(build, settings, env), wanted)
     except IndexFailure as error:

@@ -14,6 +14,7 @@ from support.packages import wheel
 from envspec.base.settings import load_settings
 from envspec.export.folder import render
 from envspec.export.make import make_plan
+from envspec.lock.model import SoundLock
 from envspec.lock.read import load
 from envspec.prove.smoke.run.apptainer import Apptainer
 from envspec.prove.smoke.run.case import Files, Folders, SiteBuilds, make_case
@@ -41,8 +42,8 @@ drivers = { "550" = "d550" }
 def at_site(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     (tmp_path / "site.toml").write_text(SITE)
     monkeypatch.setenv("ENVSPEC_CONFIG", str(tmp_path / "site.toml"))
-    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
+    for name in ("UV_PYTHON_DOWNLOADS", *(name for name in os.environ if name.lower().endswith("_proxy"))):
+        monkeypatch.delenv(name, raising=False)
     project.spec()
     project.lock()
     return project
@@ -159,6 +160,7 @@ def test_a_specs_own_indexes_have_their_mirrors_in_builds(machine: Machine, inde
     machine.spec(cpu("alpha", "acme", extra=own))
     machine.configure(f'internal = "{index.url_with("bob", "hunter2-Zq")}"')
     machine.locked()
+    machine.variables["UV_PYTHON_DOWNLOADS"] = "automatic"
     told = machine.envspec("export", "specs/demo.toml", "-f", "dockerfile", "-f", "apptainer", "-o", "out", status=0)
     files = machine.files()
     assert not [name for name, text in files.items() if index.url.encode() in text or b"hunter2" in text]
@@ -171,7 +173,7 @@ def test_a_specs_own_indexes_have_their_mirrors_in_builds(machine: Machine, inde
     assert f"--default-index {index.url} " in made and "packages.example.org" not in made
     # smoke builds the very same
     spec = load_spec(machine.folder / "specs/demo.toml")
-    lock = load(machine.locks / "demo/envspec.lock")
+    lock = SoundLock.of(load(machine.locks / "demo/envspec.lock"))
     case = make_case(
         spec, lock, lock.targets[0], locks_dir="locks", programs={}, references={},
         recipe=render(make_plan(spec, lock, lock.targets[0]), "apptainer"),

@@ -71,6 +71,7 @@ def locked(machine: Machine, index: Index, mirror: str, tmp_path: Path, content:
     LockFolder(machine.locks, "demo").write(replace(lock, pythons=(build,)))
     write_base(machine.folder / "base", system())
     machine.configure(f'python = "{mirror}"')
+    machine.variables["UV_PYTHON_DOWNLOADS"] = "automatic"
 
 
 def test_the_locks_build_is_a_layer(machine: Machine, index: Index, mirror: str, tmp_path: Path) -> None:
@@ -124,7 +125,6 @@ def test_a_mirror_that_lacks_the_build_is_named_and_a_shared_cache_has_it(
 ) -> None:
     locked(machine, index, mirror, tmp_path, archive(FILES, {}))
     served = tmp_path / "builds" / BUILD / FILE
-    machine.variables["UV_PYTHON_DOWNLOADS"] = "automatic"
     place_site(monkeypatch, tmp_path, "config.toml", f'[cache]\nshared = "{tmp_path}/shared"\n')
     machine.envspec("cache", "fill", SPEC, status=0)
     served.unlink()
@@ -135,3 +135,53 @@ def test_a_mirror_that_lacks_the_build_is_named_and_a_shared_cache_has_it(
     assert (
         ran.hint == f"hint: {mirror} has to serve {BUILD}/{FILE}, or `envspec cache fill` puts it into a shared cache"
     )
+
+
+COMMANDS = {
+    "install": ("install", SPEC, "--prefix", "env"),
+    "run": ("run", SPEC, "--", "true"),
+    "smoke": ("smoke", SPEC, "-o", "smoked"),
+    "squashfs of install": ("install", SPEC, "--prefix", "/opt/env", "--squashfs", "x.sqfs"),
+    "image": ("image", SPEC, "--base", "./base", "-o", "out"),
+    "squashfs": ("image", SPEC, "--squashfs", "y.squashfs"),
+    "bundle": ("bundle", SPEC, "-o", "b.tar"),
+    "bundle with its base": ("bundle", SPEC, "--with-base", "--base", "./base", "-o", "c.tar"),
+    "fill": ("cache", "fill", SPEC),
+}
+IN_IMAGES = {"squashfs of install", "image", "squashfs", "bundle with its base"}
+
+
+@pytest.mark.parametrize("said", ["variable", "uv.toml"])
+def test_no_command_fetches_a_python_where_the_user_lets_none_be_fetched(
+    machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str
+) -> None:
+    """What needs the lock's build says so, and takes it from the cache where it is; exported builds get the word."""
+    content = archive(FILES, {})
+    asked: list[str] = []
+
+    class Counted(QuietFiles):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            super().do_GET()
+
+    (tmp_path / "builds" / BUILD).mkdir(parents=True)
+    handler = partial(Counted, directory=str(tmp_path / "builds"))
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as url:
+        locked(machine, index, url, tmp_path, content)
+        place_site(monkeypatch, tmp_path, "config.toml", f'[cache]\nshared = "{tmp_path}/shared"\n')
+        uv = machine.home / ".config" / "uv" / "uv.toml"
+        uv.parent.mkdir(parents=True)
+        uv.write_text("" if said == "variable" else 'python-downloads = "never"\n')
+        machine.variables["UV_PYTHON_DOWNLOADS"] = "manual" if said == "variable" else ""
+        for name, words in COMMANDS.items():
+            ran = machine.envspec(*words)
+            assert not asked, (name, asked)
+            if name in IN_IMAGES:
+                wanted = f"the cache has no {FILE}, and UV_PYTHON_DOWNLOADS"
+                assert ran.status == 2 and wanted in ran.err, (name, ran.err)
+        told = machine.envspec("export", SPEC, "-f", "dockerfile", "-f", "apptainer", "-o", "recipes", status=0).err
+        assert told.count('python-downloads = "never"') == 2, told
+        machine.envspec("cache", "fill", SPEC, env={"UV_PYTHON_DOWNLOADS": "automatic"}, status=0)
+        assert len(asked) == 1
+        machine.envspec("image", SPEC, "--base", "./base", "-o", "out", status=0)
+        assert len(asked) == 1

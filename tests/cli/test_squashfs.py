@@ -49,6 +49,7 @@ def locked(machine: Machine, index: Index, build: Path, tmp_path: Path) -> Itera
     lock_build(machine, write_lock(machine, [pip_pin(APP), pip_pin(LIB)]), build)
     with served(build, tmp_path / "builds") as mirror:
         machine.configure(f'python = "{mirror}"')
+        machine.variables["UV_PYTHON_DOWNLOADS"] = "automatic"
         yield machine
 
 

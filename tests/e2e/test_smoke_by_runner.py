@@ -50,7 +50,8 @@ def engine() -> str:
 @pytest.mark.e2e
 @pytest.mark.network
 def test_the_checks_run_in_it(engine: str, tmp_path: Path) -> None:
-    ran = smoke("--runner", "docker", "--engine", engine, "--only", "static", "--json", "-o", str(tmp_path / "out"))
+    words = ("--runner", "docker", "--engine", engine, "--only", "static", "--json", "-o", str(tmp_path / "out"))
+    ran = smoke(*words, env={"UV_PYTHON_DOWNLOADS": "automatic"})
     (run,) = json.loads(ran.stdout)["runs"]
     assert run["status"] == "pass", ran.stdout
 

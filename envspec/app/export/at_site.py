@@ -66,7 +66,7 @@ class _Build(Struct, frozen=True):
     @staticmethod
     def of(text: str, settings: Settings) -> _Build:
         files = build_files(text, settings)
-        uv = files[UV_SETTINGS] if settings.mirrors.get("python") else ""
+        uv = files[UV_SETTINGS] if _of_python(settings) else ""
         texts = {apt_mirrors.FILE: files.get(apt_mirrors.FILE, ""), "uv": uv}
         secrets = {name: told.strip() for name, told in texts.items() if told}
         hidden = has_credentials(settings.site.proxy or "")
@@ -82,6 +82,10 @@ class _Build(Struct, frozen=True):
         proxies = {} if self.hidden else self.proxies
         values = {**{SECRETS[name]: text for name, text in self.secrets.items()}, **self.arguments, **proxies}
         return tuple(f"{name}={shlex.quote(value)}" for name, value in values.items())
+
+
+def _of_python(settings: Settings) -> bool:
+    return bool(settings.mirrors.get("python")) or not settings.fetches_python
 
 
 def _docker(of: Plan, name: str, text: str, settings: Settings) -> Iterator[str]:
@@ -115,7 +119,7 @@ def _apptainer(of: Plan, name: str, text: str, settings: Settings) -> Iterator[s
     files = build_files(text, settings)
     moved = {image: here for image in images_of(text) if (here := image_here(image, settings.mirrors)) != image}
     places = words_here([(step.index, step.url, step.flat) for step in of.pip if step.index and step.url], settings)
-    if not (moved or places or apt_mirrors.FILE in files or settings.mirrors.get("python")):
+    if not (moved or places or apt_mirrors.FILE in files or _of_python(settings)):
         return
     steps = [f"printf '%s\\n' {shlex.join(text.splitlines())} >FOLDER/{file}" for file, text in files.items()]
     if moved or places:
