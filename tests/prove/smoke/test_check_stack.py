@@ -29,6 +29,7 @@ CONTEXT = Context({"target": "t", "lock": LOCK}, "cpu", "llm", 5, True, 0, 60.0,
         (["fast.cpython-311-x86_64-linux-gnu.so", "other.abi3.so", "plain.so"], ["fast", "other", "plain"]),
         (["google/protobuf/__init__.py", "google/protobuf/json/__init__.py"], ["google.protobuf"]),
         (["tests/__init__.py", "docs/conf.py", "x.data/purelib/y.py"], []),
+        (["flax/__init__.py", "flaxlib_src/pyproject.toml", "flaxlib_src/src/flaxlib/__init__.py"], ["flax"]),
         (["share/jupyter/lab-extension/__init__.py", "nvidia/cublas/lib/libcublas.so.12"], []),
     ],
 )
