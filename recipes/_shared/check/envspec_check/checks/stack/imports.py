@@ -23,12 +23,16 @@ ONE = 90.0
 NO_PACKAGE = ("test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts")
 """Folders that wheels carry by mistake, and are imported by none."""
 
+PROJECT = ("pyproject.toml", "setup.py")
+"""The files of a project's own folder: a wheel that has one carries a source tree, which nobody imports there."""
+
 
 def modules_of(files: Iterable[str]) -> List[str]:
     """The modules that a distribution's files are, by their paths: below a folder that is no package itself, those
     which are."""
     found: Set[str] = set()
     packages: Set[Tuple[str, ...]] = set()
+    trees: Set[Tuple[str, ...]] = set()
     for file in files:
         parts = tuple(file.replace("\\", "/").split("/"))
         if parts[0].startswith((".", "_")) or parts[0] in NO_PACKAGE or parts[0].endswith((".dist-info", ".data")):
@@ -38,8 +42,10 @@ def modules_of(files: Iterable[str]) -> List[str]:
             found.update([module.group(1)] if module else [])
         elif parts[-1] == "__init__.py" and all(part.isidentifier() for part in parts[:-1]):
             packages.add(parts[:-1])
+        elif parts[-1] in PROJECT:
+            trees.add(parts[:-1])
     for package in packages:
-        if not any(package[:size] in packages for size in range(1, len(package))):
+        if not any(package[:size] in packages | trees for size in range(1, len(package))):
             found.add(".".join(package))
     return sorted(found)
 

@@ -1,0 +1,90 @@
+# Exported by envspec. Not for editing: change the spec, then run `envspec export`.
+# jax-v0.12, targets cpu, cu12-ampere, cu13-blackwell.
+#
+# In the repository's own folder, once git knows these files:
+# nix build './recipes/jax-v0.12#cpu'       an environment, as ./result
+# nix develop './recipes/jax-v0.12#cpu'     a shell with it
+# nix run './recipes/jax-v0.12#cpu-check'   the smoke check
+# Python 3.12 is that of nixpkgs, not the build that the lock names.
+{
+  description = "Training with JAX on CUDA 12, on CUDA 13 and on CPUs: Flax, Optax and Orbax";
+
+  inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-25.11";
+
+  outputs =
+    { self, nixpkgs }:
+    let
+      # What a shell of each target sets.
+      variables = {
+        "x86_64-linux" = {
+          "cpu" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=jax-v0.12\nexport ENVSPEC_TARGET=cpu\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\n";
+          "cu12-ampere" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=jax-v0.12\nexport ENVSPEC_TARGET=cu12-ampere\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport TORCH_CUDA_ARCH_LIST='8.0;9.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+          "cu13-blackwell" = "unset PYTHONPATH\nexport ENVSPEC_SPEC=jax-v0.12\nexport ENVSPEC_TARGET=cu13-blackwell\nexport LANG=C.UTF-8\nexport PYTHONNOUSERSITE=1\nexport TORCH_CUDA_ARCH_LIST='9.0;10.0'\nif [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi\n";
+        };
+      };
+
+      indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };
+      environmentFrom = { pkgs, target, indexes ? { }, libraries ? [ ] }:
+        let
+          file = ./. + "/${target}/target.json";
+          own =
+            if builtins.pathExists file then builtins.fromJSON (builtins.readFile file)
+            else throw "there is no target ${target} here";
+          # what stands behind each package that is installed
+          rowsIn = path: map builtins.fromJSON (builtins.filter
+            (text: builtins.isString text && builtins.substring 0 1 text == "{")
+            (builtins.split "  # |\n" (builtins.readFile (./. + "/${path}"))));
+          rows = builtins.sort (one: other: one.name < other.name) (builtins.concatMap rowsIn own.parts.pip);
+          lock = own.lock // { pip = rows; };
+          slice = pkgs.writeText "target.json" (builtins.toJSON (own // { inherit lock; parts = [ ]; }));
+        in
+        (import ./../_shared/environment.nix { inherit pkgs lock indexes; }).environment {
+          inherit target libraries slice;
+          carried = ./../_shared;
+        };
+
+      # For each system: a name and a value for each target, and `default` where there is one target.
+      each = give: builtins.mapAttrs
+        (system: targets:
+          let
+            pkgs = nixpkgs.legacyPackages.${system};
+            environment = target: environmentFrom { inherit pkgs target indexes; };
+            all = builtins.attrValues (builtins.mapAttrs
+              (target: hook: give { inherit pkgs target hook; environment = environment target; })
+              targets);
+            only = if builtins.length all == 1 then map (one: one // { name = one.short; }) all else [ ];
+          in
+          builtins.listToAttrs (all ++ only))
+        variables;
+    in
+    {
+      packages = each ({ target, environment, ... }: { name = target; short = "default"; value = environment; });
+
+      devShells = each ({ pkgs, target, hook, environment }: {
+        name = target;
+        short = "default";
+        value = pkgs.mkShell {
+          packages = [ environment ];
+          shellHook = hook;
+        };
+      });
+
+      apps = each ({ pkgs, target, environment, ... }: {
+        name = "${target}-check";
+        short = "check";
+        value = {
+          type = "app";
+          program = "${pkgs.writeShellScript "check" ''
+            # torch.compile compiles while it runs
+            PATH=${pkgs.stdenv.cc}/bin:$PATH
+            if [ -e /run/opengl-driver/lib/libcuda.so.1 ]; then export TRITON_LIBCUDA_PATH=/run/opengl-driver/lib; fi
+            carried=${environment}/share/envspec
+            exec ${environment}/bin/python -I "$carried/check" --config "$carried/target.json" "$@"
+          ''}";
+        };
+      });
+
+      # for other flakes: an environment with their own nixpkgs, indexes and libraries
+      lib.environment = environmentFrom;
+    };
+}
