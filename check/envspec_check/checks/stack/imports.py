@@ -24,7 +24,7 @@ NO_PACKAGE = ("test", "tests", "testing", "doc", "docs", "example", "examples", 
 """Folders that wheels carry by mistake, and are imported by none."""
 
 PROJECT = ("pyproject.toml", "setup.py")
-"""The files of a project's own folder: a wheel that has one carries a source tree, which nobody imports there."""
+"""The files of a project's own folder. A wheel that has one carries a source tree, whose packages no import finds."""
 
 
 def modules_of(files: Iterable[str]) -> List[str]:
