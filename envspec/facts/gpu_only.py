@@ -65,3 +65,28 @@ def needs_gpu(name: str, version: str, platform: str) -> GpuOnly | None:
         if row.name == name and platform in row.platforms:
             return row if SpecifierSet(row.versions).contains(version, prereleases=True) else None
     return None
+
+
+class OfSource(Struct, frozen=True):
+    """A package (normalised name) that is built from source, and the least compute capability that its kernels of these
+    `versions` (a specifier) are for."""
+
+    name: str
+    versions: str
+    least: str
+    sources: tuple[str, ...]
+
+
+@cache
+def of_source() -> tuple[OfSource, ...]:
+    """Every package in the table, by name."""
+    return tuple(
+        OfSource(row["name"], row["versions"], row["least"], words(row["source"]))
+        for row in read("gpu_only")["of-source"]
+    )
+
+
+def least_capability(name: str, version: str) -> str | None:
+    """Give the least compute capability that a package's source is for; None where the table has none."""
+    known = (row for row in of_source() if row.name == name)
+    return next((row.least for row in known if SpecifierSet(row.versions).contains(version, prereleases=True)), None)

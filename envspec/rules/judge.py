@@ -176,7 +176,7 @@ def locate(spec: Spec, target: Target, wanted: Wanted | None, problem: Finding) 
         place = spec.places.get("env.python")
     else:
         place = target.places.get(problem.key or "")
-    package = head_of(problem.bound).name if problem.bound else None
+    package = head_of(problem.bound).name if problem.bound else problem.package
     return replace(problem, key=None, place=place or target.place, package=package)
 
 

@@ -265,7 +265,8 @@ def jetson_problems(case: Case) -> Iterator[Finding]:
         first = toolkits.cuda_releases()[0].version
         yield Finding(
             "error",
-            "jetson",
+            # of a CUDA that no table has, the table would say it again once the GPUs are left out
+            "jetson" if toolkits.toolkit(case.cuda) else "no-such-cuda",
             f"the last JetPack for {case.names(old)} comes with CUDA {_LAST_CUDA[old]}, and envspec knows none before"
             f" {first}",
             key="cuda",

@@ -127,6 +127,7 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *wheel_code.overlap_problems(pinned.order, read, builds),
         *neighbours.problems(case, run, builds, origins, read),
         *wheel_code.problems(case, run, read, own),
+        *wheel_code.of_sources(case, run, read),
         *(() if _has_cuda(spec.image.base) else wheel_code.missing_libraries(case, run, read, own)),
         *_older_than_gpus(case, pins),
         *_for_servers(case, pins, builds, origins, read),

@@ -16,6 +16,7 @@ from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import is_for_gpus
+from envspec.facts.gpu_only import least_capability
 from envspec.facts.torch_builds import variant_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.build import compiles_ptx
@@ -303,6 +304,19 @@ def _problem(name: str, libraries: Sequence[CompiledLibrary], code: DeviceCode, 
         "and the rest wasn't read"
     )
     return Finding("info", "wheel-architecture", message, key="gpus", remedy="`envspec inspect` reads the whole wheel")
+
+
+def of_sources(case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild]) -> Iterator[Finding]:
+    """Find the packages built from source whose makers wrote no kernels for a GPU of the target, whatever the build is
+    asked for. What was read in a wheel says it better."""
+    for name, version in sorted(pins.items()):
+        least = None if case.cuda is None or (name in read and read[name].code) else least_capability(name, version)
+        for capability in case.capabilities if least else ():
+            if _order(capability) < _order(str(least)):
+                lacks = f"{sm_of(capability)} ({case.names(capability)})"
+                message = f"{name} {version} has no code for {lacks}: its kernels are for {least} and newer"
+                remedy = "list it in the targets of newer GPUs only"
+                yield Finding("warning", "wheel-architecture", message, key="gpus", remedy=remedy, package=name)
 
 
 def _order(text: str) -> tuple[int, int, str]:

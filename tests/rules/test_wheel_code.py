@@ -318,3 +318,28 @@ def test_a_base_image_or_a_jetsons_system_may_bring_it() -> None:
 def test_cuda_libraries_older_than_the_gpu(pins: dict[str, str], gpu: str, told_of: bool) -> None:
     """tensorflow[and-cuda] 2.16.1 brings CUDA 12.3, whatever the target's."""
     assert bool(told("library-architecture", judged(pins, {}, (gpu,)))) is told_of
+
+
+@pytest.mark.parametrize(
+    ("pin", "gpu", "least"),
+    [
+        (("flash-attn", "2.8.3"), "T4", "8.0"),
+        (("flash-attn", "2.8.3"), "L4", None),
+        (("flash-attn", "1.0.9"), "T4", None),
+        (("gptqmodel", "5.0.0"), "T4", "8.0"),
+        (("gptqmodel", "7.6.0"), "T4", None),
+        (("gptqmodel", "7.6.0"), "V100", "7.5"),
+        (("natten", "0.21.7"), "T4", None),
+    ],
+)
+def test_a_source_is_for_the_gpus_that_its_maker_wrote_kernels_for(
+    pin: tuple[str, str], gpu: str, least: str | None
+) -> None:
+    found = told("wheel-architecture", judged(dict([pin]), {}, (gpu,)))
+    assert [one.severity for one in found] == ["warning"] * bool(least)
+    assert all(f"its kernels are for {least} and newer" in one.message for one in found)
+
+
+def test_what_was_read_in_a_wheel_comes_before_what_a_source_says() -> None:
+    read = {"flash-attn": WheelBuild(code=library(sm=("7.5",)))}
+    assert told("wheel-architecture", judged({"flash-attn": "2.8.3+t4"}, read, ("T4",))) == []

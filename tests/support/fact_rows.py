@@ -14,6 +14,7 @@ NAMED_BY = {
     "conda_builds.builds": "pytorch cuda platform arm-variant",
     "corrections.corrections": "name",
     "frameworks.frameworks": "package",
+    "gpu_only.of-source": "name versions",
     "gpu_only.packages": "name versions",
     "gpus.capabilities": "capability",
     "gpus.drivers": "name",

@@ -35,6 +35,7 @@ from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shar
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.build_environment import BuildWanted, against_lock
+from envspec.resolve.pip.sources_needed import names_needed
 from envspec.resolve.workflow.accept import accept, is_judged_again, of_pins, refused_pins, tell_effects
 from envspec.resolve.workflow.base import tell_base
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
@@ -319,6 +320,9 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         refuse(attempt_of(error))
     if refused := refusals(spec, solved):
         tell_effects(solved, notice)
+        sources = {name for one in refused for name in names_needed(one)}
+        found = (finding for one in solved for finding in judge(spec, one))
+        early += (one for one in found if one.severity == "warning" and one.package in sources)
         refuse(Attempt(refused, whole=True))
 
     # what speaks of the lock waits until nothing refuses it

@@ -84,6 +84,15 @@ def test_sources_of_another_project_of_the_name_are_not_asked_for(machine: Machi
 
 
 @pytest.mark.e2e
+def test_a_source_for_other_gpus_is_told_before_it_is_allowed(machine: Machine, index: Index) -> None:
+    index.add(sdist("flash-attn", "2.8.3"))
+    machine.spec(cpu("flash-attn", targets=TARGET.replace("H100", "T4")))
+    ran = machine.envspec("lock", "specs/demo.toml", status=1)
+    assert "flash-attn 2.8.3 has no code for sm_75 (T4): its kernels are for 8.0" in ran.err, ran.err
+    assert 'allow-source = ["flash-attn"]' in ran.err
+
+
+@pytest.mark.e2e
 def test_what_speaks_of_a_lock_is_told_with_it_and_once(machine: Machine, index: Index) -> None:
     """What is locked isn't said of a spec that is refused; nor does a lock that allows a source first say all twice."""
     lib = wheel("lib", "1.0", tag="cp312-cp312-manylinux_2_17_x86_64"), wheel("lib", "2.0", requires_python="<3.12")
