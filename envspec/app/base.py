@@ -99,7 +99,7 @@ def _read_image(base: str, platform: str, progress: Progress, *, offline: bool) 
     if platform not in OCI_PLATFORMS:
         raise InputError(f"no image is for {platform}", hint=f"give --platform {' or '.join(OCI_PLATFORMS)}")
     with (
-        scratch_folder(load_settings(os.environ).cache()) as scratch,
+        scratch_folder(load_settings(os.environ).scratch()) as scratch,
         open_image(base, "BASE", progress.came, scratch, offline=offline) as source,
     ):
         image = read_image(source.top, source.read, OCI_PLATFORMS[platform], base)

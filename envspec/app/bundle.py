@@ -197,7 +197,7 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
     if sources:
         warn(f"installing builds these sources, with the wheels that the lock has for that: {', '.join(sources)}")
     known = earlier_files(asked.since, chosen.name) if asked.since else frozenset()
-    with scratch_folder(load_settings(os.environ).cache()) as scratch:
+    with scratch_folder(load_settings(os.environ).scratch()) as scratch:
         built = _build_wheels(spec, lock, chosen, scratch) if asked.build_wheels else {}
         held, found = with_wheels(chosen, built)
         whole = held.fetched
@@ -271,6 +271,6 @@ def _carried_files(
 
 def _project(spec: Spec, target: LockedTarget) -> dict[str, bytes]:
     """Build the wheel of the spec's own project, by its path in the bundle."""
-    with scratch_folder(load_settings(os.environ).cache()) as scratch:
+    with scratch_folder(load_settings(os.environ).scratch()) as scratch:
         wheel = build_project(spec, target, scratch)
         return {f"{PROJECT}/{wheel.name}": wheel.read_bytes()} if wheel else {}

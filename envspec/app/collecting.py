@@ -65,6 +65,6 @@ def collect_conda_too(spec: Spec, target: LockedTarget, pins: Sequence[Pin]) -> 
         require_extra("conda", "the bundle has conda packages, which need")
     found = collect_wheels(spec, target, pins)
     if conda:
-        with scratch_folder(load_settings(os.environ).cache()) as scratch:
+        with scratch_folder(load_settings(os.environ).scratch()) as scratch:
             refuse_unfit_packages(conda, found, target.inputs, scratch)
     return found

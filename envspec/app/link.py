@@ -99,7 +99,7 @@ def compile_kernels(asked: LinkRequest) -> tuple[Spec, list[Compiled]]:
     paths = collect(spec, list(pins.values()), offline=asked.offline)
     prune_to_limit()
     found: list[Compiled] = []
-    with scratch_folder(load_settings(os.environ).cache()) as scratch:
+    with scratch_folder(load_settings(os.environ).scratch()) as scratch:
         for target in targets:
             folder = scratch / str(len(found))
             folder.mkdir()

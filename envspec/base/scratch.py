@@ -14,30 +14,30 @@ from pathlib import Path
 
 from envspec.base.storage import CACHE, ELSEWHERE, storage_error
 
+_PLACES = f"{CACHE}, or [cache] scratch,"
 _LOOK = 0x1000
 """Windows' PROCESS_QUERY_LIMITED_INFORMATION."""
 
 
 @contextmanager
-def scratch_folder(cache_dir: Path) -> Iterator[Path]:
-    """Make a folder for one run, below the cache: `scratch/<pid>-<host>-…`. Only its user can read it: during the run
-    it holds addresses with credentials.
+def scratch_folder(base: Path) -> Iterator[Path]:
+    """Make a folder for one run: `<base>/<pid>-<host>-…`. Only its user can read it: during the run it holds addresses
+    with credentials.
 
     Removes the folders of this host's killed processes first.
     """
-    base = cache_dir / "scratch"
     try:
         base.mkdir(parents=True, exist_ok=True)
         _sweep(base)
         folder = base / f"{os.getpid()}-{_host()}-{secrets.token_hex(4)}"
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise storage_error(error, base, option=CACHE, again=ELSEWHERE) from None
+        raise storage_error(error, base, option=_PLACES, again=ELSEWHERE) from None
     try:
         yield folder
     except OSError as error:
         # what runs in the block answers for its own files elsewhere
-        raise storage_error(error, base, option=CACHE, again=ELSEWHERE) from None
+        raise storage_error(error, base, option=_PLACES, again=ELSEWHERE) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

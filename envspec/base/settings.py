@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from configparser import ConfigParser, Error as ConfigParserError
@@ -46,6 +47,7 @@ class Settings(Struct, frozen=True):
     keyring           whether uv is told to ask the program `keyring` for passwords
     fetches_python    whether uv's settings let builds of Python be fetched
     environments      the folder of environments that have no prefix of their own
+    scratch_dir       a folder for what commands write for a while, from `[cache] scratch`; None for the cache's own
     shared_cache      a cache that all users read, from `[cache] shared`; None for none
     shared_environments  environments that all users run, from `[run] shared`; None for none
     trusted           index name, as its variables spell it → the hosts that may get its login: those that uv's own
@@ -63,6 +65,7 @@ class Settings(Struct, frozen=True):
     keyring: bool = False
     fetches_python: bool = True
     environments: Path = Path()
+    scratch_dir: Path | None = None
     shared_cache: Path | None = None
     shared_environments: Path | None = None
     trusted: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -80,6 +83,18 @@ class Settings(Struct, frozen=True):
             self.cache_dir.parent.mkdir(parents=True, exist_ok=True)
             self.cache_dir.mkdir(mode=0o700, exist_ok=True)
         return self.cache_dir
+
+    def scratch(self) -> Path:
+        """Give the folder below which each run makes one of its own, and removes it. Raises InputError for a cache or
+        a folder in which another plain user may put something in its place."""
+        if self.scratch_dir is None:
+            return self.cache() / "scratch"
+        with suppress(OSError):
+            found = self.scratch_dir.stat()
+            # as in /tmp, where each may remove only what is their own
+            if found.st_mode & stat.S_ISVTX and found.st_uid in (0, this_user()):
+                return self.scratch_dir
+        return trusted_folder(self.scratch_dir, "[cache] scratch") or self.scratch_dir
 
     def pytorch_mirror(self, variant: str) -> str | None:
         """Give the URL of the PyTorch index of a variant ("cu126") where the user configured a mirror, else None."""
@@ -113,7 +128,7 @@ def trusted_folder(folder: Path | None, key: str) -> Path | None:
     if who:
         raise InputError(
             f"what {key} names can't be trusted: {who}",
-            hint="ask who runs this machine: it has to be root's, and no group's to write to",
+            hint="ask who runs this machine: it has to be root's or yours, and no group's to write to",
             place=Place(str(folder)),
         )
     return folder
@@ -230,6 +245,7 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     return Settings(
         cache_dir=cache_dir(env, home),
         environments=environments_dir(env, home, config.environments),
+        scratch_dir=expand(config.scratch) if config.scratch else None,
         shared_cache=expand(config.shared_cache) if config.shared_cache else None,
         shared_environments=expand(config.shared_environments) if config.shared_environments else None,
         trusted=_trusted_hosts(env, uv_files.values(), config.trusted_indexes),

@@ -152,7 +152,7 @@ FORMAT = Table(
     doc="The configuration of a user or a site.",
     keys={
         "mirrors": Names(doc="Mirrors.", names=_INDEX, values=_URL),
-        "cache": Table(doc="The cache.", keys={"max-size": _SIZE, "shared": _FOLDER}),
+        "cache": Table(doc="The cache.", keys={"max-size": _SIZE, "scratch": _FOLDER, "shared": _FOLDER}),
         "timeouts": Names(doc="Seconds to wait for bytes of an index.", names=_INDEX, values=_SECONDS),
         "run": Table(
             doc="What `envspec run` begins with.",
@@ -176,6 +176,7 @@ class UserConfig(Struct, frozen=True):
     cache_size  bytes that the cache may have; None for any
     timeouts    index name → seconds to wait for bytes of it
     environments  the folder of environments that have no prefix of their own, as written; None for the usual one
+    scratch       the folder of what commands write for a while, as written; None for one in the cache
     shared_cache  the folder of a cache that all users read, as written; None for none
     shared_environments  the same of environments
     run_targets   patterns of targets for `envspec run`, where the machine doesn't tell
@@ -188,6 +189,7 @@ class UserConfig(Struct, frozen=True):
     cache_size: int | None = None
     timeouts: Mapping[str, float] = field(default_factory=dict)
     environments: str | None = None
+    scratch: str | None = None
     shared_cache: str | None = None
     shared_environments: str | None = None
     run_targets: tuple[str, ...] = ()
@@ -294,6 +296,7 @@ def load_user_config(env: Mapping[str, str], home: str) -> UserConfig:
         cache_size=bytes_of(size) if size else None,
         timeouts={name: float(seconds) for name, seconds in checked.table("timeouts").items()},
         environments=checked.value("run", "environments"),
+        scratch=checked.value("cache", "scratch"),
         shared_cache=checked.value("cache", "shared"),
         shared_environments=checked.value("run", "shared"),
         run_targets=tuple(checked.value("run", "targets") or ()),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tarfile
 import tempfile
@@ -152,7 +153,7 @@ class BuiltWheels(Struct, frozen=True):
         return None
 
     def keep(self, key: str, built: Path) -> Path:
-        """Keep a wheel that lies alone in a folder on the cache's disk; gives its place. Raises StorageError."""
+        """Keep a wheel that lies alone in a folder; gives its place. Raises StorageError."""
         place = self._place(key)
         try:
             (built.parent / f"{built.name}.sha256").write_text(sha256_of(built), encoding="ascii")
@@ -160,7 +161,10 @@ class BuiltWheels(Struct, frozen=True):
             if place.exists():
                 # what lay there wasn't whole, or another envspec was faster
                 shutil.rmtree(place)
-            built.parent.replace(place)
+            # the scratch folder may be on another disk
+            moved = place.with_name(f"{place.name}.{secrets.token_hex(4)}.partial")
+            shutil.move(built.parent, moved)
+            moved.replace(place)
         except OSError as error:
             raise storage_error(error, place, option="ENVSPEC_CACHE_DIR") from None
         return place / built.name

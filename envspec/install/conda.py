@@ -148,7 +148,7 @@ class CondaInstaller(Struct, frozen=True):
         layers = PackageCache.new_layered([self.cache], validation_mode=ValidationMode.full())
         # for another Python, everything that is for any Python is linked again
         linked = records if "python" in coming else [r for r in records if r.name.normalized in coming]
-        with scratch_folder(self.cache.parent) as scratch:
+        with scratch_folder(self.cache.parent / "scratch") as scratch:
             cache = CondaCache(self.cache, scratch, client, self.progress, patience)
             fetched = await self._fill(layers, cache, linked)
             while (packages := self._sound(cache, linked, fetched, target)) is None:

@@ -248,8 +248,9 @@ class Installation(Struct, frozen=True, dict=True):
         if own is None:
             return state.pip, ()
         uv = find_uv(self.env)
-        cache = load_settings(self.env).cache()
-        with scratch_folder(cache) as folder:
+        settings = load_settings(self.env)
+        cache = settings.cache()
+        with scratch_folder(settings.scratch()) as folder:
             build = ProjectBuild(self.spec, own, self.target, python_of(self.prefix), uv, folder, self.progress)
             built = build_project_once(build, BuiltWheels(cache), self.host)
             installed = self._read_packages()
@@ -424,7 +425,7 @@ class Installation(Struct, frozen=True, dict=True):
             fetching.begin(missing)
             return pip_addresses(missing, self.spec, settings, self.env, store.fetcher)
 
-        with scratch_folder(settings.cache()) as folder:
+        with scratch_folder(settings.scratch()) as folder:
             collector = Collector(store, urls, settings.find_links, on_bytes=fetching.came)
             builder = WheelBuilder(
                 rules=self._rules,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -288,6 +290,24 @@ def with_sources(machine: Machine, index: Index) -> Machine:
     pins = [pip_pin(one) for one in (APP, LIB, OTHER, BUILDER)]
     write_lock(machine, [*pins, replace(pip_pin(SLOW), built_with=built_with)], pip=RULES)
     return machine
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no other disk to write to")
+def test_scratch_may_be_on_another_disk_than_the_cache(with_sources: Machine) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
+        scratch = Path(made) / "mine"
+        config = with_sources.configure("")
+        config.write_text(f'{config.read_text()}\n[cache]\nscratch = "{scratch}"\n')
+        with_sources.envspec("bundle", SPEC, "-o", "demo.tar", "--build-wheels", status=0)
+        assert not (with_sources.cache / "scratch").exists() and list(scratch.iterdir()) == []
+        wheels = [path.name for path in with_sources.cache.glob("built-v*/*/*.whl")]
+        assert sorted(name.partition("-")[0] for name in wheels) == ["other", "slow"]
+        assert not list(with_sources.cache.glob("built-v*/*.partial"))
+        scratch.chmod(0o777)
+        ran = with_sources.envspec("bundle", SPEC, "-o", "demo.tar", status=2)
+        assert "what [cache] scratch names can't be trusted: every user may write to it" in ran.err
+        scratch.chmod(0o1777)
+        with_sources.envspec("bundle", SPEC, "-o", "demo.tar", status=0)
 
 
 @pytest.mark.slow

@@ -122,7 +122,7 @@ def _layout(output: Output | None, order: ImageOrder, stack: ExitStack) -> Layou
         layout.refuse_other()
         layout.clear_leftovers()
         return layout
-    scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
+    scratch = stack.enter_context(scratch_folder(load_settings(os.environ).scratch()))
     return Layout(stack.enter_context(open_folder(scratch)))
 
 
@@ -179,7 +179,7 @@ def _make_sif(
     progress: Progress,
 ) -> None:
     """Make the SIF beside its place of an archive, and rename it once it is whole."""
-    with scratch_folder(load_settings(os.environ).cache()) as scratch:
+    with scratch_folder(load_settings(os.environ).scratch()) as scratch:
         archive = output.path.absolute() if isinstance(output, ToArchive) else scratch / "image.tar"
         if not isinstance(output, ToArchive):
             with archive.open("wb") as file:

@@ -198,7 +198,7 @@ def linked_packages(
         return None
 
     progress.phase("linking conda packages")
-    folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache())) / "env"
+    folder = stack.enter_context(scratch_folder(load_settings(os.environ).scratch())) / "env"
     channels = order.spec.conda.channels
     return link_packages(target, channels, Path(placed), folder, progress, offline=order.offline)
 
@@ -207,7 +207,7 @@ def fetch_python(order: ImageOrder, build: LockedPython, prefix: str, stack: Exi
     """Fetch a build of Python, and open it for its place in an image."""
     settings = load_settings(os.environ)
     archive = fetch_build(build, settings, os.environ, offline=order.offline)
-    scratch = stack.enter_context(scratch_folder(settings.cache()))
+    scratch = stack.enter_context(scratch_folder(settings.scratch()))
     return stack.enter_context(open_build(archive, scratch, prefix))
 
 
@@ -216,7 +216,7 @@ def _reach_image(
 ) -> Callable[[], list[LayerEntry]]:
     """Reach an image that something is taken from. What is given reads it, into a folder of this run."""
     source = registry_source(one.image.pinned, progress.came, offline=order.offline)
-    folder = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
+    folder = stack.enter_context(scratch_folder(load_settings(os.environ).scratch()))
 
     def entries() -> list[LayerEntry]:
         progress.phase(f"reading {one.image.name}")
@@ -228,7 +228,7 @@ def _reach_image(
 def source_wheels(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> BuiltHere:
     """Give the wheels of what the lock has as source: those that were built here for this very lock, as an installation
     or a bundle keeps them; where the order says so, the others are built now. Raises as `built_sources`."""
-    scratch = stack.enter_context(scratch_folder(load_settings(os.environ).cache()))
+    scratch = stack.enter_context(scratch_folder(load_settings(os.environ).scratch()))
     wanted = (order.spec, order.lock, target, scratch)
     return built_sources(*wanted, "an image", building=order.build_sources)
 
@@ -236,4 +236,4 @@ def source_wheels(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> 
 def own_project(order: ImageOrder, target: LockedTarget, stack: ExitStack) -> Path | None:
     """Build the wheel of the spec's own project; None without one."""
     settings = load_settings(os.environ)
-    return build_project(order.spec, target, stack.enter_context(scratch_folder(settings.cache())))
+    return build_project(order.spec, target, stack.enter_context(scratch_folder(settings.scratch())))

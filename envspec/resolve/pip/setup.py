@@ -105,7 +105,7 @@ def pip_resolver(
         return mirror_pages(url, fetcher) if url else None
 
     reader = WheelReader(WheelStore(settings.cache()), readers.pages.files)
-    with scratch_folder(settings.cache()) as scratch:
+    with scratch_folder(settings.scratch()) as scratch:
         yield PipResolver(
             uv=uv,
             wheels=readers.wheels,

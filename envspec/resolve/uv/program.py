@@ -229,7 +229,7 @@ def uvs_pytorch_index(uv: Uv, cache_dir: Path, variant: str) -> str | None:
     without a network; remembered likewise. None for a variant that it doesn't know."""
 
     def ask() -> str | None:
-        with scratch_folder(cache_dir) as folder:
+        with scratch_folder(cache_dir / "scratch") as folder:
             (folder / "requirements.in").write_text("torch\n", encoding="utf-8")
             options = ["--torch-backend", variant, "--offline", "--no-cache", "--verbose"]
             command = [*_COMPILE[:2], "requirements.in", *_COMPILE[3:], *options]
