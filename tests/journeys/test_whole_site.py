@@ -2,6 +2,8 @@
 
 The mirrors are the only servers there are: whatever asked another address would fail. Root fills what is shared, by the
 configuration and the policy that docs/how-to/site.md shows; two plain users then run it, without a variable of theirs.
+Beside the mirrors, one of which wants a login, stand a registry, a module file, and CI's check of what was locked
+without the policy.
 """
 
 import json
@@ -14,11 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from site_inside import LMOD
 from support.machine import ROOT
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 SYSTEM_PYTHON = Path("/usr/bin/python3").resolve()
-TOOLS = [shutil.which(name) for name in ("unshare", "setpriv", "ip", "mount")]
+NAMES = ("unshare", "setpriv", "ip", "mount", "docker-registry", "strace")
+TOOLS = [LMOD.is_file() or None, *(shutil.which(name) for name in NAMES)]
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.e2e
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0 or None in TOOLS, reason="needs root, unshare, setpriv, ip and mount")
+@pytest.mark.skipif(os.geteuid() != 0 or None in TOOLS, reason=f"needs root, Lmod and {', '.join(NAMES)}")
 @pytest.mark.skipif(SYSTEM_PYTHON.name != f"python{PYTHON}", reason="this Python isn't one that all users can run")
 def test_from_a_bare_etc_to_two_users_jobs(folder: Path) -> None:
     inside = Path(__file__).with_name("site_inside.py")
@@ -54,3 +58,10 @@ def test_from_a_bare_etc_to_two_users_jobs(folder: Path) -> None:
     for user in ("ada", "bob"):
         assert told[user]["asked"] == 0 and told[user]["bytes"] < 100_000 and told[user]["inodes"] < 40, told
     assert set(told["refused"]) == {"index-elsewhere", "final", "source-forbidden"}
+    assert told["pushed"].startswith("sha256:") and told["ci"] == [0, 1] and told["secrets"] == [], told
+    assert told["module"] == "4001", told
+    here = {port for address, port in told["connected"] if address == "127.0.0.1"}
+    # without a resolv.conf, a name that is looked up is a question to port 53 here
+    assert here == set(told["ports"].values()), told
+    # envspec's own proxy for uv has another address of loopback
+    assert all(address.startswith("127.") for address, _ in told["connected"]), told["connected"]
