@@ -7,7 +7,7 @@ The smoke check runs with the torch that is there: all groups but static, and ev
 `--minutes`. Beside them lie NVML's figures before and after, `envspec inspect` of this torch and `envspec doctor`, and
 `machine.json`, which says what ran and what didn't. Every report is marked `"evidence": "machine"`: it says how the
 check and a GPU get on, and proves nothing of a lock; `envspec report` refuses it. With `--lock`, `envspec smoke` makes
-the lock's environment first, which needs an index, and its report is evidence.
+the lock's environment first, which needs an index, and its report is evidence: `envspec smoke --evidence` keeps it.
 
 Only the standard library, so that it runs wherever torch does.
 """
@@ -232,7 +232,9 @@ def locked(evidence: Evidence, python: str, lock: str, quick: bool) -> bool:
     began, (spec, _, target) = time.monotonic(), lock.partition(":")
     own = ROOT / ".venv" / "bin" / "python"
     words = [str(own) if own.exists() else python, "-m", "envspec", "smoke", spec, "-o", str(evidence.folder / "lock")]
-    words += (["--target", target] if target else []) + (["--quick"] if quick else [])
+    words += (["--target", target] if target else []) + (
+        ["--quick"] if quick else ["--evidence", str(ROOT / "docs" / "evidence")]
+    )
     done = subprocess.run(words, env={**os.environ, "PYTHONPATH": str(ROOT)})
     evidence.ran(f"lock {lock}", began, f"status {done.returncode}")
     return done.returncode == 0

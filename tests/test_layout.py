@@ -270,6 +270,7 @@ READS_LOCKS = {
     "app.doctor": "judges, calls no target feasible that fails, and says what the site's policy forbids of it",
     "app.diff": "judges, and tells it in the review",
     "app.git": "judges what it merged; and for git's own diff, which is shown",
+    "app.evidence": "judges, and claims no rung of what fails",
     "app.completion": "for names on a shell's command line",
     "review.diff.foreign.read": "for `diff`, which judges",
     "install.bundle": "for the hashes of an earlier bundle's files, which stay out of a new one",

@@ -10,11 +10,18 @@ from typing import Any
 
 from envspec.app.observer import say
 from envspec.app.outputs import write_text
-from envspec.base.errors import StorageError
+from envspec.base.documents import read_json
+from envspec.base.errors import InputError, StorageError
 from envspec.base.texts import printable
+from envspec.lock.judge import judge
 from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.read import load
 from envspec.lock.slice import slice_digest, slice_of
-from envspec.prove.proof.records import KIND, SCHEMA, Standing, read_records, standings
+from envspec.prove.doctor.fits import without_framework
+from envspec.prove.proof.records import KIND, SCHEMA, Standing, of_report, read_records, standings
+from envspec.prove.proof.table import file_name, has_tables, with_tables, without_places
+from envspec.prove.smoke.report.read import KIND as REPORT, load_report
+from envspec.prove.smoke.report.result import SmokeReport
 from envspec.spec.document import project_root
 
 FOLDER = Path("docs", "evidence")
@@ -29,10 +36,7 @@ def keep(
     details: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a record for each target that is proved as far as a rung; `details` are by target. Raises StorageError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{folder} can't be made: {error.strerror or error}") from error
+    _make(folder)
     for target in targets:
         record = {
             "schema": SCHEMA,
@@ -47,6 +51,77 @@ def keep(
         path = folder / f"{lock.name}-{target.name}-{rung}.json"
         write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n", "--evidence")
         say(f"wrote {printable(str(path))}")
+    write_tables(folder)
+
+
+def keep_reports(folder: Path, results: Path, environments: Path) -> None:
+    """Keep each report of a smoke run's results that proves something of its lock, without this machine's places.
+
+    A report of another lock, which is of the same target and machine, goes. `environments` is the folder of those that
+    the runs were made in. Raises InputError, StorageError.
+    """
+    for path in sorted(results.glob("runs/*/check.json")):
+        try:
+            report = load_report(path)
+        except InputError:  # of a run that gave no answer, which is told already
+            continue
+        proof = of_report(report, path.name)
+        if not proof.rungs:
+            why = proof.refused or "it proves nothing"
+            say(f"{printable(report.spec)} × {printable(report.target)}: no report is kept: {printable(why)}")
+            continue
+        _make(folder)
+        kept = folder / file_name(report)
+        text = without_places(path.read_text(encoding="utf-8"), str(environments), str(Path.home()))
+        write_text(kept, text, "--evidence")
+        say(f"wrote {printable(str(kept))}")
+        for name, other in _reports(folder):
+            same = (other.spec, other.target, other.device) == (report.spec, report.target, report.device)
+            if same and other.lock_digest != report.lock_digest:
+                (folder / name).unlink(missing_ok=True)
+                say(f"removed {printable(str(folder / name))}: it is of another lock")
+    write_tables(folder)
+
+
+def write_tables(folder: Path) -> None:
+    """Write the tables of the page beside the records anew, where its README.md has room for them: of the locks of the
+    project whose docs/evidence it is, and of those that lie in it.
+
+    Raises as `load`, InputError, StorageError.
+    """
+    page = folder / "README.md"
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    if has_tables(text):
+        write_text(page, rendered(text, folder), "--evidence")
+
+
+def rendered(page: str, folder: Path) -> str:
+    """Return the page of a folder of records with its tables anew. Raises as `load`, InputError, StorageError."""
+    records = read_records(folder)
+    locks = folder.absolute().parents[1] / "locks"
+    rows = []
+    for path in [*sorted(locks.glob("*/envspec.lock")), *sorted(folder.glob("locks/*/envspec.lock"))]:
+        lock = load(path)
+        if judge(lock):
+            say(f"{printable(str(path))} isn't sound, so no rung is claimed for it: envspec check has the reasons")
+            continue
+        proved = [target for target in lock if not without_framework(target)]
+        rows += [(lock.name, one) for one in standings(lock, proved, records)]
+    return with_tables(page, rows, _reports(folder))
+
+
+def _reports(folder: Path) -> list[tuple[str, SmokeReport]]:
+    """List the reports among the records in a folder, with their files' names."""
+    recorded = {record.file for record in read_records(folder)}
+    documents = ((name, read_json((folder / name).read_text(encoding="utf-8"))) for name in sorted(recorded))
+    return [(name, load_report(folder / name)) for name, one in documents if one.get("kind") == REPORT]
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder} can't be made: {error.strerror or error}") from error
 
 
 def standings_of(

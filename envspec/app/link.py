@@ -67,10 +67,12 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
     Raises as `read_lock`; InputError where a named target, or every one, isn't for Linux; IndexFailure, StorageError.
     """
     spec, lock, targets = _choose_targets(asked, _not_elf, "link reads the libraries of Linux")
-    facts = _facts(spec, targets, offline=asked.offline)
+    facts, out_of_reach = _facts_by_target(spec, targets, asked)
     prune_to_limit()
     found = []
     for target in targets:
+        if target.name in out_of_reach:
+            continue
         packages = {
             pin: LinkedPackage(pin.name, pin.version, artifact_of(pin).file, facts[artifact_of(pin).sha256])
             for pin in in_install_order(target)
@@ -83,7 +85,26 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
         found.append(LinkedTarget(target, compiled, findings, unread))
     if asked.evidence is not None:
         keep(asked.evidence, "linked", lock, [one.target for one in found if one.ok and not one.unread])
+    for failure in out_of_reach.values():
+        raise failure
     return spec, found
+
+
+def _facts_by_target(
+    spec: Spec, targets: Sequence[LockedTarget], asked: LinkRequest
+) -> tuple[dict[str, WheelFacts], dict[str, IndexFailure]]:
+    """Give the facts of wheels. Where records are kept, a target whose index can't be reached costs its siblings
+    nothing: the failures stand beside, by target."""
+    if asked.evidence is None:
+        return dict(_facts(spec, targets, offline=asked.offline)), {}
+    found: dict[str, WheelFacts] = {}
+    failures = {}
+    for target in targets:
+        try:
+            found.update(_facts(spec, [target], offline=asked.offline))
+        except IndexFailure as failure:
+            failures[target.name] = failure
+    return found, failures
 
 
 def compile_kernels(asked: LinkRequest) -> tuple[Spec, list[Compiled]]:

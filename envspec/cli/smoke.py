@@ -31,6 +31,7 @@ Examples:
   envspec smoke specs/*.toml --runner slurm --partition 'a100=*-ampere' --partition 'h100=*-hopper' -o ~/smoke/nov
   envspec smoke specs/llm-v2.9.toml --runner slurm --nodes 2 --gpus-per-node 8 --cpus-per-task 32 --time 30
   envspec smoke --attach ~/smoke/nov --html report.html         wait for submitted jobs and report
+  envspec smoke specs/*.toml --evidence docs/evidence           keep what each run proves, and the table of it
   envspec smoke --compare node1/check.json node2/check.json     the same weights on two machines?
   envspec smoke specs/mm-v2.9.toml --runner docker --dry-run    show what would run, and run nothing
 """
@@ -73,6 +74,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--timeout", type=click.IntRange(1), metavar="SECONDS", help="The time limit of one check.")
 @click.option("--references", type=_FILE, help="The site's references for figures, a TOML file.")
 @click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="The folder for reports and logs [default: a new folder in envspec's cache]; for slurm, all nodes share it.")  # fmt: skip  # noqa: E501
+@options.evidence
 @click.option("--junit", type=_FILE, help="Write JUnit XML as well.")
 @click.option("--html", type=_FILE, help="Write one self-contained page as well.")
 @click.option("--dry-run", is_flag=True, help="Print what would run, where, and how long at most, and run nothing.")
@@ -207,6 +209,8 @@ def _refuse(given: Mapping[str, Any]) -> None:
         raise InputError("--verbose is for --dry-run")
     if given["dry_run"] and given["as_json"]:
         raise InputError("--dry-run has no JSON output")
+    if given["no_wait"] and given["evidence"]:
+        raise InputError("--no-wait has no reports to keep", hint="leave --evidence out here, and use it with --attach")
     if given["no_wait"] and given["as_json"]:
         raise InputError(
             "--no-wait has no results to print as JSON", hint="leave out --json here, and use it with --attach"

@@ -49,6 +49,7 @@ class SmokeRequest(Struct, frozen=True):
     partitions  with slurm `NAME` or `NAME=TARGET,…`
     no_wait     with slurm: submit, and don't wait
     output      the folder for reports and logs; None: a new one in the cache
+    evidence    the folder that keeps the reports that prove something
     attach      a job's number or the folder of a submission: wait for its jobs, which needs no spec
     """
 
@@ -65,6 +66,7 @@ class SmokeRequest(Struct, frozen=True):
     partitions: tuple[str, ...]
     no_wait: bool
     output: Path | None
+    evidence: Path | None
     junit: Path | None
     html: Path | None
     dry_run: bool

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from envspec.app.evidence import keep_reports
 from envspec.app.observer import interruption_says, observer, say
 from envspec.app.outputs import location, write_text
 from envspec.app.smoke.cases import Skipped, SmokeRequest, choose_cases, make_runner
@@ -114,7 +115,7 @@ class SmokeOutcome(Struct, frozen=True):
 
     results: Results
     folder: Path
-    unwritten: tuple[StorageError, ...] = ()
+    unwritten: tuple[InputError | StorageError, ...] = ()
 
     @property
     def document(self) -> dict[str, Any]:
@@ -264,11 +265,17 @@ def _refuse_unwritable(asked: SmokeRequest) -> None:
 
 def _outcome(asked: SmokeRequest, runs: tuple[Run, ...], folder: Path) -> SmokeOutcome:
     """Write the documents about the runs."""
-    results, unwritten = Results(runs), []
+    results = Results(runs)
+    unwritten: list[InputError | StorageError] = []
     for option, path in asked.documents.items():
         try:
             write_text(path, junit(results) if option == "--junit" else page(results), option, asked.paths)
             say(f"wrote {printable(str(path))}")
         except StorageError as error:
+            unwritten.append(error)
+    if asked.evidence is not None:
+        try:
+            keep_reports(asked.evidence, folder, _cache() / "environments")
+        except (InputError, StorageError) as error:
             unwritten.append(error)
     return SmokeOutcome(results, folder, tuple(unwritten))

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from proof_table import PAGE, rendered
 from support.documents import validator
 
 import envspec.prove.smoke
+from envspec.app.evidence import rendered
 from envspec.prove.proof.records import read_records, refusal
 from envspec.prove.smoke.report.read import KIND, load_report
 
@@ -36,6 +36,6 @@ def test_every_file_is_a_record_that_proves_something() -> None:
 
 
 def test_the_evidence_page_says_how_far_each_target_is_proved() -> None:
-    """After a lock or a record has changed: PYTHONPATH=tests/prove/smoke python -m proof_table"""
-    page = PAGE.read_text("utf-8")
-    assert rendered(page) == page
+    """After a lock has changed: make its records anew, or `python -c` with `envspec.app.evidence.write_tables`."""
+    page = (FOLDER / "README.md").read_text("utf-8")
+    assert rendered(page, FOLDER) == page
