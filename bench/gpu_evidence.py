@@ -41,6 +41,8 @@ WHOLE = (
 """All groups but static, which compares with a lock, and there is none."""
 OF_WORKLOAD = ("training", "determinism", "figures")
 """The groups that ask something else of each workload; the first workload has all."""
+SMI = 90.0
+"""Seconds that nvidia-smi may take."""
 GRACE = 20.0
 """Seconds that an interrupted check has to write its report."""
 FIRST_SHARE = 0.5
@@ -181,22 +183,35 @@ def check(evidence: Evidence, python: str, torch: dict[str, Any], workload: str,
     evidence.ran(name, began, found["summary"]["headline"])
 
 
+def ask_gpus(fields: list[str]) -> list[dict[str, str]] | None:
+    """Start nvidia-smi for all fields at once, and again without one that the driver doesn't know, as it names it: a
+    start takes half a minute where no persistence mode keeps the driver awake. None where it gives no answer."""
+    end = time.monotonic() + SMI
+    while fields:
+        words = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=max(1.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return None
+        unknown = re.search(r'Field "([^"]+)" is not a valid field', done.stdout + done.stderr)
+        if unknown and unknown.group(1) in fields:
+            fields.remove(unknown.group(1))
+            continue
+        lines = done.stdout.strip().splitlines() if done.returncode == 0 else []
+        return [dict(zip(fields, map(str.strip, line.split(",")), strict=False)) for line in lines]
+    return []
+
+
 def nvml(evidence: Evidence, when: str) -> None:
     """Keep what NVML says of each GPU, by its own program."""
     began, name = time.monotonic(), f"nvml-{when}.json"
     if not shutil.which("nvidia-smi"):
         evidence.ran(name, began, "left out: there is no nvidia-smi")
         return
-    rows: list[dict[str, str]] = []
-    for asked in FIELDS:
-        # one by one: a field that a driver doesn't know spoils the whole answer
-        done = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"], capture_output=True, text=True, timeout=30
-        )
-        lines = done.stdout.strip().splitlines() if done.returncode == 0 else []
-        rows += [{} for _ in lines[len(rows) :]]
-        for row, line in zip(rows, lines, strict=False):
-            row[asked] = line.strip()
+    rows = ask_gpus(list(FIELDS))
+    if rows is None:
+        evidence.ran(name, began, f"left out: nvidia-smi gave no answer in {SMI:g} s")
+        return
     evidence.write(name, rows)
     evidence.ran(name, began, f"{len(rows)} GPUs")
 

@@ -92,10 +92,10 @@ def write_tables(folder: Path) -> None:
     page = folder / "README.md"
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     if has_tables(text):
-        write_text(page, rendered(text, folder), "--evidence")
+        write_text(page, render_page(text, folder), "--evidence")
 
 
-def rendered(page: str, folder: Path) -> str:
+def render_page(page: str, folder: Path) -> str:
     """Return the page of a folder of records with its tables anew. Raises as `load`, InputError, StorageError."""
     records = read_records(folder)
     locks = folder.absolute().parents[1] / "locks"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.app.this_machine import this_machine
@@ -49,6 +50,7 @@ class SmokeRequest(Struct, frozen=True):
     partitions  with slurm `NAME` or `NAME=TARGET,…`
     no_wait     with slurm: submit, and don't wait
     output      the folder for reports and logs; None: a new one in the cache
+    near        also targets whose code this machine's GPUs run, though they are made for others
     evidence    the folder that keeps the reports that prove something
     attach      a job's number or the folder of a submission: wait for its jobs, which needs no spec
     """
@@ -66,6 +68,7 @@ class SmokeRequest(Struct, frozen=True):
     partitions: tuple[str, ...]
     no_wait: bool
     output: Path | None
+    near: bool
     evidence: Path | None
     junit: Path | None
     html: Path | None
@@ -102,6 +105,7 @@ def choose_cases(asked: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skip
     """
     cpu, slurm = asked.checks.device == "cpu", asked.runner == "slurm"
     machine = this_machine(without_gpu=slurm or cpu, contained=asked.within != "local")
+    machine = replace(machine, near=asked.near)
     references = load_references(asked.references) if asked.references else References({}, {})
     programs = _programs(asked.resources.nodes > 1)
     cases: list[SmokeCase] = []

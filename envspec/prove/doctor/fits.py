@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from envspec.base.extras import how_to_get
-from envspec.facts.compute_capability import capability_of
+from envspec.facts.compute_capability import capability_of, covers
 from envspec.lock.model import LockedTarget
 from envspec.packages.requirement import canonical_name
 from envspec.packages.version_numbers import numbers_in
@@ -26,6 +26,7 @@ class LocalMachine(Struct, frozen=True):
     capabilities  of its GPUs ("9.0"), empty without one; `driver` the driver's version
     without_gpu   CUDA targets run without a GPU too: only their CPU checks run, and the headline says so
     largest     the most bytes that one target may download, None: any
+    near        a CUDA target runs where the GPUs run its code, though it is made for others
     contained   the environment comes in an image, with its own Python, glibc and conda packages
     """
 
@@ -38,6 +39,7 @@ class LocalMachine(Struct, frozen=True):
     without_gpu: bool = False
     largest: int | None = None
     contained: bool = False
+    near: bool = False
 
 
 FRAMEWORKS = {
@@ -100,9 +102,11 @@ def _without(target: LockedTarget, machine: LocalMachine) -> str | None:
         return None
     if not machine.capabilities:
         return "the target is for GPUs, and this machine has no working one"
-    # exactly, as the check's device.capability asks: that a GPU runs code for an older one says nothing of the target's
+    # exactly, unless a near GPU will do: that it runs code for another one says nothing of the target's own
     meant = {capability_of(sm) for sm in target.architectures}
-    if not all(own in meant for own in machine.capabilities):
+    cuda = target.inputs.cuda if machine.near else None
+    runs = [own in meant or (machine.near and covers(target.architectures, own, cuda)) for own in machine.capabilities]
+    if not all(runs):
         wanted, own = ", ".join(target.architectures), ", ".join(machine.capabilities)
         return f"the target is for {wanted}, this machine's GPUs are {own}"
     if target.driver_floor and (machine.driver is None or numbers_in(machine.driver) < numbers_in(target.driver_floor)):

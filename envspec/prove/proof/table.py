@@ -65,7 +65,8 @@ def _hardware(report: SmokeReport) -> str:
         return f"{report.machine.cpus} CPU cores, no GPU"
     names = [gpu.name for gpu in report.machine.gpus]
     told = ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
-    return f"{told}, driver {report.machine.driver}"
+    near = next((one.reason for one in report.checks if one.details.get("near")), None)
+    return f"{told}, driver {report.machine.driver}" + (f", a near GPU: {near}" if near else "")
 
 
 def file_name(report: SmokeReport) -> str:

@@ -193,3 +193,10 @@ def test_this_machine_is_asked_without_failing() -> None:
     found = this_machine()
     assert found.platform
     assert not found.has_python("2.1")
+
+
+@pytest.mark.parametrize(("own", "fits"), [("8.6", True), ("8.9", True), ("9.0", False), ("7.5", False)])
+def test_a_near_gpu_runs_the_code_of_its_family(own: str, fits: bool) -> None:
+    near = replace(HERE, capabilities=(own,), near=True)
+    assert (misfit(SPEC, CUDA, near) is None) == fits
+    assert "the target is for sm_80" in (misfit(SPEC, CUDA, replace(near, near=False)) or "")

@@ -7,7 +7,7 @@ import pytest
 from support.documents import validator
 
 import envspec.prove.smoke
-from envspec.app.evidence import rendered
+from envspec.app.evidence import render_page
 from envspec.prove.proof.records import read_records, refusal
 from envspec.prove.smoke.report.read import KIND, load_report
 
@@ -38,4 +38,4 @@ def test_every_file_is_a_record_that_proves_something() -> None:
 def test_the_evidence_page_says_how_far_each_target_is_proved() -> None:
     """After a lock has changed: make its records anew, or `python -c` with `envspec.app.evidence.write_tables`."""
     page = (FOLDER / "README.md").read_text("utf-8")
-    assert rendered(page, FOLDER) == page
+    assert render_page(page, FOLDER) == page

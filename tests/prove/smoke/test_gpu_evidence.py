@@ -9,6 +9,7 @@ import pytest
 from support.machine import ROOT
 from support.smoke_env import SECONDS, smoke_env as smoke_env
 
+from bench import gpu_evidence
 from envspec.export.carried import check_digest, check_files
 from envspec.prove.proof.records import of_report
 from envspec.prove.smoke.report.read import load_report
@@ -65,3 +66,36 @@ def test_with_a_lock_its_own_environment_is_made_and_its_report_is_evidence(smok
     assert of_report(report, path.name).rungs == {"linked", "imports", "trained-cpu"}
     distributions = next(one for one in report.checks if one.name == "static.distributions")
     assert distributions.details["records_compared"] > 5
+
+
+SMI = """#!/bin/sh
+echo start >> {log}
+case "$1" in
+*pstate*) echo 'Field "pstate" is not a valid field to query.'; exit 2 ;;
+esac
+echo "NVIDIA H100, 550.54.15"
+echo "NVIDIA H100, 550.54.15"
+"""
+
+
+def test_nvidia_smi_is_started_once_and_again_for_a_field_that_it_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smi, log = tmp_path / "nvidia-smi", tmp_path / "log"
+    smi.write_text(SMI.format(log=log))
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found = gpu_evidence.ask_gpus(["name", "pstate", "driver_version"])
+    assert found == 2 * [{"name": "NVIDIA H100", "driver_version": "550.54.15"}]
+    assert log.read_text().split() == ["start", "start"]
+
+
+def test_an_nvidia_smi_without_an_answer_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\nexec sleep 60\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(gpu_evidence, "SMI", 1.0)
+    evidence = gpu_evidence.Evidence(tmp_path, 0.0)
+    gpu_evidence.nvml(evidence, "before")
+    assert evidence.steps[0]["came"] == "left out: nvidia-smi gave no answer in 1 s"

@@ -13,6 +13,7 @@ from envspec.app.evidence import keep, keep_reports
 from envspec.app.link import LinkRequest
 from envspec.base.errors import IndexFailure
 from envspec.lock.read import load
+from envspec.prove.proof.records import of_report
 from envspec.prove.proof.table import file_name, without_places
 from envspec.prove.smoke.report.read import load_report
 
@@ -118,3 +119,15 @@ def test_a_lock_that_is_not_sound_has_no_rung(evidence: Path, tmp_path: Path) ->
     assert lock.read_text() != text
     keep_reports(evidence, results(tmp_path / "out"), Path(CACHE))
     assert "| cpu-py311 | cpu |" not in (evidence / "README.md").read_text()
+
+
+def test_a_run_on_a_near_gpu_is_told_as_such(evidence: Path, tmp_path: Path) -> None:
+    """Its rungs are those that any machine proves."""
+    report = json.loads((ROOT / "docs" / "evidence" / "hopper-v2.11-cu130-hopper-on-an-h200.json").read_text())
+    (asked,) = (one for one in report["checks"] if one["name"] == "device.capability")
+    asked.update(reason="code for sm_80 runs on 8.6", details={"near": True})
+    kept = evidence / "x.json"
+    kept.write_text(json.dumps(report))
+    assert of_report(load_report(kept), "x").rungs == {"linked", "imports"}
+    keep_reports(evidence, tmp_path / "nothing", Path(CACHE))
+    assert "a near GPU: code for sm_80 runs on 8.6, 2026-" in (evidence / "README.md").read_text()
