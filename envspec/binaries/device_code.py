@@ -27,6 +27,9 @@ from envspec.facts.compute_capability import Architecture, parse
 PACKED, UNPACKED = 48 << 20, 512 << 20
 """Bytes of a wheel that are read at most, packed and unpacked, beside what is fetched ahead (2 MiB for a library).
 onnxruntime's first fat binary stands behind 9 MB of 230."""
+ALL_PACKED, ALL_UNPACKED = 1 << 30, 6 << 30
+"""The same of a wheel that is read on, since nothing in its first part is for a GPU of the target. Members are
+deflated, so what lies behind can't be had alone."""
 
 _TORCH = r"torch/lib/(?:libtorch_python\.so|torch_python\.dll)"
 _TENSORFLOW = r"tensorflow/python/platform/build_info\.py"
@@ -87,15 +90,18 @@ class DeviceCode(Struct, frozen=True):
     versions: tuple[_Cuda, ...] = ()
 
 
-def device_code(wheel: OpenWheel) -> DeviceCode:
-    """Find out for which GPUs and which CUDA a wheel is compiled. Raises UnreadableWheel, and what its file raises."""
+def device_code(wheel: OpenWheel, *, to_the_end: bool = False) -> DeviceCode:
+    """Find out for which GPUs and which CUDA a wheel is compiled, by a part of it or `to_the_end`.
+
+    Raises UnreadableWheel, and what its file raises.
+    """
     for info in wheel.find(_TORCH):
         return _flags_of_torch(wheel, info)
     for info in wheel.find(_TENSORFLOW):
         if said := _read_tensorflow_code(wheel, info):
             return said
-    left, found, complete = PACKED, list[CompiledLibrary](), True
-    budget = Budget(PACKED, UNPACKED)
+    budget = Budget(ALL_PACKED, ALL_UNPACKED) if to_the_end else Budget(PACKED, UNPACKED)
+    left, found, complete = budget.packed, list[CompiledLibrary](), True
     compiled = sorted(filter(_may_hold_code, wheel.members), key=lambda one: (one.compress_size, one.filename))
     for number, info in enumerate(compiled):
         if left <= 0 or budget.unpacked <= 0:
@@ -109,7 +115,7 @@ def device_code(wheel: OpenWheel) -> DeviceCode:
             found.append(_compiled_library(library))
     names = (_OF_CUDA.search(PurePosixPath(info.filename).name) for info in compiled)
     versions = tuple(sorted({f"{name[1]}.{name[2]}" for name in names if name}))
-    return DeviceCode(_without_own(found, wheel), complete=complete, read=PACKED - left, versions=versions)
+    return DeviceCode(_without_own(found, wheel), complete=complete, read=budget.packed - left, versions=versions)
 
 
 _OF_GPUS = re.compile(

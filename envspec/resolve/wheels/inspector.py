@@ -282,8 +282,12 @@ class WheelInspector(Struct, frozen=True):
             raise _failure(pin, unread, "what its METADATA leaves out")
         return heard.corrections
 
-    def builds(self, pins: Sequence[Pin], cuda: str | None, platform: str) -> Mapping[str, WheelBuild]:
+    def builds(
+        self, pins: Sequence[Pin], cuda: str | None, platform: str, capabilities: Collection[str] = ()
+    ) -> Mapping[str, WheelBuild]:
         """Give what the wheels of a target of this CUDA are built for, by package, where that could matter.
+
+        One whose first part holds nothing for a GPU of these compute capabilities is read to its end.
 
         Which wheels may hold code for GPUs says their METADATA, else their content. Of paths that several wheels have
         each gets its own. A wheel that could be had only whole, and is too large for that, says nothing. Raises
@@ -303,7 +307,21 @@ class WheelInspector(Struct, frozen=True):
         needed = {*both, *both.values()}
         compared = [pin for pin in pins if _is_compared(pin, needed)]
         unsaid = [pin for pin in compared if cuda and pin not in asked and _is_platform_wheel(pin)]
-        return self._with_contents(found, compared, unsaid, needed)
+        every = self._with_contents(found, compared, unsaid, needed)
+        return self._to_the_end(every, pins, cuda.partition(".")[0], capabilities) if cuda else every
+
+    def _to_the_end(
+        self, builds: Mapping[str, WheelBuild], pins: Sequence[Pin], major: str, capabilities: Collection[str]
+    ) -> Mapping[str, WheelBuild]:
+        """Read on in the wheels that are undecided; of one that can't be read on, its part has to do."""
+        asked: dict[Pin, frozenset[Question]] = {
+            pin: frozenset({"all code"})
+            for pin in pins
+            if pin.name in builds and _is_wheel(pin) and builds[pin.name].is_undecided(capabilities, major)
+        }
+        answers = ask(asked, self._ask, self._recall)
+        read = {pin.name: says.code for pin, says in answers.items() if isinstance(says, WheelSays)}
+        return {name: replace(one, code=read.get(name, one.code)) for name, one in builds.items()}
 
     def _with_contents(
         self, builds: Mapping[str, WheelBuild], pins: Sequence[Pin], unsaid: Sequence[Pin], needed: Collection[str]

@@ -25,28 +25,31 @@ from envspec.resolve.uv.answer import FoundFile
 
 # Questions to a wheel, and its answers.
 
-Question = Literal["numpy", "pkg_resources", "notes", "code", "paths"]
+Question = Literal["numpy", "pkg_resources", "notes", "code", "all code", "paths"]
 """numpy          for which NumPy its extension modules were compiled
 pkg_resources  which of its modules import that as they are imported
 notes          for which CUDA and torch it was built, where it says so
-code           for which GPUs and which CUDA it is compiled
+code           for which GPUs and which CUDA it is compiled, by a part of a large wheel
+all code       the same by all of it
 paths          which files it installs, but for its METADATA, and what tells the content of each
 """
 
 
 class WheelSays(Struct, frozen=True):
-    """The answers of a wheel; None to what wasn't asked."""
+    """The answers of a wheel; None to what wasn't asked. `to_the_end` says that `code` is the answer by all of it."""
 
     numpy: NumpyAbi | None = None
     pkg_resources: ImportTime | None = None
     notes: BuildNotes | None = None
     code: DeviceCode | None = None
     paths: Mapping[str, str] | None = None
+    to_the_end: bool = False
 
     @property
     def answered(self) -> frozenset[Question]:
         every: tuple[Question, ...] = ("numpy", "pkg_resources", "notes", "code", "paths")
-        return frozenset(question for question in every if getattr(self, question) is not None)
+        found = frozenset(question for question in every if getattr(self, question) is not None)
+        return found | {"all code"} if self.to_the_end else found
 
 
 class Unread(Struct, frozen=True):
@@ -169,6 +172,8 @@ def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) 
         says = replace(says, pkg_resources=modules_importing_at_start(wheel, "pkg_resources"))
     if "paths" in questions and says.paths is None:
         says = replace(says, paths=installed_paths(wheel))
+    if "all code" in questions and not says.to_the_end:
+        says = replace(says, code=device_code(wheel, to_the_end=True), to_the_end=True)
     if "code" in questions and says.code is None:
         says = replace(says, code=device_code(wheel))
     return says

@@ -13,6 +13,7 @@ from envspec.base.errors import AnswerNo, InternalError, OutsideError, Unsatisfi
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
+from envspec.facts.minimum import capabilities
 from envspec.lock.model import BuildPin, LockedCorrection, LockedTarget, Pin, Publisher
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
@@ -45,8 +46,10 @@ class Inspector(Protocol):
     def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
         """Give what the wheels of a solution say against it, and, of the packages and bounds in `about`, what holds."""
 
-    def builds(self, pins: Sequence[Pin], cuda: str | None, platform: str) -> Mapping[str, WheelBuild]:
-        """Give what the wheels of a solution are built for, by package, where that could matter."""
+    def builds(
+        self, pins: Sequence[Pin], cuda: str | None, platform: str, capabilities: Collection[str]
+    ) -> Mapping[str, WheelBuild]:
+        """Give what the wheels of a solution are built for, by package, where that could matter, for these GPUs."""
 
 
 class CondaHalf(Protocol):
@@ -203,7 +206,10 @@ class Solved(Struct, frozen=True, dict=True):
     def with_builds(self, inspect: Inspector) -> Solved:
         """Give the target with what its wheels are built for. Raises what reading wheels raises."""
         inputs = self.prepared.inputs
-        return replace(self, builds=inspect.builds(self.pip, inputs.cuda, inputs.platform)) if inputs.inspect else self
+        if not inputs.inspect:
+            return self
+        gpus = capabilities(self.prepared.target.gpus)
+        return replace(self, builds=inspect.builds(self.pip, inputs.cuda, inputs.platform, gpus))
 
     def replay(self, inspect: Inspector, locked: Iterable[tuple[LockedCorrection, Pin]]) -> Solved:
         """Give the target with those rows of the old lock that are known to stand in the wheels that it pinned."""

@@ -1,6 +1,7 @@
 """Asking wheels at an index: by ranges, once, and never with an exception."""
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from test_what_wheels_say import LINUX, pin
 
 from envspec.base.errors import IndexFailure
 from envspec.base.progress import Progress
+from envspec.binaries import device_code as device_code_module
 from envspec.binaries.build_notes import BuildNotes, NumpyAbi
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.binaries.import_time import ImportTime
@@ -283,3 +285,24 @@ def test_all_wheels_are_compared_and_each_is_read_once(index: Index, tmp_path: P
     assert told.code == "shared-path" and "tests/__init__.py is in left and right" in told.message
     asks = len(index.asked)
     assert asking.builds(pins, None, "linux-64") == builds and len(index.asked) == asks
+
+
+def test_a_large_wheel_is_read_to_its_end_where_its_first_part_has_nothing_for_the_gpu(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_code_module, "PACKED", 1 << 20)
+    code = cubin(80, abi=7) + os.urandom(2 << 20) + cubin(90, abi=7)
+    large = wheel("sgl-kernel", "9.0", tag=PLATFORM, files={"sgl_kernel/common_ops.so": code})
+    index.add(large)
+    asked = pinned(large)
+
+    def found(*gpus: str) -> DeviceCode:
+        code = inspector(index, tmp_path, large, asked).builds([asked], "12.8", "linux-64", gpus)["sgl-kernel"].code
+        assert code is not None
+        return code
+
+    assert (found("8.0").complete, found("8.0").libraries[0].sm) == (False, ("8.0",))
+    assert (found("8.0", "7.5").complete, found("7.5").libraries[0].sm) == (True, ("8.0", "9.0"))
+    asks = len(index.asked)
+    assert found("9.0").complete and found("7.5").complete
+    assert len(index.asked) == asks

@@ -59,7 +59,9 @@ class Wheels:
     def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
         return self.known and one in self.rows and one.is_of(pin)
 
-    def builds(self, pins: Sequence[Pin], cuda: str | None, platform: str) -> Mapping[str, WheelBuild]:
+    def builds(
+        self, pins: Sequence[Pin], cuda: str | None, platform: str, capabilities: Collection[str]
+    ) -> Mapping[str, WheelBuild]:
         return {}
 
     def read(self, pins: Sequence[Pin], about: Collection[tuple[str, str]] = ()) -> Sequence[LockedCorrection]:
