@@ -3,8 +3,9 @@
 `python -m tools.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
 for that of the most used names, `conda FOLDER` for that of conda-forge's builds of pytorch, `conda-names FILE` for
 that of conda-forge's names of PyPI projects, `pythons FILE` for that of the builds of Python, and `wheels` for the
-tables of the PyTorch indexes. `sizes VARIANT…` asks these how large the wheels of the tables are. `linked SPEC…`
-writes what `envspec link` knows of wheels without reading them, `edition` the tables as the package envspec-facts.
+tables of the PyTorch indexes. `host-code NAME…` reads whole wheels for the table of those without code for GPUs.
+`sizes VARIANT…` asks these how large the wheels of the tables are. `linked SPEC…` writes what `envspec link` knows of
+wheels without reading them, `edition` the tables as the package envspec-facts.
 
 Exit codes: 0 the tables are up to date, or were written; 1 they aren't; 2 and 3 as everywhere in envspec.
 """
@@ -48,6 +49,7 @@ from envspec.resolve.artifact_urls import index_address
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader
 from envspec.resolve.uv.answer import FoundFile
 from tools.refresh import conda_names_table, conda_table, edition, most_used_table, python_builds_table, torch_table
+from tools.refresh.host_code_table import refreshed_host_code
 from tools.refresh.patches_table import table_from
 from tools.refresh.published import PublishedFile
 from tools.refresh.releases import refreshed_dates
@@ -92,6 +94,8 @@ RELEASED_TABLE = TABLE.with_name("released.toml")
 TRITON_TABLE = TABLE.with_name("triton.toml")
 
 CONDA_TABLE = TABLE.with_name("conda_builds.toml")
+
+HOST_CODE_TABLE = TABLE.with_name("host_code.toml")
 
 CONDA_NAMES = Path(envspec.packages.__file__).parent / "data" / "conda_pypi.txt"
 
@@ -268,6 +272,20 @@ def conda(folder: Path, revision: str, write: bool) -> int:
     files = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     text = conda_table.refreshed_builds(CONDA_TABLE.read_text(encoding="utf-8"), files, revision)
     return _show(CONDA_TABLE, text, write, f"python -m tools.refresh conda {folder} --revision {revision} --write")
+
+
+@command.command("host-code")
+@click.argument("names", nargs=-1)
+@click.option("--write", is_flag=True, help="Write the table instead of only showing what would change.")
+def of_host_code(names: tuple[str, ...], write: bool) -> int:
+    """Read the newest wheels of packages to their end, list those that hold no code for GPUs, and print the difference:
+    of all packages in the table (2.8 GB), or of those that are named."""
+    today = datetime.now(timezone.utc).date()
+    text, notes = refreshed_host_code(HOST_CODE_TABLE.read_text(encoding="utf-8"), names, _pypi(), today)
+    for note in notes:
+        say(f"note: {note}", style="yellow")
+    command_line = " ".join(["python -m tools.refresh host-code", *names, "--write"])
+    return _show(HOST_CODE_TABLE, text, write, command_line)
 
 
 @command.command("wheels")
