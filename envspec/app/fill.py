@@ -17,8 +17,10 @@ from envspec.app.observer import observer, say, warn
 from envspec.app.policy import refuse_target
 from envspec.app.run import run_installation, tell_outcome
 from envspec.base.errors import InputError
+from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings, trusted_folder
 from envspec.base.storage import storage_error
+from envspec.image.conda import link_packages
 from envspec.install.environment import Installation
 from envspec.install.environments.make import prefix_of
 from envspec.install.host import refuse_unfit, this_host
@@ -69,6 +71,8 @@ def fill(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None) -
                 if settings.fetches_python and (build := lock.python(target)):
                     file = fetch_build(build, settings, os.environ, into=cache)
                     found[file] = file.stat().st_size
+                if any(pin.kind == "conda" for pin in target.pins) and target.inputs.platform == this_host().platform:
+                    _unpack(cache, spec, target)
             if below is not None and _fits(lock, target):
                 made.append(_make(below, spec, lock, target))
         if cache is not None:
@@ -110,6 +114,12 @@ def _open_to_all(folder: Path) -> None:
             wanted = mode | (0o555 if mode & stat.S_IXUSR else 0o444)
             if not stat.S_ISLNK(mode) and wanted != mode:
                 os.chmod(path, stat.S_IMODE(wanted))
+
+
+def _unpack(cache: Path, spec: Spec, target: LockedTarget) -> None:
+    """Unpack conda packages into the shared cache, by linking them once."""
+    with scratch_folder(cache / "conda" / "scratch") as folder, observer().progress("conda packages") as progress:
+        link_packages(target, spec.conda.channels, folder / "env", folder / "env", progress, offline=False, into=cache)
 
 
 def _fits(lock: SoundLock, target: LockedTarget) -> bool:

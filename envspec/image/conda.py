@@ -16,8 +16,7 @@ from envspec.base.documents import read_json
 from envspec.base.progress import Progress
 from envspec.base.settings import load_settings
 from envspec.image.layer import FILE, PROGRAM, LayerEntry, link_entry, text_entry
-from envspec.install.environment import CONDA_CACHE
-from envspec.install.installed import CONDA_META
+from envspec.install.installed import CONDA_CACHE, CONDA_META
 from envspec.lock.conda_files import artifact_of, channel_of
 from envspec.lock.model import LockedTarget, Pin
 from envspec.resolve.conda.channels import load_conda_config
@@ -57,21 +56,23 @@ def link_packages(
     progress: Progress,
     *,
     offline: bool,
+    into: Path | None = None,
 ) -> LinkedPackages:
     """Link a target's conda packages into an empty folder, for the prefix `placed` of the image. Their scripts aren't
-    run. Raises IndexFailure, InputError, ToolError, StorageError."""
+    run. `into` is another cache to take and keep them in. Raises IndexFailure, InputError, ToolError, StorageError."""
     # the extra's
     from envspec.install.conda import CondaInstaller
 
     settings = load_settings(os.environ)
     installer = CondaInstaller(
         prefix=folder,
-        cache=settings.cache() / CONDA_CACHE,
+        cache=(into or settings.cache()) / CONDA_CACHE,
         settings=settings,
         config=load_conda_config(os.environ),
         offline=offline,
         progress=progress,
         placed=placed,
+        shares=into is None,
     )
     names = {pin.name for pin in target.pins if pin.kind == "conda"}
     installer.install(target, channels, names, ())

@@ -35,11 +35,11 @@ from envspec.base.extras import how_to_get
 from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
 from envspec.base.scratch import scratch_folder
-from envspec.base.settings import Settings
+from envspec.base.settings import Settings, trusted_folder
 from envspec.base.storage import says_storage
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
-from envspec.install.installed import CONDA_META
+from envspec.install.installed import CONDA_CACHE, CONDA_META
 from envspec.install.prefix import write_file
 from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
 from envspec.lock.model import LockedTarget, Pin
@@ -93,7 +93,8 @@ _OF_THE_PACKAGE = (
 
 class CondaInstaller(Struct, frozen=True):
     """rattler for one prefix. `cache` is the folder with unpacked packages, which all prefixes share. `placed` is
-    where the prefix's files end up, where they are moved: what packages' files say of their prefix."""
+    where the prefix's files end up, where they are moved: what packages' files say of their prefix. `shares`: what
+    all users share is taken."""
 
     prefix: Path
     cache: Path
@@ -102,6 +103,7 @@ class CondaInstaller(Struct, frozen=True):
     offline: bool
     progress: Progress
     placed: Path | None = None
+    shares: bool = True
 
     def install(
         self, target: LockedTarget, channels: Collection[str], coming: Collection[str], reinstall: Collection[str]
@@ -149,7 +151,9 @@ class CondaInstaller(Struct, frozen=True):
         # for another Python, everything that is for any Python is linked again
         linked = records if "python" in coming else [r for r in records if r.name.normalized in coming]
         with scratch_folder(self.cache.parent / "scratch") as scratch:
-            cache = CondaCache(self.cache, scratch, client, self.progress, patience)
+            shared = trusted_folder(self.settings.shared_cache, "[cache] shared") if self.shares else None
+            below = trusted_folder(shared / CONDA_CACHE, "[cache] shared") if shared else None
+            cache = CondaCache(self.cache, scratch, client, self.progress, patience, below)
             fetched = await self._fill(layers, cache, linked)
             while (packages := self._sound(cache, linked, fetched, target)) is None:
                 fetched |= await self._fill(layers, cache, linked)
@@ -179,6 +183,9 @@ class CondaInstaller(Struct, frozen=True):
         """
         index = await layers.index()
         missing = [record for record in records if not index.contains_record(record)]
+        # rattler's index has no links, though it installs from them
+        adopted = cache.adopt(missing)
+        missing = [record for record in missing if record.name.normalized not in adopted]
         for record in records:
             touch(cache.entry(record))
         absent = {id(record) for record in missing}
@@ -194,7 +201,8 @@ class CondaInstaller(Struct, frozen=True):
                 )
         await cache.fill(missing)
         index = await layers.index()
-        strange = [record.name.normalized for record in records if not index.contains_record(record)]
+        names = (record.name.normalized for record in records if not index.contains_record(record))
+        strange = [name for name in names if name not in adopted]
         if strange:
             raise ToolError(
                 f"rattler refuses the files in {self.cache} for {', '.join(strange[:3])}",
@@ -220,6 +228,8 @@ class CondaInstaller(Struct, frozen=True):
                 entries[package] = entries_of(package, places)
             except IndexFailure:
                 cache.drop(record)
+                # a shared one comes from its channel then
+                cache.refused.add(package.name)
                 if package.name in fetched:
                     raise
                 whole = False

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError, IndexFailure, StorageError
 from envspec.base.flock import hold
+from envspec.base.places import stranger, this_user
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.storage import says_storage
@@ -61,13 +62,16 @@ _WORLD_WRITABLE = stat.S_IWOTH
 
 class CondaCache(Struct, frozen=True):
     """The cache: `folder` has the unpacked packages, `scratch` is an empty folder of this run beside it. `patience` is
-    for channels with a time-out of their own, by origin."""
+    for channels with a time-out of their own, by origin; `shared` has the packages that all users read, of which those
+    in `refused` are damaged."""
 
     folder: Path
     scratch: Path
     client: Client
     progress: Progress
     patience: Mapping[str, Patience] = field(default_factory=dict)
+    shared: Path | None = None
+    refused: set[str] = field(default_factory=set)
 
     def entry(self, record: RepoDataRecord) -> Path:
         """Give a package's folder. Raises IndexFailure for names that can't be a folder's name."""
@@ -75,6 +79,24 @@ class CondaCache(Struct, frozen=True):
         if fault := path_fault(name) or ("the name has a slash" if "/" in name else ""):
             raise member_error(record.name.normalized, name, fault)
         return self.folder / name
+
+    def adopt(self, records: Sequence[RepoDataRecord]) -> set[str]:
+        """Link to the shared packages that are whole, and give their names. rattler opens a package's mark to write,
+        and so takes none from a folder that its user only reads: the mark is the user's, the package the
+        administrator's."""
+        found: set[str] = set()
+        for record in records if self.shared else ():
+            there = Path(self.shared or "", self.entry(record).name)
+            with suppress(OSError):
+                if record.name.normalized in self.refused or stranger(there.lstat(), this_user()):
+                    continue
+                if _is_whole(there, record):
+                    link = self.scratch / there.name
+                    link.unlink(missing_ok=True)
+                    link.symlink_to(there)
+                    self._put(record, link)
+                    found.add(record.name.normalized)
+        return found
 
     async def fill(self, records: Sequence[RepoDataRecord]) -> None:
         """Download and unpack packages. Raises IndexFailure for a file that is missing, has another hash or a forbidden
@@ -149,30 +171,41 @@ class CondaCache(Struct, frozen=True):
     def _put(self, record: RepoDataRecord, unpacked: Path) -> None:
         """Move an unpacked package into its place, unless another run has done so."""
         entry = self.entry(record)
-        sha256 = record.sha256 or b""
-        mark = entry.with_name(f"{entry.name}.lock")
+        mark = _mark(entry)
         with (self.folder / ".cache.lock").open("ab") as held:
             # the lock that rattler's installers of all processes hold
             hold(held.fileno())
-            before = mark.read_bytes() if mark.is_file() else b""
-            if entry.is_dir() and before[8:] == sha256:
+            same = not entry.is_symlink() or (unpacked.is_symlink() and unpacked.readlink() == entry.readlink())
+            if same and _is_whole(entry, record):
                 return
+            before = mark.read_bytes() if mark.is_file() else b""
             revision = int.from_bytes(before[:8], "big") + 1
             # never an older package's files under this one's hash
-            mark.unlink(missing_ok=True)
-            shutil.rmtree(entry, ignore_errors=True)
+            self.drop(record)
             unpacked.rename(entry)
-            mark.write_bytes(revision.to_bytes(8, "big") + sha256)
+            mark.write_bytes(revision.to_bytes(8, "big") + (record.sha256 or b""))
 
     def drop(self, record: RepoDataRecord) -> None:
-        """Remove a package from the cache."""
+        """Remove a package from the cache, or the link to a shared one."""
         entry = self.entry(record)
-        entry.with_name(f"{entry.name}.lock").unlink(missing_ok=True)
+        _mark(entry).unlink(missing_ok=True)
+        if entry.is_symlink():
+            entry.unlink()
         shutil.rmtree(entry, ignore_errors=True)
 
     def describe(self, record: RepoDataRecord) -> Unpacked:
         """Describe a package of the cache."""
         return Unpacked(record.name.normalized, self.entry(record))
+
+
+def _mark(entry: Path) -> Path:
+    return entry.with_name(f"{entry.name}.lock")
+
+
+def _is_whole(entry: Path, record: RepoDataRecord) -> bool:
+    """Whether a folder has the whole of this very package. Raises OSError."""
+    mark = _mark(entry)
+    return entry.is_dir() and mark.is_file() and mark.read_bytes()[8:] == record.sha256
 
 
 def entry_name(record: RepoDataRecord) -> str:

@@ -27,7 +27,7 @@ from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import Collector, pip_addresses
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
-from envspec.install.installed import OVERWRITTEN, InstalledPackages, paths_of_others, read_packages
+from envspec.install.installed import CONDA_CACHE, OVERWRITTEN, InstalledPackages, paths_of_others, read_packages
 from envspec.install.interpreter import (
     has_python,
     is_of_build,
@@ -144,10 +144,6 @@ def _same_version(one: str, other: str) -> bool:
         return Version(one.replace("_", "-")) == Version(other)
     except ValueError:
         return False
-
-
-CONDA_CACHE = Path("conda") / "packages"
-"""The conda cache's folder below envspec's. The cache that rattler's tools share may hold files unchecked by hash."""
 
 
 class Installation(Struct, frozen=True, dict=True):

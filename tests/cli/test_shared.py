@@ -6,12 +6,14 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.conda_archives import Channel, data_package
 from support.documents import valid
 from support.index import Index
+from support.installs import write_lock
 from support.machine import ROOT, Machine, cpu
 from support.packages import wheel
 from support.site import place_policy, place_site
@@ -207,14 +209,12 @@ SYSTEM_PYTHON = Path("/usr/bin/python3").resolve()
 @ROOT_ONLY
 @pytest.mark.e2e
 @pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
 @pytest.mark.skipif(SYSTEM_PYTHON.name != f"python{PYTHON}", reason="this Python isn't one that all users can run")
 def test_two_plain_users_share_what_root_filled(
     index: Index, monkeypatch: pytest.MonkeyPatch, open_folder: Path
 ) -> None:
     """In processes of their own user ids, which may read envspec's own files, and write their own home alone."""
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        pytest.skip("no setpriv")
     index.add(wheel("alpha", "1.0", "beta", padding=2_000_000), wheel("beta", "1.0"))
     machine = Machine(open_folder / "machine", index.url)
     machine.locked(spec=cpu("alpha", python=PYTHON))
@@ -234,17 +234,9 @@ def test_two_plain_users_share_what_root_filled(
         home.mkdir()
         os.chown(home, number, number)
         index.asked.clear()
-        words = [
-            setpriv, f"--reuid={number}", f"--regid={number}", "--clear-groups",
-            "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search",
-            sys.executable, "-c", PROGRAM, str(open_folder / "etc"),
-        ]  # fmt: skip
 
-        def go(*arguments: str, words: list[str] = words, home: Path = home) -> subprocess.CompletedProcess[str]:
-            env: Mapping[str, str] = {**machine.environment(), "HOME": str(home), "PYTHONPATH": str(ROOT)}
-            return subprocess.run(
-                [*words, *arguments], cwd=machine.folder, env=env, capture_output=True, text=True, check=False
-            )
+        def go(*arguments: str, number: int = number, home: Path = home) -> subprocess.CompletedProcess[str]:
+            return as_user(number, home, machine, open_folder, *arguments)
 
         ran = go("run", SPEC, "--", "python", "-c", "import alpha, os, sys; print(os.getuid(), sys.prefix)")
         assert (ran.returncode, ran.stdout) == (0, f"{number} {prefix}\n"), ran.stderr
@@ -254,3 +246,48 @@ def test_two_plain_users_share_what_root_filled(
         own = go("install", SPEC, "--prefix", str(home / "own"))
         assert own.returncode == 0, own.stderr
         assert not [one.path for one in index.asked if one.path.startswith("/files/")]
+
+
+@ROOT_ONLY
+@pytest.mark.e2e
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
+@pytest.mark.parametrize("damaged", [False, True])
+def test_unpacked_conda_packages_are_shared(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, open_folder: Path, *, damaged: bool
+) -> None:
+    """A plain user's cache has links to them. What is damaged there comes from its channel."""
+    tool = data_package("tool", "1.0", "as published")
+    channel = Channel(open_folder / "channel").add(tool)
+    write_lock(machine, [channel.pin(tool)], channels=[channel.url])
+    share(monkeypatch, open_folder, environments=False)
+    machine.envspec("cache", "fill", SPEC, status=0)
+    shared = open_folder / "shared/cache/conda/packages/tool-1.0-0"
+    assert (shared / "share/tool.txt").read_text() == "as published"
+    if damaged:
+        (shared / "share/tool.txt").write_text("x")
+    else:
+        channel.path(tool).unlink()
+    home = open_folder / "ada"
+    home.mkdir()
+    os.chown(home, PLAIN, PLAIN)
+    words = ["install", SPEC, "--prefix", str(home / "env")]
+    ran = as_user(PLAIN, home, machine, open_folder, *words)
+    assert ran.returncode == 0, ran.stderr
+    assert (home / "env/share/tool.txt").read_text() == "as published"
+    own = home / ".cache/envspec/conda/packages/tool-1.0-0"
+    assert own.is_symlink() is not damaged
+    assert (shared / "share/tool.txt").read_text() == ("x" if damaged else "as published"), "nobody's to write"
+    assert as_user(PLAIN, home, machine, open_folder, "cache", "clean", "conda-packages").returncode == 0
+    assert not own.is_symlink() and shared.is_dir()
+
+
+def as_user(
+    number: int, home: Path, machine: Machine, folder: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    words = [
+        "setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups",
+        "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search",
+        sys.executable, "-c", PROGRAM, str(folder / "etc"), *arguments,
+    ]  # fmt: skip
+    env = {**machine.environment(), "HOME": str(home), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(words, cwd=machine.folder, env=env, capture_output=True, text=True, check=False)
