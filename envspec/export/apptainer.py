@@ -74,9 +74,10 @@ def _online(plan: Plan) -> Iterator[str]:
     ]
     if plan.torch_backend:
         usage.append(f"  pytorch-index   the URL of a mirror of the PyTorch index {plan.torch_backend}")
+    if plan.takes_netrc:
+        usage.append("  netrc           logins of the spec's own indexes, and of those that have variants")
     if plan.has_variants:
         usage.append("  wheels/         a bundle's wheels: variants come from there instead of an index")
-        usage.append("  netrc           logins of the indexes that have variants")
     for index in plan.local_indexes:
         place = index.folder or index.path
         usage.append(f"  index-{index.name}/   the folder of the index {index.name}, {place}; it must be there")

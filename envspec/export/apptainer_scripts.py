@@ -78,6 +78,7 @@ _PYTORCH_INDEX = f"{SETTINGS}/pytorch-index"
 _WHEELS = f"{SETTINGS}/wheels"
 _CONDARC = f"{SETTINGS}/condarc"
 _NETRC = f"{SETTINGS}/netrc"
+_USE_NETRC = f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi"
 _APT_MIRRORS = f"{SETTINGS}/{APT_MIRRORS}"
 PROJECT = "/srv"
 """The bind point of the folder of the spec's project, which every base has."""
@@ -195,7 +196,6 @@ def _environment(plan: Plan) -> Iterator[str]:
     yield from _carried_sums(plan)
     yield f"mkdir -p {PYTHON}; export UV_PYTHON_INSTALL_DIR={PYTHON} UV_LINK_MODE=copy"
     yield from _settings()
-    use_netrc = f"if [ -s {_NETRC} ]; then export NETRC={_NETRC}; fi"
     if plan.explicit:
         yield f"if [ ! -s {_CHANNEL_HOST} ]; then"
         yield f"    echo '{_CHANNEL_HOST} is missing: build with --bind FOLDER:{SETTINGS}' >&2"
@@ -204,13 +204,13 @@ def _environment(plan: Plan) -> Iterator[str]:
         edits = f"s|  # .*||; s|{_HOST_VARIABLE}|$(cat {_CHANNEL_HOST})|"
         yield f'sed "{edits}" {at(plan, plan.explicit)} >{SCRATCH}/explicit.txt'
         yield f"export MAMBA_ROOT_PREFIX={SCRATCH}/micromamba"
-        yield use_netrc
+        yield _USE_NETRC
         yield f"if [ -s {_CONDARC} ]; then set -- --rc-file {_CONDARC}; else set -- --no-rc; fi"
         yield f'micromamba create --yes --quiet "$@" --prefix {ENVIRONMENT} --file {SCRATCH}/explicit.txt'
     else:
         yield from _python(plan)
-        if plan.has_variants:
-            yield use_netrc
+        if plan.takes_netrc:
+            yield _USE_NETRC
     for step in plan.pip:
         if not step.source:
             yield from _install(plan, step)
@@ -337,6 +337,8 @@ def post_on_base(plan: Plan, python: str, uv: str) -> Iterator[str]:
     yield from _beginning(plan)
     yield from _carried_sums(plan)
     yield from _settings()
+    if plan.takes_netrc:
+        yield _USE_NETRC
     for step in plan.pip:
         yield from _install(plan, step, f"{uv} pip install --break-system-packages --python {python}")
     yield f"rm -rf {uv} {SCRATCH}; chmod -R a+rX {CARRIED}"

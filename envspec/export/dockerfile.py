@@ -84,8 +84,9 @@ def _head(plan: Plan) -> str:
     ]
     if plan.torch_backend:
         usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
+    if plan.takes_netrc:
+        usage.append("Logins of the spec's own indexes, and of those with variants, may be in --secret id=netrc, too.")
     if plan.has_variants:
-        usage.append("Variants are fetched from the index by name and hash; logins may be in --secret id=netrc, too.")
         usage.append(f"They come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels.")
     if plan.explicit:
         usage.append("Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.")

@@ -96,7 +96,8 @@ def install(
 ) -> str:
     """Make one run of uv, which takes only the lock's files, each by its hash: for a Python, from the files of a folder
     `requirements`."""
-    words = [f"{uv} pip install --quiet --python {python}{options} --no-deps"]
+    login = f"NETRC={NETRC} " if step.url else ""
+    words = [f"{login}{uv} pip install --quiet --python {python}{options} --no-deps"]
     if step.hashed:
         words.append("--require-hashes")
     # What a build needs is never built itself.
@@ -151,6 +152,7 @@ def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
     given = [f"--mount=type=bind,from={WHEELS},target={_WHEELS_AT}"] if any(one.variants for one in steps) else []
     local = sorted({step.index for step in steps if step.index and step.local})
     given += [f"--mount=type=bind,from=index-{index},target={_INDEX_AT}{index}" for index in local]
+    given += [NETRC_SECRET] if any(step.url for step in steps) else []
     return [UV_MOUNTS, *given]
 
 

@@ -371,6 +371,11 @@ class Plan(Struct, frozen=True):
         return any(step.variants for step in self.pip)
 
     @property
+    def takes_netrc(self) -> bool:
+        """Whether any package comes from an index that may want a login of a netrc."""
+        return self.has_variants or any(step.url for step in self.pip)
+
+    @property
     def system(self) -> str:
         """The platform as Nix names it."""
         return {"linux-64": "x86_64-linux", "linux-aarch64": "aarch64-linux"}[self.platform]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from envspec_check.lock import read_target
 from recipe_plans import compiled, shipped, text_in
+from support.index import Index
+from support.packages import wheel
+from uv import find_uv_bin
 
 from envspec.base.errors import InputError, Place
 from envspec.base.settings import Settings
@@ -17,10 +21,11 @@ from envspec.base.user_config import SlurmSite
 from envspec.export import apptainer, dockerfile
 from envspec.export.apt_mirrors import COPY, use_mirrors
 from envspec.export.carried import check_files
+from envspec.export.dockerfile_steps import NETRC, NETRC_SECRET, install, uv_mounts
 from envspec.export.folder import OF_A_SPEC, OF_A_TARGET, OF_ALL, OWN, RECIPES, render_all, render_all_of_spec
 from envspec.export.leftovers import CONTAINERS, removable
 from envspec.export.make import make_spec_plan
-from envspec.export.plan import SHARED_FOLDER, SUMS
+from envspec.export.plan import SHARED_FOLDER, SUMS, PipStep
 from envspec.export.site_build import (
     build_arguments,
     build_files,
@@ -254,3 +259,22 @@ def test_what_exports_wrote_can_be_removed() -> None:
     earlier, own = f"requirements/rest-{hashlib.sha256(b'a==1').hexdigest()[:8]}.txt", "requirements/own-00000000.txt"
     texts = {path: (folder / path).read_text() for path in paths} | {earlier: "a==1", own: "mine\n"}
     assert list(removable([*paths, earlier, own], {}, texts.get)) == [*paths, earlier]
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["simple", "flat"])
+def test_a_build_logs_in_at_the_specs_own_index_by_a_netrc(tmp_path: Path, *, flat: bool) -> None:
+    """The command of the Dockerfile, run by a shell and uv. uv.toml's logins are of simple indexes alone."""
+    acme = wheel("acme", "1.0")
+    (tmp_path / "rest.txt").write_text(f"acme==1.0 --hash=sha256:{acme.sha256}\n")
+    netrc = tmp_path / "netrc"
+    with Index("html", credentials=("robot", "hunter2-Zq")) as index:
+        index.add(acme)
+        page = f"{index.url}/acme/" if flat else index.url
+        step = PipStep(("requirements/rest.txt",), ("acme",), index="internal", url=page, flat=flat)
+        line = install(step, f" --target {tmp_path}/there", find_uv_bin(), sys.executable, str(tmp_path))
+        env = {"INDEX_INTERNAL": page, "HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "UV_NO_CACHE": "1"}
+        words = ["sh", "-euc", line.replace(NETRC, str(netrc))]
+        assert subprocess.run(words, env=env, capture_output=True, check=False).returncode != 0
+        netrc.write_text("machine 127.0.0.1 login robot password hunter2-Zq\n")
+        subprocess.run(words, env=env, check=True)
+    assert (tmp_path / "there/acme-1.0.dist-info").is_dir() and NETRC_SECRET in uv_mounts([step])
