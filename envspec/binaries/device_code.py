@@ -31,6 +31,11 @@ ALL_PACKED, ALL_UNPACKED = 1 << 30, 6 << 30
 """The same of a wheel that is read on, since nothing in its first part is for a GPU of the target. Members are
 deflated, so what lies behind can't be had alone."""
 
+_ENOUGH = 8 << 20
+"""Bytes of a wheel after which no more of its libraries are read, where some of these held machine code."""
+_MODULES = 16
+"""Modules of a library after which no more are read. The names of the libraries that it loads stand before them."""
+
 _TORCH = r"torch/lib/(?:libtorch_python\.so|torch_python\.dll)"
 _TENSORFLOW = r"tensorflow/python/platform/build_info\.py"
 _FLAGS = re.compile(rb"(?:(?:sm|compute)_\d{2,3}[af]? )*(?:sm|compute)_\d{2,3}[af]?\0")
@@ -103,18 +108,20 @@ def device_code(wheel: OpenWheel, *, to_the_end: bool = False) -> DeviceCode:
     budget = Budget(ALL_PACKED, ALL_UNPACKED) if to_the_end else Budget(PACKED, UNPACKED)
     left, found, complete = budget.packed, list[CompiledLibrary](), True
     compiled = sorted(filter(_may_hold_code, wheel.members), key=lambda one: (one.compress_size, one.filename))
+    names = (_OF_CUDA.search(PurePosixPath(info.filename).name) for info in compiled)
+    versions = tuple(sorted({f"{name[1]}.{name[2]}" for name in names if name}))
     for number, info in enumerate(compiled):
-        if left <= 0 or budget.unpacked <= 0:
+        # of libraries for different CUDAs each is asked
+        told = not (to_the_end or versions) and budget.packed - left > _ENOUGH and any(one.sm for one in found)
+        if told or left <= 0 or budget.unpacked <= 0:
             complete = False
             break
         # each has its share, and what small ones leave of theirs is for the larger
-        library, packed = _scan(wheel, info, left // (len(compiled) - number), budget)
+        library, packed = _scan(wheel, info, left // (len(compiled) - number), budget, None if to_the_end else _MODULES)
         left -= packed
         complete = complete and library.complete
         if not library.profiles and (library.modules or library.named or library.loads):
             found.append(_compiled_library(library))
-    names = (_OF_CUDA.search(PurePosixPath(info.filename).name) for info in compiled)
-    versions = tuple(sorted({f"{name[1]}.{name[2]}" for name in names if name}))
     return DeviceCode(_without_own(found, wheel), complete=complete, read=budget.packed - left, versions=versions)
 
 
@@ -153,10 +160,10 @@ class _Bounded(Struct):
         return self.stream.seek(offset, whence)
 
 
-def _scan(wheel: OpenWheel, info: ZipInfo, most: int, budget: Budget) -> tuple[Library, int]:
+def _scan(wheel: OpenWheel, info: ZipInfo, most: int, budget: Budget, modules: int | None) -> tuple[Library, int]:
     with wheel.open(info) as stream:
         bounded = _Bounded(stream, lambda: wheel.bytes_read(info), most, budget)
-        return scan(Window(bounded, can_seek=False), info.filename, info.file_size), wheel.bytes_read(info)
+        return scan(Window(bounded, can_seek=False), info.filename, info.file_size, modules), wheel.bytes_read(info)
 
 
 def _compiled_library(library: Library) -> CompiledLibrary:

@@ -136,9 +136,9 @@ class Inspection(Struct, frozen=True):
     variant: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def scan(window: Window, path: str, size: int) -> Library:
+def scan(window: Window, path: str, size: int, most: int | None = None) -> Library:
     """Read the window as one library; `modules` is empty if there is no device code. It isn't complete where the window
-    raises BudgetSpent.
+    raises BudgetSpent, nor where `most` modules were found.
     """
     modules = Counter[frozenset[Code]]()
     named: set[CudaNamed] = set()
@@ -158,6 +158,9 @@ def scan(window: Window, path: str, size: int) -> Library:
             if module is not None:
                 modules[module.codes] += 1
                 complete = complete and module.complete
+                if sum(modules.values()) == most:
+                    complete = False
+                    break
     except BudgetSpent:
         complete = False
     compiler = _compiler(named, path)

@@ -56,11 +56,11 @@ class WheelBuild(Struct, frozen=True):
         return all(any(_runs(one, capability, self) for one in libraries) for capability in capabilities)
 
     def is_undecided(self, capabilities: Collection[str], major: str) -> bool:
-        """Say whether the part of it that was read holds code, and none for one of these capabilities."""
+        """Say whether the part of it that was read holds code, and no machine code for one of these capabilities."""
         if self.code is None or self.code.complete:
             return False
         libraries = _loadable_libraries(self.code, major)
-        return bool(libraries) and not all(any(_runs(one, gpu, self) for one in libraries) for gpu in capabilities)
+        return bool(libraries) and not all(any(_has_sass(one, gpu, self) for one in libraries) for gpu in capabilities)
 
     @property
     def cuda(self) -> str | None:

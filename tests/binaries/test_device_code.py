@@ -147,6 +147,22 @@ def test_a_large_wheel_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found.libraries) == 4
 
 
+def test_no_more_is_read_once_code_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is for the target's GPU there is enough; else `lock` reads to the end."""
+    monkeypatch.setattr(module, "_ENOUGH", 1 << 20)
+    monkeypatch.setattr(module, "_MODULES", 2)
+    many = library("sm_80") * 3 + os.urandom(2 << 20) + library("sm_90")
+    members = {"acme/_a.so": many, "acme/_b.so": os.urandom(3 << 20) + library("sm_100")}
+    found = code(members)
+    assert not found.complete and found.read < 4 << 20 and {one.sm for one in found.libraries} == {("8.0",)}
+    cudas = {"118": "sm_80", "130": "sm_90"}
+    for_cudas = {f"acme/lib_cuda{cuda}.so": os.urandom(2 << 20) + library(sm) for cuda, sm in cudas.items()}
+    assert {one.sm for one in code(for_cudas).libraries} == {("8.0",), ("9.0",)}
+    with open_wheel(wheel(members)) as opened:
+        whole = device_code(opened, to_the_end=True)
+    assert whole.complete and [one.sm for one in whole.libraries] == [("8.0", "9.0"), ("10.0",)]
+
+
 def test_a_bomb_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "UNPACKED", 4 << 20)
     found = code({"acme/_C.so": bytes(32 << 20) + library("sm_80")})

@@ -343,3 +343,20 @@ def test_a_source_is_for_the_gpus_that_its_maker_wrote_kernels_for(
 def test_what_was_read_in_a_wheel_comes_before_what_a_source_says() -> None:
     read = {"flash-attn": WheelBuild(code=library(sm=("7.5",)))}
     assert told("wheel-architecture", judged({"flash-attn": "2.8.3+t4"}, read, ("T4",))) == []
+
+
+@pytest.mark.parametrize(
+    ("sm", "ptx", "complete", "undecided"),
+    [
+        (("8.0",), (), False, False),
+        (("9.0",), (), False, True),
+        (("7.0",), ("7.0",), False, True),  # whether that is all for the GPU, its rest says
+        (("9.0",), (), True, False),
+        ((), (), False, False),
+    ],
+)
+def test_a_part_without_machine_code_for_the_gpu_decides_nothing(
+    sm: tuple[str, ...], ptx: tuple[str, ...], complete: bool, undecided: bool
+) -> None:
+    code = DeviceCode((CompiledLibrary("acme/_C.so", sm, ptx),), complete=complete)
+    assert WheelBuild(code=code).is_undecided(("8.0",), "12") is undecided

@@ -246,8 +246,9 @@ def _may_hold_code(pin: Pin) -> bool:
     if stack_of(pin.name) == "torch" or is_cudas_own(pin.name):
         return False
     # of a build of one's own no name tells what it holds
-    own = is_own_build(pin.version, pin.index)
-    return own or is_for_gpus(pin.name) or (_requires_cuda(pin) and not holds_host_code_alone(pin.name))
+    if is_own_build(pin.version, pin.index):
+        return True
+    return not holds_host_code_alone(pin.name) and (is_for_gpus(pin.name) or _requires_cuda(pin))
 
 
 def _requires_cuda(pin: Pin) -> bool:
