@@ -18,7 +18,10 @@ from envspec.lock.model import Lock
 from envspec.lock.read import load
 from envspec.lock.store import LockFolder
 
-SHIPPED = ("cpu-py311", "deit-v2.6", "dev", "hpc-v2.7", "llm-v2.9", "mm-v2.1", "mm-v2.9", "team-v2.9")
+SHIPPED = (
+    *("cpu-py311", "deit-v2.6", "dev", "hpc-v2.7", "jax-v0.12", "llm-v2.9", "mm-v2.1", "mm-v2.9", "rapids-v26.10"),
+    "team-v2.9",
+)
 
 FORGERIES = forgeries("check")
 SHOWN = [

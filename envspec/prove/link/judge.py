@@ -231,8 +231,10 @@ class _Judge:
     def _level(self, one: _Missing) -> Severity:
         if one.code == "symbol-elsewhere" or self._unsure(one):
             return "warning"
-        # a library for another GPU, CUDA or MPI may lie there unused; none is built for a newer glibc than the rest
-        used = one.library in self._imported or (one.code == "version-missing" and not one.library.facts.program)
+        # a library for another GPU, CUDA or MPI may lie there unused; none is for a newer glibc than the rest, but
+        # for what is no library by its name: a debugger's goes into other processes
+        called = one.library.path.rpartition("/")[2].startswith("lib") and not one.library.facts.program
+        used = one.library in self._imported or (one.code == "version-missing" and called)
         return "error" if used and not self._alternative(one) else "warning"
 
     def _alternative(self, one: _Missing) -> LoadedFile | None:

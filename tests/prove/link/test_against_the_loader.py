@@ -217,6 +217,21 @@ def test_of_files_for_several_releases_of_a_library_one_must_load(stack: Stack) 
     assert finding.message.endswith("; acme/core5.so fits in its place")
 
 
+@pytest.mark.parametrize(("name", "severity"), [("libkernels.so", "error"), ("attach_linux.so", "warning")])
+def test_a_library_for_a_newer_glibc_is_no_fault_where_its_name_is_a_debuggers(
+    stack: Stack, name: str, severity: str
+) -> None:
+    """ctypes loads libkernels.so; debugpy's attach_linux_amd64.so goes into the process that is looked into."""
+    built = Compiler(stack.site / "built-against").library(
+        "libc.so.6", defines=["future"], soname="libc.so.6", version="GLIBC_2.99"
+    )
+    made = stack.compiler.library(
+        name, defines=["go"], uses=["future"], needs=["libc.so.6"], flags=["-L", str(built.parent)]
+    )
+    finding = only(judge(stack.packages(made), system()))
+    assert (finding.code, finding.severity) == ("version-missing", severity)
+
+
 def test_what_nothing_imports_gets_a_warning(stack: Stack) -> None:
     built = Compiler(stack.site / "built-against")
     built.library("libmpi.so.40", soname="libmpi.so.40")
