@@ -192,9 +192,9 @@ def _missing(label: str, lacking: Mapping[str, str], major: str) -> Finding:
     package = label.partition(" ")[0]
     if all(_BROUGHT[one].rarely for one in lacking):
         use = f"{add} if you use {' or '.join(str(_BROUGHT[one].label) for one in lacking)}"
-        return Finding("info", "library-missing", message, key="cuda", remedy=use, package=package)
+        return Finding("info", "cuda-library-missing", message, key="cuda", remedy=use, package=package)
     remedy = f"{add}, unless the machines or the base image have the same"
-    return Finding("warning", "library-missing", message, key="cuda", remedy=remedy, package=package)
+    return Finding("warning", "cuda-library-missing", message, key="cuda", remedy=remedy, package=package)
 
 
 def _package_of(library: str, major: str) -> str:

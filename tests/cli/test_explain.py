@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,10 @@ def test_the_words_are_sentences() -> None:
 def test_a_correction_has_its_source(envspec: Envspec, name: str, source: str) -> None:
     done = envspec("explain", name)
     assert done.code == 0 and source in done.out and f'without-corrections = ["{name}"]' in done.out
+
+
+def test_a_code_stands_in_one_group() -> None:
+    """The later row would take the earlier one's place, and with it whether a spec can accept the finding."""
+    text = files("envspec.base").joinpath("codes.toml").read_text(encoding="utf-8")
+    written = re.findall(r"^codes\.([a-z0-9-]+) =", text, re.MULTILINE)
+    assert sorted({code for code in written if written.count(code) > 1}) == []

@@ -38,7 +38,7 @@ def test_a_familys_wheel_is_judged_before_it_is_downloaded(name: str, member: st
     def errors_and_warnings(cuda: str, gpu: str) -> dict[str, str]:
         spec, target = spec_of(cuda, (gpu,))
         found = judge_pins(spec, target, PinnedVersions({name: "99.0"}, read=read))
-        return {one.code: one.message for one in found if one.severity != "info" and one.code != "library-missing"}
+        return {one.code: one.message for one in found if one.severity != "info" and one.code != "cuda-library-missing"}
 
     assert errors_and_warnings("12.8", "A100") == {}
     lacking = errors_and_warnings("12.8", "H100")

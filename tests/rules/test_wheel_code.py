@@ -277,7 +277,7 @@ def test_a_library_that_no_package_brings(
 ) -> None:
     """ctranslate2 and onnxruntime-gpu compute on the CPU without, and their METADATA requires none."""
     read = {"ctranslate2": WheelBuild(code=library(*loads))}
-    found = told("library-missing", judged({"ctranslate2": "4.8.4", **beside}, read, ("A100",), cuda))
+    found = told("cuda-library-missing", judged({"ctranslate2": "4.8.4", **beside}, read, ("A100",), cuda))
     assert [one.severity for one in found] == ["warning"] * bool(lacks)
     assert lacks is None or f"loads {lacks}, and no package" in found[0].message
 
@@ -285,23 +285,23 @@ def test_a_library_that_no_package_brings(
 def test_the_package_that_brings_it_is_named_and_what_few_need_is_a_note() -> None:
     read = {"onnxruntime-gpu": WheelBuild(code=library("cublas.13", "cudnn.9", "nvinfer.10"))}
     pins = {"onnxruntime-gpu": "1.31.1"}
-    found, note = told("library-missing", judged(pins, read, ("A100",), "13.0"))
+    found, note = told("cuda-library-missing", judged(pins, read, ("A100",), "13.0"))
     assert "add nvidia-cublas, nvidia-cudnn-cu13 to" in str(found.remedy)
     assert (note.severity, note.remedy) == ("info", "add tensorrt-cu13 to [pip] dependencies if you use TensorRT")
     pins |= {"nvidia-cublas": "13.1", "nvidia-cudnn-cu13": "9.26"}
-    assert told("library-missing", judged(pins, read, ("A100",), "13.0")) == [note]
+    assert told("cuda-library-missing", judged(pins, read, ("A100",), "13.0")) == [note]
     pins |= {"tensorrt-cu13-libs": "10.14"}
-    assert told("library-missing", judged(pins, read, ("A100",), "13.0")) == []
+    assert told("cuda-library-missing", judged(pins, read, ("A100",), "13.0")) == []
 
 
 def test_a_base_image_or_a_jetsons_system_may_bring_it() -> None:
     spec, target = spec_of("12.8", ("A100",))
     pinned = PinnedVersions({"ctranslate2": "4.8.4"}, read={"ctranslate2": WheelBuild(code=library("cublas.12"))})
-    assert told("library-missing", list(judge_pins(spec, target, pinned)))
+    assert told("cuda-library-missing", list(judge_pins(spec, target, pinned)))
     based = replace(spec, image=replace(spec.image, base="nvidia/cuda:12.8.1-cudnn-runtime-ubuntu24.04"))
-    assert not told("library-missing", list(judge_pins(based, target, pinned)))
+    assert not told("cuda-library-missing", list(judge_pins(based, target, pinned)))
     spec, jetson = spec_of("12.6", ("Orin",), platform="linux-aarch64")
-    assert not told("library-missing", list(judge_pins(spec, jetson, pinned)))
+    assert not told("cuda-library-missing", list(judge_pins(spec, jetson, pinned)))
 
 
 @pytest.mark.parametrize(
