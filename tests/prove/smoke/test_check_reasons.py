@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from check_program import ROOT, command, gone, program
 from envspec_check.checks.compile import lacking_to_compile
+from envspec_check.checks.ddp import training_fsdp
 from envspec_check.checks.isolation import static_library_path
 from envspec_check.checks.memory import Held, leak
 from envspec_check.failures import explain
-from envspec_check.interface import Context
+from envspec_check.interface import Context, Skip
 from envspec_check.trainer import exact_fp32, lacks
 
 CONTEXT = Context({"target": "t", "lock": {"targets": {"t": {}}}}, "cpu", "llm", 5, True, 0, 60.0, Path(), "check")
@@ -53,6 +54,14 @@ def test_a_libcuda_that_triton_does_not_find() -> None:
     found = lacking_to_compile("AssertionError: libcuda.so cannot found!\nPossible files are located at []")
     assert found is not None and found.status == "fail"
     assert "TRITON_LIBCUDA_PATH" in (found.remedy or "") and "--nv" in (found.remedy or "")
+
+
+def test_a_torch_that_shards_on_gpus_alone_is_not_asked_to_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As 2.6 and its `torch.cpu.Stream` do, which FSDP2 asks for an event."""
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="2.6.0", cpu=SimpleNamespace(Stream=object)))
+    monkeypatch.setitem(sys.modules, "torch.distributed.fsdp", SimpleNamespace(fully_shard=None))
+    with pytest.raises(Skip, match="shards on GPUs alone"):
+        training_fsdp(replace(CONTEXT, quick=False))
 
 
 def test_a_cuda_library_on_the_path_is_nothing_to_a_target_for_cpus(

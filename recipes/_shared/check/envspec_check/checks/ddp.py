@@ -182,6 +182,8 @@ def training_fsdp(ctx: Context) -> Outcome:
         raise Skip("FSDP is compared without --quick")
     if not hasattr(importlib.import_module("torch.distributed.fsdp"), "fully_shard"):
         raise Skip("torch %s has no fully_shard" % torch.__version__)
+    if ctx.device == "cpu" and not hasattr(torch.cpu.Stream, "record_event"):
+        raise Skip("torch %s shards on GPUs alone" % torch.__version__)
     if not workloads_by(ctx, "fsdp"):
         raise Skip("the ranks of %s don't call the same layers" % ctx.workload)
     return beside_one_process(ctx, "fsdp")
