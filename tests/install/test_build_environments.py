@@ -208,7 +208,9 @@ def test_a_site_s_policy_holds_for_what_sources_are_built_with(
     assert install(demo)[0] == 0
     young = (datetime.now(timezone.utc) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     index.add(wheel("tool", "1.1", "below"), uploaded=young)
-    ran = demo.envspec("install", "specs/demo.toml", "--prefix", "another")
+    # of a machine that hasn't asked yet: a file's date is asked once
+    fresh = demo.environment({"XDG_CACHE_HOME": str(demo.base / "fresh")})
+    ran = demo.envspec("install", "specs/demo.toml", "--prefix", "another", env=fresh)
     assert ran.status == 1 and "tool-1.1-py3-none-any.whl was published on" in ran.err, ran
     place_policy(monkeypatch, demo.base, '[indexes]\nallow = ["internal"]\n')
     ran = demo.envspec("install", "specs/demo.toml", "--prefix", "another")
