@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
@@ -174,7 +174,7 @@ class MetadataReader(Struct, frozen=True):
         text, size, hashed = self._from_index(file, sidecar)
         metadata = _parse(text, file)
         claimed = file.size is not None and not hashed
-        known = Metadata(**{**asdict(metadata), "size": file.size if claimed else size})
+        known = replace(metadata, size=file.size if claimed else size)
         self.cache.put(_hashed_key(file) if hashed else _served_key(file), known)
         return known
 
@@ -204,7 +204,7 @@ class MetadataReader(Struct, frozen=True):
         """Read the metadata of a wheel at `path`, whose bytes were hashed here. Raises IndexFailure, OSError."""
         with path.open("rb") as wheel:
             text = self._text_in(wheel, file)
-        known = Metadata(**{**asdict(_parse(text, file)), "size": path.stat().st_size})
+        known = replace(_parse(text, file), size=path.stat().st_size)
         self.cache.put(_hashed_key(file), known)
         return known
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.cache import keep_value, read_value
@@ -295,7 +295,7 @@ def facts_of(content: Content, name: str, version: str, size: int | None) -> Sou
         setup = False
     metadata, trust = _requirements(texts, names, info, project, setup, name, version)
     return SourceFacts(
-        Metadata(**{**asdict(metadata), "name": name, "version": version, "size": size}),
+        replace(metadata, name=name, version=version, size=size),
         trust,
         _compiles(names, project),
         build_requires(project),
