@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.version import Version
 
-from envspec.facts import torch_builds, wheels
+from envspec.facts import released, torch_builds, wheels
 from envspec.lock.graph import Edge, Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.variant_build import machine_of, versions_of
@@ -190,22 +190,26 @@ def _reason(sides: Sides, target: LockedTarget, name: str, version: Version, rel
 
 def facts_releases(pin: Pin) -> tuple[Release, ...]:
     """List the releases of a PyTorch index's package in the shipped facts, newest first; none for an index that the
-    facts don't have."""
+    facts don't have. A torch whose build the facts know and whose files they lack has no wheels."""
     variant = pin.index.partition("/")[2]
     if variant not in wheels.variants():
         return ()
-    rows: dict[Version, list[wheels.WheelFile]] = {}
+    built = torch_builds.builds(variant=variant) if pin.name == "torch" else ()
+    rows: dict[Version, list[wheels.WheelFile]] = {
+        Version(build.version): [] for build in built if build.trust != "planned"
+    }
     for file in wheels.load(variant).files(pin.name):
         if version := version_of(file.version):
-            rows.setdefault(version, []).append(file)
+            rows.setdefault(Version(version.public), []).append(file)
     return tuple(
         Release(
             str(version),
             tuple(file.file for file in files),
             source=False,
             yanked=False,
-            requires_python=files[0].requires_python,
-            uploaded=min((file.upload_time for file in files if file.upload_time), default=None),
+            requires_python=files[0].requires_python if files else None,
+            uploaded=min((file.upload_time for file in files if file.upload_time), default=None)
+            or released.date(pin.name, str(version)),
         )
         for version, files in sorted(rows.items(), reverse=True)
     )
@@ -277,6 +281,13 @@ def _holds(
     torch = target.pin("torch", "pip")
     if pin.name in _COMPANIONS and torch is not None:
         yield Hold("requirement", f"it goes with torch {torch.version}", by="torch")
+    if _is_unheld(pin, release):
+        yield Hold("unknown", "envspec's own facts lack its files (`lock --upgrade --refresh` asks the PyTorch index)")
+
+
+def _is_unheld(pin: Pin, release: Release) -> bool:
+    """Say whether only the facts lack a release's files."""
+    return pin.index.startswith("pytorch/") and not release.wheels
 
 
 def _leads(graph: Graph, start: Node, end: Node) -> bool:
@@ -318,7 +329,7 @@ def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release) -> Iter
     here = inputs.platform, inputs.python, inputs.glibc
     if release.wheels and not any(wheel_fits(file, *here) for file in release.wheels):
         yield "none of its wheels fits the platform, the Python or the glibc"
-    elif not release.wheels and pin.name not in lock.inputs.allow_source:
+    elif not release.wheels and not _is_unheld(pin, release) and pin.name not in lock.inputs.allow_source:
         yield "it has no wheel, and the spec doesn't allow its source"
 
 
