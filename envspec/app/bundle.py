@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from envspec.app import inputs
 from envspec.app.cache_size import prune_to_limit
+from envspec.app.carried_facts import facts_text
 from envspec.app.collecting import collect_conda_too
 from envspec.app.image.base import open_base
 from envspec.app.malicious import refuse_malicious
@@ -18,8 +19,6 @@ from envspec.app.observer import observer, say, warn
 from envspec.app.outputs import open_output
 from envspec.app.own_project import build_project, built_sources, refuse_newer_glibc
 from envspec.app.policy import refuse_target
-from envspec.app.release_dates import dates_text
-from envspec.app.site_policy import site_policy
 from envspec.base.errors import InputError, Place
 from envspec.base.open_folder import open_folder
 from envspec.base.scratch import scratch_folder
@@ -207,8 +206,8 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         carried: dict[str, str | bytes] = {**_carried_files(spec, lock, chosen, held, rules)}
         carried |= later_files(lock, held, found)
         carried |= _project(spec, chosen)
-        if (policy := site_policy()) is not None and policy.minimum_age is not None:
-            carried[DATES] = dates_text(chosen)
+        if facts := facts_text(chosen):
+            carried[DATES] = facts
         brought = None
         if asked.with_base:
             plan = make_plan(spec, lock, chosen)

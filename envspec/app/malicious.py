@@ -1,10 +1,12 @@
-"""The refusal by `lock`, `install`, `run` and `bundle` of releases that are reported as malicious."""
+"""The refusal by `lock`, `install`, `run`, `bundle` and `image` of releases that are reported as malicious."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 from envspec.app.observer import say, warn
 from envspec.app.policy import ask as whom_to_ask, refuse_addresses
@@ -13,11 +15,15 @@ from envspec.base.errors import AnswerNo, OutsideError, Place
 from envspec.base.finding import Finding
 from envspec.base.settings import load_settings
 from envspec.base.texts import clean_text, printable
+from envspec.install.bundle import carried_facts
 from envspec.lock.model import LockedTarget
 from envspec.review.audit.malicious import look_for_malicious
 from envspec.review.audit.model import packages, subject
-from envspec.review.audit.store import kept_files
+from envspec.review.audit.store import Stored, kept_files, load
 from envspec.spec.model import Audit, Spec
+
+if TYPE_CHECKING:
+    from envspec.review.policy.model import Policy
 
 _SERVICE = "osv"
 """Its name in a policy's `[indexes.at]`."""
@@ -39,25 +45,37 @@ class Malicious(AnswerNo):
 
 
 def refuse_malicious(
-    spec: Spec, targets: Iterable[LockedTarget], path: str, *, offline: bool, quiet: bool = False
+    spec: Spec,
+    targets: Iterable[LockedTarget],
+    path: str,
+    *,
+    offline: bool,
+    quiet: bool = False,
+    carried: Stored | None = None,
 ) -> None:
     """Refuse releases that are reported as malicious, and say where the service that the user named couldn't be asked.
 
     That stops nothing by itself: only where the site's policy wants an answer, and none is known from before, it is an
     error. Raises Malicious, OutsideError.
     """
-    policy, service, now = site_policy(), service_of(os.environ), datetime.now(timezone.utc)
+    policy, now, settings = site_policy(), datetime.now(timezone.utc), load_settings(os.environ)
     wanted = policy is not None and policy.advisories
-    if policy is not None and (place := policy.places.get(_SERVICE)):
-        service = service or place
+    service = named_service(policy)
+    if policy is not None and service and policy.places.get(_SERVICE):
         refuse_addresses(policy, {_SERVICE: service}, path)
-    if service is None and not wanted and not kept_files(load_settings(os.environ).cache()):
+    if service is None and not wanted and not kept_files(settings.cache()):
         # nobody to ask, nothing known, and nobody to tell
         return
     found = packages(targets)
     # where the site asks, a spec's waivers are the repository's word
     accepted = Audit() if wanted else spec.audit
-    look = look_for_malicious(found, accepted, os.environ, now, service=service, offline=offline, on_trouble=warn)
+    known = carried or Stored()
+    for place in carried_facts(settings.find_links):
+        with suppress(OutsideError):
+            known = load(place).with_more(known)
+    look = look_for_malicious(
+        found, accepted, os.environ, now, service=service, offline=offline, carried=known.answers, on_trouble=warn
+    )
     if look.found:
         raise Malicious(look.found, path)
     if look.unknown and policy is not None and wanted:
@@ -72,6 +90,11 @@ def refuse_malicious(
         say(f"note: OSV's malware reports are those of {look.since}: {printable(look.unasked)}", style="cyan")
     elif look.unasked and service and not quiet:
         say(f"note: not all releases were looked up in OSV's malware reports: {printable(look.unasked)}", style="cyan")
+
+
+def named_service(policy: Policy | None) -> str | None:
+    """Give the address of OSV's service: the user's, else the policy's; None where neither names one."""
+    return service_of(os.environ) or (policy.places.get(_SERVICE) if policy is not None else None)
 
 
 def service_of(env: Mapping[str, str]) -> str | None:

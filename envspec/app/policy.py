@@ -23,6 +23,7 @@ from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
     from envspec.resolve.workflow.prepare import NotAfter
+    from envspec.review.audit.store import Stored
     from envspec.review.policy.model import Policy
 
 _TOLD = 8
@@ -140,9 +141,11 @@ def tell_bound(spec: Spec, policy: Policy | None, bound: NotAfter | None) -> Non
         say(f"note: {printable(said)}; {printable(policy.contact)} knows why", style="cyan")
 
 
-def refuse_target(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, offline: bool) -> None:
+def refuse_target(
+    spec: Spec, lock: Lock, target: LockedTarget, path: str, *, offline: bool, carried: Stored | None = None
+) -> None:
     """Judge a target before it is installed or bundled: the addresses of its indexes, the age of its files, and the
-    licences that these state themselves.
+    licences that these state themselves. `carried` is what an image knows of itself.
 
     Raises Forbidden, PolicyError, OutsideError.
     """
@@ -150,7 +153,7 @@ def refuse_target(spec: Spec, lock: Lock, target: LockedTarget, path: str, *, of
     if policy is not None:
         used = {pin.index if pin.kind == "pip" else pin.index.rpartition("/")[0] for pin in target.fetched}
         _refuse(policy, _addresses(policy, spec, used), path, spec.path)
-        _refuse(policy, _ages(policy, spec, (target,), lock, offline=offline), path, spec.path)
+        _refuse(policy, _ages(policy, spec, (target,), lock, offline=offline, carried=carried), path, spec.path)
         if policy.allow_licences or policy.deny_licences:
             from envspec.app.file_licences import stated_licences
             from envspec.review.policy.judge import judge_licences
@@ -217,7 +220,13 @@ def _is_allowed(policy: Policy, spec: Spec, name: str) -> bool:
 
 
 def _ages(
-    policy: Policy, spec: Spec, targets: tuple[LockedTarget, ...], lock: Lock, *, offline: bool
+    policy: Policy,
+    spec: Spec,
+    targets: tuple[LockedTarget, ...],
+    lock: Lock,
+    *,
+    offline: bool,
+    carried: Stored | None = None,
 ) -> tuple[Finding, ...]:
     if policy.minimum_age is None:
         return ()
@@ -229,7 +238,7 @@ def _ages(
     targets = tuple(replace(target, pins=target.fetched) for target in targets)
     judged, now = replace(lock, targets=targets), datetime.now(timezone.utc)
     files = dated_files(targets, policy.young)
-    known = known_dates(files, targets)
+    known = known_dates(files, targets, carried)
     young = tuple(one for one in judge_ages(policy, judged, known.times, now) if one.code == "too-young")
     lacking = {key: pin for key, pin in files.items() if key not in known.times}
     if young or not lacking:

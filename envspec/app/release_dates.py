@@ -19,8 +19,7 @@ from envspec.app.observer import warn
 from envspec.base.errors import OutsideError
 from envspec.base.progress import Progress
 from envspec.base.settings import Settings, load_settings
-from envspec.install.bundle import DATES
-from envspec.install.collect import folder_of, is_folder
+from envspec.install.bundle import carried_facts
 from envspec.lock.model import LockedTarget, Pin
 from envspec.net.connections import index_fetcher
 from envspec.packages.requirement import canonical_name
@@ -52,26 +51,34 @@ def dated_files(targets: Iterable[LockedTarget], exempt: Collection[str]) -> dic
     return {(pin.index, pin.artifact.file): pin for pin in pins if pin.artifact and pin.url is None}
 
 
-def known_dates(files: Mapping[File, Pin], targets: Iterable[LockedTarget]) -> Dates:
-    """Give what is known of files, without asking."""
+def known_dates(
+    files: Mapping[File, Pin], targets: Iterable[LockedTarget], carried: store.Stored | None = None
+) -> Dates:
+    """Give what is known of files, without asking: `carried` by their image, in bundles, and in caches."""
     settings = load_settings(os.environ)
     found = {key: facts.uploaded for key, facts in shipped_files(packages(targets)).items() if facts.uploaded}
     asked = set()
+    known = [carried] if carried else []
     for path in _stores(settings):
         with suppress(OutsideError):
-            for key, (fetched, facts) in store.load(path).files.items():
-                pin = files.get(key)
-                if pin and pin.artifact and pin.artifact.sha256 == facts.sha256 and facts.uploaded:
-                    found[key] = facts.uploaded
-                    asked.add(fetched[:10])
+            known.append(store.load(path))
+    for one in known:
+        for key, (fetched, facts) in one.files.items():
+            pin = files.get(key)
+            if pin and pin.artifact and pin.artifact.sha256 == facts.sha256 and facts.uploaded:
+                found[key] = facts.uploaded
+                asked.add(fetched[:10])
     return Dates({key: moment for key, moment in found.items() if key in files}, min(filter(None, asked), default=""))
 
 
 def _stores(settings: Settings) -> tuple[Path, ...]:
     """The files with dates: of bundles whose wheels the user's settings name, the shared cache, and the own."""
-    bundles = (folder_of(link).parent / DATES for link in settings.find_links if is_folder(link))
     shared = store.shared_store(settings, _SOURCE)
-    return (*bundles, *([shared] if shared else []), store.store_path(settings.cache(), _SOURCE))
+    return (
+        *carried_facts(settings.find_links),
+        *([shared] if shared else []),
+        store.store_path(settings.cache(), _SOURCE),
+    )
 
 
 def ask_dates(spec: Spec, files: Mapping[File, Pin]) -> dict[File, str]:
@@ -103,8 +110,7 @@ def _store_of(files: Mapping[File, Pin], times: Mapping[File, str], now: str) ->
     return store.Stored(files={key: (now, FileFacts(sha, moment, yanks=False)) for key, (sha, moment) in facts.items()})
 
 
-def dates_text(target: LockedTarget) -> str:
-    """Give what is known of a target's files as a bundle carries it: without the days of asking, for the same lock
-    makes the same bundle."""
+def undated_dates(target: LockedTarget) -> store.Stored:
+    """Give what is known of a target's files without the days of asking: the same lock makes the same bundle."""
     files = dated_files((target,), ())
-    return store.text_of(_SOURCE, _store_of(files, known_dates(files, (target,)).times, ""))
+    return _store_of(files, known_dates(files, (target,)).times, "")

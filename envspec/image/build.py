@@ -32,6 +32,8 @@ SBOM = "envspec.sbom"
 """The annotation with the bill of materials: in the manifest, so that it takes no layer, and no layer has to be pulled
 to read it."""
 SBOM_DIGEST = "envspec.sbom.digest"
+DATES = "envspec.dates"
+"""The annotation with what the policy of the image's maker had to know of its packages, as a bundle's `dates.json`."""
 _NANOSECONDS = 10**9
 
 

@@ -12,7 +12,7 @@ from envspec import __version__
 from envspec.base.finding import Finding
 from envspec.export.plan import Plan, labels
 from envspec.image.base import BaseImage
-from envspec.image.build import VERSION, config_document, image_labels
+from envspec.image.build import DATES, VERSION, config_document, image_labels
 from envspec.image.layer import Descriptor, LayerPlan, PackedLayer, diff_id
 from envspec.image.manifest import ImageManifest
 
@@ -68,7 +68,9 @@ def by_content(
     for key in sorted({*config["config"], *image.config.get("config", {})}):
         if config["config"].get(key) != image.config.get("config", {}).get(key):
             yield Finding("error", "configuration", f"its {key} isn't what the lock gives{_why(image, key)}")
-    if image.annotations and dict(image.annotations) != {**image_labels(plan, base), **more, **annotations}:
+    # what was known is no part of the lock: another policy has to know more, or less
+    said = {name: text for name, text in image.annotations.items() if name != DATES}
+    if said and said != {**image_labels(plan, base), **more, **annotations}:
         yield Finding("error", "annotations", "its annotations aren't what the lock gives")
 
 

@@ -23,7 +23,7 @@ from envspec.binaries.wheel import paths_of_wheel
 from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.export.quote import shell
 from envspec.install.build import BuildRules
-from envspec.install.collect import Paths, plain_name
+from envspec.install.collect import Paths, folder_of, is_folder, plain_name
 from envspec.lock.conda_files import artifact_of, channel_of, conda_pins, in_link_order
 from envspec.lock.formats.requirements import build_constraints, requirements_txt
 from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget, Pin
@@ -63,8 +63,8 @@ CONDA = "conda"
 PYTHON = "python"
 """The folder with the build of Python that the lock names, or that a base lacks which the bundle brings."""
 DATES = "dates.json"
-"""When its packages' files were published, as far as the policy of who made it had to know: envspec reads it where the
-user's settings name `wheels/`."""
+"""What the policy of its maker had to know of its packages, as `envspec.review.audit.store` keeps it: when their files
+were published, and what OSV reports. envspec reads it where the user's settings name `wheels/`."""
 BASE = "base"
 """The folder of the base that images stand on, an OCI layout."""
 BASE_SUMS = "BASE"
@@ -252,6 +252,11 @@ def with_wheels(target: LockedTarget, built: Mapping[str, Path]) -> tuple[Locked
             found[_key(pin)] = wheel
         pins.append(pin)
     return replace(target, pins=tuple(pins)), found
+
+
+def carried_facts(links: Iterable[str]) -> tuple[Path, ...]:
+    """Give the places of `DATES` in the bundles whose wheels these links name, there or not."""
+    return tuple(folder_of(link).parent / DATES for link in links if is_folder(link))
 
 
 def _add(tar: tarfile.TarFile, name: str, content: Path | bytes) -> int:

@@ -4,14 +4,13 @@ does says, or said before. Who can't be asked stops nothing."""
 import json
 from collections.abc import Iterator
 from datetime import timedelta
-from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
 from cli_project import TWO, Envspec, Project, served, without_settings
 from support.index import Index
+from support.osv import Osv
 from support.packages import wheel
-from support.serving import Quiet, serving
 from support.site import CONTACT, place_policy
 
 pytest_plugins = ["cli_fixtures"]
@@ -21,51 +20,17 @@ PATH = "specs/demo.toml"
 WRONG_REPORT = TWO + '[audit.ignore]\nMAL-2026-7 = "its detector took a test for code"\n'
 
 
-class Osv:
-    """A stand-in for OSV's service: one report, about lib 2.6. `asked` are the names of each request."""
-
-    def __init__(self) -> None:
-        self.asked: list[list[str]] = []
-        self.status, self.body = 200, b""
-        osv = self
-
-        class Handler(Quiet):
-            def do_POST(self) -> None:
-                queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
-                assert self.path == "/v1/querybatch" and {one["package"]["ecosystem"] for one in queries} == {"PyPI"}
-                osv.asked.append([f"{one['package']['name']} {one['version']}" for one in queries])
-                rows = [
-                    {"vulns": [{"id": "GHSA-1"}, {"id": "MAL-2026-7"}]} if name == "lib 2.6" else {}
-                    for name in osv.asked[-1]
-                ]
-                content = osv.body or json.dumps({"results": rows}).encode()
-                self.send_response(osv.status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self.serving = serving(self.server)
-        self.serving.__enter__()
-
-    def close(self) -> None:
-        self.serving.__exit__(None, None, None)
-
-
 @pytest.fixture
 def osv(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Osv]:
     """The service, an index with lib 2.5 and 2.6, and nothing locked yet."""
     without_settings(monkeypatch, tmp_path / "home")
     project.lock_path.unlink(missing_ok=True)
     project.spec(TWO)
-    running = Osv()
-    with Index() as index:
+    with Osv() as running, Index() as index:
         index.add(APP, LIB, EVIL)
         monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
         monkeypatch.setenv("ENVSPEC_OSV_URL", running.url)
         yield running
-    running.close()
 
 
 def test_it_is_not_locked(osv: Osv, project: Project, envspec: Envspec) -> None:
@@ -196,12 +161,11 @@ def test_a_site_that_asks_takes_no_waiver_and_no_other_service(
     told = envspec("lock", PATH)
     assert told.code == 1 and "MAL-2026-7" in told.err and not project.lock_path.exists()
     project.spec(TWO)
-    other = Osv()
-    for address in (other.url, "https://user:pw@osv.invalid"):
-        monkeypatch.setenv("ENVSPEC_OSV_URL", address)
-        told = envspec("lock", PATH)
-        assert told.code == 1 and "[index-elsewhere]" in told.err and not other.asked and "pw@" not in told.err
-    other.close()
+    with Osv() as other:
+        for address in (other.url, "https://user:pw@osv.invalid"):
+            monkeypatch.setenv("ENVSPEC_OSV_URL", address)
+            told = envspec("lock", PATH)
+            assert told.code == 1 and "[index-elsewhere]" in told.err and not other.asked and "pw@" not in told.err
     # where the user names none, the site's is asked
     monkeypatch.delenv("ENVSPEC_OSV_URL")
     assert "MAL-2026-7" in envspec("lock", PATH).err

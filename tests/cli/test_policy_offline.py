@@ -3,13 +3,17 @@ rule refuses is ever asked."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from support.base_image import documents, system, write_base
 from support.index import Index
-from support.machine import Machine, cpu
+from support.machine import Machine, Ran, cpu
+from support.osv import Osv
 from support.packages import wheel
 from support.site import CONTACT, place_policy, place_site
 
@@ -174,3 +178,52 @@ def test_without_such_a_rule_a_bundle_has_none(project: Machine) -> None:
     project.envspec("bundle", SPEC, "-o", "x.tar", status=0)
     with tarfile.open(project.folder / "x.tar") as tar:
         assert "dates.json" not in tar.getnames()
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("rule", ["dates", "advisories"])
+@pytest.mark.parametrize("kind", ["bundle", "image"])
+def test_what_a_rule_needs_travels(
+    project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, rule: str
+) -> None:
+    """To a node without internet and with an empty cache: what was asked where it was made is judged there, told with
+    its day. The layers and the configuration of an image are those of no policy."""
+    project.spec(cpu("alpha", python=PYTHON) + '[image]\npython = "base"\n')
+    project.locked()
+    write_base(project.folder / "base", system(PYTHON))
+    words = ("bundle", SPEC, "-o") if kind == "bundle" else ("image", SPEC, "--base", "./base", "-o")
+    made = [project.folder / name for name in ("known", "again", "plain")]
+    with Osv() as osv:
+        text = AGE if rule == "dates" else f'[releases]\nask-advisories = true\n[indexes.at]\nosv = "{osv.url}"\n'
+        policy = place_policy(monkeypatch, tmp_path, text)
+        for place in made[:2]:
+            project.envspec(*words, str(place), status=0)
+        content = policy.read_text()
+        policy.unlink()
+        project.envspec(*words, str(made[2]), status=0)
+        policy.write_text(content)
+    if kind == "image":
+        documents_of = [documents(place) for place in made]
+        assert documents_of[0] == documents_of[1] and documents_of[0][1] == documents_of[2][1]
+        assert documents_of[0] != documents_of[2]
+    else:
+        assert made[0].read_bytes() == made[1].read_bytes() != made[2].read_bytes()
+    shutil.rmtree(project.cache / "audit")
+    project.default = NOBODY
+    told = [use(project, kind, place, tmp_path / place.name) for place in (made[0], made[2])]
+    assert [one.status for one in told] == [0, 3], [one.err for one in told]
+    if (kind, rule) == ("bundle", "advisories"):
+        assert "OSV's malware reports are those of 2024-01-01: --offline" in told[0].err
+    assert "etc/envspec/policy.toml wants" in told[1].err
+
+
+def use(project: Machine, kind: str, place: Path, there: Path) -> Ran:
+    """Compare an image, or install from a bundle, offline."""
+    if kind == "image":
+        return project.envspec("image", SPEC, "--base", "./base", "--verify", str(place), "--offline")
+    with tarfile.open(place) as tar:
+        tar.extractall(there, filter="data")
+    if (known := there / "dates.json").exists():
+        known.write_text(re.sub(r"\d{4}-\d\d-\d\dT", "2024-01-01T", known.read_text()))
+    env = {"UV_FIND_LINKS": str(there / "wheels")}
+    return project.envspec("install", SPEC, "--prefix", str(there / "p"), "--offline", env=env)

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from msgspec import Struct, field
 
 from envspec.app.cache_size import prune_to_limit
+from envspec.app.carried_facts import facts_text
 from envspec.app.image.base import Output, ToArchive, ToFolder, ToRegistry, open_base, output_of, registry_of
 from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels
 from envspec.app.image.squashfs import MadeSquashfs, make_squashfs
@@ -27,7 +28,7 @@ from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
 from envspec.base.texts import byte_size, printable
 from envspec.export.make import make_plan
-from envspec.image.build import BuiltImage, build_image, copy_base, image_index
+from envspec.image.build import DATES, BuiltImage, build_image, copy_base, image_index
 from envspec.image.layer import Descriptor
 from envspec.image.layout import Layout, write_archive
 from envspec.image.push import push_image
@@ -102,7 +103,8 @@ def _make_image(order: ImageOrder, stack: ExitStack) -> MadeImage:
     images = []
     for target, plan, source in bases:
         ready = prepare(order, target, plan, built[target.name], source, progress, stack)
-        own = (ready.labels, ready.annotations)
+        known = facts_text(target)
+        own = (ready.labels, {**ready.annotations, **({DATES: known} if known else {})})
         images.append(build_image(ready.plan, ready.base, ready.layers, *own, layout, order.compression, progress))
     top = image_index(tuple(images), layout)
     told, places = _put(order, output, tuple(images), top, layout, progress)

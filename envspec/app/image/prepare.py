@@ -15,6 +15,7 @@ from envspec import __version__
 from envspec.app import inputs
 from envspec.app.collecting import collect_wheels
 from envspec.app.image.base import registry_source
+from envspec.app.malicious import refuse_malicious
 from envspec.app.own_project import build_project, built_sources
 from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError
@@ -40,6 +41,7 @@ from envspec.install.interpreter import fetch_build
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 from envspec.net.file_store import sha256_of
+from envspec.review.audit.store import Stored
 from envspec.spec.model import Spec
 
 BuiltHere = dict[str, tuple[Path, str]]
@@ -100,8 +102,9 @@ def base_recipes(order: ImageOrder) -> Iterator[str]:
     return (base_recipe(make_plan(order.spec, order.lock, target)) for target in order.targets)
 
 
-def permit(order: ImageOrder) -> None:
-    """Begin to make an image that the site's policy allows. Raises Forbidden, PolicyError, OutsideError.
+def permit(order: ImageOrder, carried: Stored | None = None) -> None:
+    """Begin to make an image that the site's policy allows, or to compare one that carries what is known of it. Raises
+    Forbidden, Malicious, PolicyError, OutsideError.
 
     All threads take memory from the same few arenas, where the C library is glibc: it gives each thread an arena of its
     own, and each keeps the pieces of a stream that passed through it. With 16 downloads, two packers and two hashers,
@@ -111,7 +114,9 @@ def permit(order: ImageOrder) -> None:
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
     require_extra("image", "images need")
     for target in order.targets:
-        refuse_target(order.spec, order.lock, target, order.spec.path, offline=order.offline)
+        offline, path = order.offline, order.spec.path
+        refuse_target(order.spec, order.lock, target, path, offline=offline, carried=carried)
+        refuse_malicious(order.spec, (target,), path, offline=offline, carried=carried)
 
 
 class ReadyImage(Struct, frozen=True):

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import reduce
 
 from msgspec.structs import replace
 
 from envspec.app.image.base import open_base, open_image
 from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels
 from envspec.app.observer import observer
+from envspec.base.errors import OutsideError
 from envspec.base.finding import Finding
 from envspec.export.make import make_plan
-from envspec.image.build import WITHOUT
-from envspec.image.manifest import read_image
+from envspec.image.build import DATES, WITHOUT
+from envspec.image.manifest import ImageManifest, read_image
 from envspec.image.requirements import FEATURES, require_digests
 from envspec.image.verify import by_content, by_labels, label_of
+from envspec.review.audit.store import Stored, read
 
 
 def verify_image(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]]:
     """Compare an image with what the lock gives, target by target. Raises InputError, Forbidden, IndexFailure,
     ToolError, StorageError."""
-    permit(order)
     found = {}
     with ExitStack() as stack:
         image_source = stack.enter_context(open_image(where, "--verify", offline=order.offline))
+        plans = [(target, make_plan(order.spec, order.lock, target)) for target in order.targets]
+        images = [read_image(image_source.top, image_source.read, plan.oci_platform, where) for _, plan in plans]
+        permit(order, reduce(Stored.with_more, map(_known_of, images), Stored()))
         progress = stack.enter_context(observer().progress())
-        for target in order.targets:
-            plan = make_plan(order.spec, order.lock, target)
-            image = read_image(image_source.top, image_source.read, plan.oci_platform, where)
+        for (target, plan), image in zip(plans, images, strict=True):
             differences = by_labels(plan, image)
             if not differences:
                 said = label_of(image, WITHOUT).split(",")
@@ -49,3 +52,10 @@ def verify_image(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]
                 )
             found[target.name] = differences
     return found
+
+
+def _known_of(image: ImageManifest) -> Stored:
+    with suppress(OutsideError):
+        return read(image.annotations[DATES], DATES) if DATES in image.annotations else Stored()
+    # what can't be read is asked anew
+    return Stored()

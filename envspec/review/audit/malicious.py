@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec import Struct
 
 from envspec.base.errors import OutsideError, StorageError
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
-from envspec.base.settings import load_settings, split_credentials
+from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.net.connections import index_fetcher
 from envspec.review.audit import store
 from envspec.review.audit.gather import stamp
@@ -48,20 +49,20 @@ def look_for_malicious(
     *,
     service: str | None,
     offline: bool,
+    carried: Mapping[PublishedRelease, DatabaseAnswer] = MappingProxyType({}),
     on_trouble: Callable[[StorageError], None] = lambda error: None,
 ) -> Look:
     """Look up the packages that OSV can know, and leave out what the spec takes knowingly.
 
-    Answers count that audits and earlier looks have kept. OSV's service at an address is asked about releases without
-    one of today, and its answers are kept. Raises InputError for a broken configuration.
+    Answers count that audits and earlier looks have kept, and those that a bundle or an image carried here. OSV's
+    service at an address is asked about releases without one of today, and its answers are kept. Raises InputError for
+    a broken configuration.
     """
     releases = sorted({one.release for one in packages if one.release is not None}, key=lambda r: (r.name, r.version))
     if not releases:
         return Look(())
     settings = load_settings(env)
-    source = redact(split_credentials(service)[0]) if service else ""
     cache = settings.cache()
-    path = store.store_path(cache, source)
     answers: dict[PublishedRelease, DatabaseAnswer] = {}
     for other in store.all_answers(cache):
         malicious = {key: answer for key, answer in other.items() if any(map(is_malicious, answer.advisories))}
@@ -69,8 +70,9 @@ def look_for_malicious(
     unasked = "no service is named (ENVSPEC_OSV_URL)" if not service else ""
     own: dict[PublishedRelease, DatabaseAnswer] = {}
     if service:
-        shared = store.shared_store(settings, source)
-        own = {**(_load_answers(shared) if shared else {}), **_load_answers(path)}
+        source = redact(split_credentials(service)[0])
+        path = store.store_path(cache, source)
+        own = {**carried, **stored_answers(settings, service)}
         oldest = stamp(now - FRESH)
         wanted = [one for one in releases if one not in own or own[one].fetched < oldest]
         if wanted and offline:
@@ -86,6 +88,14 @@ def look_for_malicious(
     unknown = tuple(one for one in releases if one not in own) if unasked else ()
     since = min((own[one].fetched for one in releases if one in own), default="") if unasked else ""
     return Look(_malicious_findings(packages, answers, accepted, now), unasked, unknown, since[:10])
+
+
+def stored_answers(settings: Settings, service: str) -> dict[PublishedRelease, DatabaseAnswer]:
+    """Give the answers of a service that the shared cache and the user's own have."""
+    source = redact(split_credentials(service)[0])
+    shared = store.shared_store(settings, source)
+    own = _load_answers(store.store_path(settings.cache(), source))
+    return {**(_load_answers(shared) if shared else {}), **own}
 
 
 def _load_answers(path: Path) -> dict[PublishedRelease, DatabaseAnswer]:

@@ -89,11 +89,16 @@ def load(path: Path) -> Stored:
         return Stored()
     except (OSError, UnicodeDecodeError) as error:
         raise OutsideError(f"the stored answers can't be read: {error}", place=Place(str(path))) from None
+    return read(text, str(path))
+
+
+def read(text: str, where: str) -> Stored:
+    """Read the text of a file of answers, which `where` names. Raises OutsideError for what isn't one."""
     try:
         document = decode(text, _Document)
     except ValueError:
         raise OutsideError(
-            "the stored answers are damaged", place=Place(str(path)), hint="delete the file, then run without --offline"
+            "the stored answers are damaged", place=Place(where), hint="delete the file, then run without --offline"
         ) from None
     return Stored(
         dict(document.releases), {(index, file): (fetched, facts) for index, file, fetched, facts in document.files}
