@@ -1,4 +1,4 @@
-"""What the site's policy has to know of releases, as bundles and images carry it to nodes that can ask nobody."""
+"""The facts behind the site's rules on releases, as bundles and images carry them to nodes without internet."""
 
 from __future__ import annotations
 
