@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from envspec.app.collecting import collect
+from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.base.settings import load_settings
 from envspec.base.texts import without_unseen
@@ -17,22 +18,25 @@ from envspec.resolve.conda.setup import as_pin, conda_resolver, records_of
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, cache_key
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.uv.answer import FoundFile
+from envspec.review.policy.judge import judge_licences
+from envspec.review.policy.model import Policy
 from envspec.spec.model import Spec
 
 Stated = tuple[Pin, str | None]
 """A pin, and the licence that its file states; None for none."""
 
 
-def stated_licences(spec: Spec, target: LockedTarget, exempt: Collection[str], *, offline: bool) -> tuple[Stated, ...]:
-    """Read the licences in a target's files: of wheels and sdists in their own METADATA, of conda packages in their
+def judge_files(policy: Policy, spec: Spec, target: LockedTarget, *, offline: bool) -> tuple[Finding, ...]:
+    """Judge the licences in a target's files: of wheels and sdists in their own METADATA, of conda packages in their
     channel's record. Files that weren't read before are fetched, as an installation does next. What is built from git
     has no file.
 
     Raises IndexFailure for a file that can't be had, OutsideError.
     """
-    pins = [pin for pin in target.fetched if pin.artifact and canonical_name(pin.name) not in exempt]
-    pip = [pin for pin in pins if pin.kind == "pip"]
-    return (*_of_pip(spec, pip, offline), *_of_conda(spec, [pin for pin in pins if pin.kind == "conda"], offline))
+    pins = [pin for pin in target.fetched if pin.artifact and canonical_name(pin.name) not in policy.licences]
+    pip, conda = ([pin for pin in pins if pin.kind == kind] for kind in ("pip", "conda"))
+    stated = (*_of_pip(spec, pip, offline), *_of_conda(spec, conda, offline))
+    return judge_licences(policy, target.name, stated)
 
 
 def _of_pip(spec: Spec, pins: Sequence[Pin], offline: bool) -> Iterable[Stated]:

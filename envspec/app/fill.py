@@ -26,7 +26,7 @@ from envspec.install.environments.make import prefix_of
 from envspec.install.host import refuse_unfit, this_host
 from envspec.install.interpreter import fetch_build
 from envspec.install.prefix import checked_prefix
-from envspec.lock.model import LockedTarget, SoundLock
+from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 from envspec.review.audit.store import share
 from envspec.spec.model import Spec
 
@@ -34,13 +34,14 @@ _CACHE, _ENVIRONMENTS = "[cache] shared", "[run] shared"
 
 
 class Filled(Struct, frozen=True):
-    """The shared cache with the number and bytes of the files that the targets need there, and the environments that
-    users run from now on."""
+    """The shared cache, or the mirror, with the number and bytes of the files that the targets need there, the
+    environments that users run from now on, and the keys of `[mirrors]` that the mirror serves."""
 
     cache: Path | None
     files: int = 0
     size: int = 0
     environments: tuple[Path, ...] = ()
+    mirrors: tuple[str, ...] = ()
 
 
 def fill(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None) -> Filled:
@@ -57,19 +58,16 @@ def fill(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None) -
             hint='in /etc/envspec/config.toml: [cache] shared = "/opt/envspec/cache", [run] shared = '
             '"/opt/envspec/environments"',
         )
-    chosen = [one for path in paths for one in _pick_targets(path, targets, locks_dir)]
+    chosen = list(permitted_targets(paths, targets, locks_dir))
     found: dict[Path, int] = {}
     made: list[Path] = []
     with _share(settings.shared_cache, _CACHE) as cache, _share(settings.shared_environments, _ENVIRONMENTS) as below:
-        for spec, lock, target, path in chosen:
-            refuse_target(spec, lock, target, path, offline=False)
-            refuse_malicious(spec, (target,), path, offline=False)
+        for spec, lock, target in chosen:
             if cache is not None:
                 pins = [pin for pin in target.fetched if pin.artifact is not None]
                 files = collect(spec, pins, into=cache).values()
                 found |= {file: file.stat().st_size for file in files if file.is_relative_to(cache)}
-                if settings.fetches_python and (build := lock.python(target)):
-                    file = fetch_build(build, settings, os.environ, into=cache)
+                if (build := lock.python(target)) and (file := find_build(build, cache)):
                     found[file] = file.stat().st_size
                 if any(pin.kind == "conda" for pin in target.pins) and target.inputs.platform == this_host().platform:
                     _unpack(cache, spec, target)
@@ -81,12 +79,25 @@ def fill(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None) -
     return Filled(settings.shared_cache, len(found), sum(found.values()), tuple(made))
 
 
-def _pick_targets(
-    path: str, targets: Sequence[str], locks_dir: Path | None
-) -> Iterator[tuple[Spec, SoundLock, LockedTarget, str]]:
-    spec, lock = inputs.read_lock(path, locks_dir)
-    for target in inputs.locked_targets(lock, targets):
-        yield spec, lock, target, path
+def permitted_targets(
+    paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None
+) -> Iterator[tuple[Spec, SoundLock, LockedTarget]]:
+    """Give the chosen targets of locks, each once the site's policy allows it. Raises Forbidden, Malicious."""
+    for path, spec, lock in [(path, *inputs.read_lock(path, locks_dir)) for path in paths]:
+        for target in inputs.locked_targets(lock, targets):
+            refuse_target(spec, lock, target, path, offline=False)
+            refuse_malicious(spec, (target,), path, offline=False)
+            yield spec, lock, target
+
+
+def find_build(build: LockedPython, into: Path | None = None) -> Path | None:
+    """Get a build of Python into a cache, the user's or the one that is named; None, and a note, where it isn't there
+    and the user lets none be fetched. Raises IndexFailure."""
+    try:
+        return fetch_build(build, load_settings(), os.environ, into=into)
+    except InputError as error:
+        say(f"note: Python {build.version} isn't put there: {error.message}", style="cyan")
+        return None
 
 
 @contextmanager
@@ -101,12 +112,12 @@ def _share(folder: Path | None, key: str) -> Iterator[Path | None]:
         try:
             yield folder
         finally:
-            _open_to_all(folder)
+            open_to_all(folder)
     except OSError as error:
         raise storage_error(error, folder, option=key) from None
 
 
-def _open_to_all(folder: Path) -> None:
+def open_to_all(folder: Path) -> None:
     """Have all users read what is in a folder, and enter and run what its owner may. Links stay as they are."""
     for above, folders, files in os.walk(folder):
         for path in (above, *(os.path.join(above, name) for name in (*folders, *files))):

@@ -155,11 +155,9 @@ def refuse_target(
         _refuse(policy, _addresses(policy, spec, used), path, spec.path)
         _refuse(policy, _ages(policy, spec, (target,), lock, offline=offline, carried=carried), path, spec.path)
         if policy.allow_licences or policy.deny_licences:
-            from envspec.app.file_licences import stated_licences
-            from envspec.review.policy.judge import judge_licences
+            from envspec.app.file_licences import judge_files
 
-            stated = stated_licences(spec, target, policy.licences, offline=offline)
-            _refuse(policy, judge_licences(policy, target.name, stated), path, spec.path)
+            _refuse(policy, judge_files(policy, spec, target, offline=offline), path, spec.path)
 
 
 def permit_addresses(spec: Spec) -> None:

@@ -11,8 +11,10 @@ import click
 
 from envspec.app.cache_size import CacheView, clean_cache, count_inodes, look_at_cache, prune_cache
 from envspec.app.fill import fill as fill_shared_folders
+from envspec.app.mirror import fill_mirror
 from envspec.base.cache import KINDS
 from envspec.base.errors import InputError
+from envspec.base.reader.document import key_path
 from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, bytes_of, nearest, plural, printable
 from envspec.cli import options
@@ -26,6 +28,7 @@ Examples:
   envspec cache prune --max-size "20 GB"
   envspec cache clean metadata
   envspec cache fill specs/mm-v2.9.toml
+  envspec cache fill specs/mm-v2.9.toml --mirror /srv/mirror
 
 \b
 To have it pruned after each lock and install, in ~/.config/envspec/config.toml:
@@ -113,22 +116,38 @@ def clean(kinds: tuple[str, ...], as_json: bool) -> int:
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...", shell_complete=options.complete("spec_paths"))
 @options.target
 @options.locks_dir
+@click.option(
+    "--mirror",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Fill this folder instead, which any web server serves as the mirror of all indexes of the locks.",
+)
 @options.as_json
-def fill(specs: tuple[str, ...], targets: tuple[str, ...], locks_dir: Path | None, as_json: bool) -> int:
+def fill(
+    specs: tuple[str, ...], targets: tuple[str, ...], locks_dir: Path | None, mirror: Path | None, as_json: bool
+) -> int:
     """Fill the cache and the environments that all users of this machine share
 
     For whoever runs the machine. The files of the locks go to `[cache] shared`, and the environments that fit this
     machine to `[run] shared`, as /etc/envspec/config.toml names them. Users read both, and write to neither.
     """
-    filled = fill_shared_folders(specs, targets, locks_dir)
+    if mirror is None:
+        filled = fill_shared_folders(specs, targets, locks_dir)
+    else:
+        filled = fill_mirror(specs, targets, locks_dir, mirror)
     if as_json:
         shown = {"files": filled.files, "size": filled.size, "environments": filled.environments}
+        if mirror is not None:
+            shown["mirrors"] = filled.mirrors
         options.print_json("cache", {"cache": filled.cache or load_settings().cache_dir, "filled": shown})
         return 0
     if filled.cache is not None:
         out(f"{plural(filled.files, 'file')} of {byte_size(filled.size)} in {filled.cache}")
     for prefix in filled.environments:
         out(str(prefix))
+    if filled.mirrors:
+        lines = " ".join(f'{key_path((one,))} = "URL/{one}"' for one in filled.mirrors)
+        say(f"hint: serve it at a URL, and name it in /etc/envspec/config.toml, [mirrors]: {lines}", style="cyan")
     return 0
 
 

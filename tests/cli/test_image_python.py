@@ -179,6 +179,8 @@ def test_no_command_fetches_a_python_where_the_user_lets_none_be_fetched(
             if name in IN_IMAGES:
                 wanted = f"the cache has no {FILE}, and UV_PYTHON_DOWNLOADS"
                 assert ran.status == 2 and wanted in ran.err, (name, ran.err)
+            elif name == "fill":
+                assert f"note: Python {VERSION} isn't put there: the cache has no {FILE}" in ran.err, ran.err
         told = machine.envspec("export", SPEC, "-f", "dockerfile", "-f", "apptainer", "-o", "recipes", status=0).err
         assert told.count('python-downloads = "never"') == 2, told
         machine.envspec("cache", "fill", SPEC, env={"UV_PYTHON_DOWNLOADS": "automatic"}, status=0)

@@ -28,7 +28,7 @@ def verify_image(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]
         image_source = stack.enter_context(open_image(where, "--verify", offline=order.offline))
         plans = [(target, make_plan(order.spec, order.lock, target)) for target in order.targets]
         images = [read_image(image_source.top, image_source.read, plan.oci_platform, where) for _, plan in plans]
-        permit(order, reduce(Stored.with_more, map(_read_carried, images), Stored()))
+        permit(order, reduce(Stored.with_more, map(_read_annotation, images), Stored()))
         progress = stack.enter_context(observer().progress())
         for (target, plan), image in zip(plans, images, strict=True):
             differences = by_labels(plan, image)
@@ -54,7 +54,7 @@ def verify_image(order: ImageOrder, where: str) -> dict[str, tuple[Finding, ...]
     return found
 
 
-def _read_carried(image: ImageManifest) -> Stored:
+def _read_annotation(image: ImageManifest) -> Stored:
     with suppress(OutsideError):
         return read(image.annotations[DATES], DATES) if DATES in image.annotations else Stored()
     # what can't be read is asked anew
