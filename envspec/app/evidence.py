@@ -75,31 +75,36 @@ def keep_reports(folder: Path, results: Path, environments: Path) -> None:
         text = without_places(path.read_text(encoding="utf-8"), str(environments), str(Path.home()))
         write_text(kept, text, "--evidence")
         say(f"wrote {printable(str(kept))}")
-        for name, other in _reports(folder):
-            same = (other.spec, other.target, other.device) == (report.spec, report.target, report.device)
-            if same and other.lock_digest != report.lock_digest:
-                (folder / name).unlink(missing_ok=True)
-                say(f"removed {printable(str(folder / name))}: it is of another lock")
     write_tables(folder)
 
 
 def write_tables(folder: Path) -> None:
-    """Write the tables of the page beside the records anew, where its README.md has room for them: of the locks of the
-    project whose docs/evidence it is, and of those that lie in it.
+    """Remove the records of other locks than today's, and write the tables of the page beside the records anew, where
+    its README.md has room for them: of the locks of the project whose docs/evidence it is, and of those that lie in it.
 
     Raises as `load`, InputError, StorageError.
     """
+    rows, old = _standings(folder)
+    for name in old:
+        (folder / name).unlink(missing_ok=True)
+        say(f"removed {printable(str(folder / name))}: it is of another lock")
     page = folder / "README.md"
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     if has_tables(text):
-        write_text(page, render_page(text, folder), "--evidence")
+        write_text(page, with_tables(text, rows, _reports(folder)), "--evidence")
 
 
 def render_page(page: str, folder: Path) -> str:
     """Return the page of a folder of records with its tables anew. Raises as `load`, InputError, StorageError."""
+    return with_tables(page, _standings(folder)[0], _reports(folder))
+
+
+def _standings(folder: Path) -> tuple[list[tuple[str, Standing]], list[str]]:
+    """Give the standing of each target of the locks beside a folder of records, with its spec's name, and the records
+    of other locks of these specs."""
     records = read_records(folder)
     locks = folder.absolute().parents[1] / "locks"
-    rows = []
+    rows, old = [], []
     for path in [*sorted(locks.glob("*/envspec.lock")), *sorted(folder.glob("locks/*/envspec.lock"))]:
         lock = load(path)
         if judge(lock):
@@ -107,7 +112,10 @@ def render_page(page: str, folder: Path) -> str:
             continue
         proved = [target for target in lock if not without_framework(target)]
         rows += [(lock.name, one) for one in standings(lock, proved, records)]
-    return with_tables(page, rows, _reports(folder))
+        digests = {target.name: slice_digest(slice_of(lock, target)) for target in lock}
+        of_spec = (one for one in records if one.spec == lock.name)
+        old += [one.file for one in of_spec if one.lock_digest != digests.get(one.target)]
+    return rows, old
 
 
 def _reports(folder: Path) -> list[tuple[str, SmokeReport]]:

@@ -25,6 +25,7 @@ from envspec.base.texts import byte_size, plural
 from envspec.binaries.wheel import UnreadableWheel
 from envspec.export.make import make_plan
 from envspec.facts.cuda_stack import TORCH, is_toolkit
+from envspec.install.build import BuildRules, BuiltWheels
 from envspec.install.host import this_host
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import LockedTarget, Pin, SoundLock
@@ -33,7 +34,7 @@ from envspec.prove.compiles.build import Compilation, Compiled, compile_target, 
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import LinkedPackage, WheelFacts
 from envspec.prove.link.store import MACHINES, LinkStore, read_wheel
-from envspec.prove.link.system import is_built, is_read, system_of, torch_abi
+from envspec.prove.link.system import is_read, system_of, torch_abi
 from envspec.spec.model import Spec
 
 
@@ -73,21 +74,42 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
     for target in targets:
         if target.name in out_of_reach:
             continue
+        built = _built_wheels(spec, target)
         packages = {
             pin: LinkedPackage(pin.name, pin.version, artifact_of(pin).file, facts[artifact_of(pin).sha256])
-            for pin in in_install_order(target)
             if pin.is_wheel
+            else built[pin]
+            for pin in in_install_order(target)
+            if pin.is_wheel or pin in built
         }
-        unread = [pin for pin in target.pins if pin.kind == "conda" or is_built(pin)]
+        unread = [pin for pin in target.pins if not pin.is_wheel and pin not in built]
         locked = {name for pin in target.pins for name in (pin.name, *pin.provides)}
         findings = judge(list(packages.values()), system_of(target, *_base(spec, lock, target)), locked)
-        compiled = sorted((one for pin, one in packages.items() if is_read(pin)), key=lambda one: one.name)
+        compiled = sorted((one for pin, one in packages.items() if pin in built or is_read(pin)), key=lambda one: one.name)
         found.append(LinkedTarget(target, compiled, findings, unread))
     if asked.evidence is not None:
         keep(asked.evidence, "linked", lock, [one.target for one in found if one.ok and not one.unread])
     for failure in out_of_reach.values():
         raise failure
     return spec, found
+
+
+def _built_wheels(spec: Spec, target: LockedTarget) -> dict[Pin, LinkedPackage]:
+    """Give the packages that this machine has built for a target from their sources, read as the other wheels are.
+    Raises IndexFailure, OSError."""
+    host, found = this_host(), {}
+    if host.platform != target.inputs.platform:
+        return {}
+    rules, wheels = BuildRules.of(spec, target), BuiltWheels(load_settings(os.environ).cache())
+    for pin in filter(rules.builds, target.pins):
+        path = wheels.find(rules.key(pin, host))
+        if path is not None:
+            try:
+                facts = read_wheel(path, MACHINES[host.platform])
+            except UnreadableWheel as error:
+                raise IndexFailure(f"{path.name} can't be read: {error}") from None
+            found[pin] = LinkedPackage(pin.name, pin.version, path.name, facts)
+    return found
 
 
 def _facts_by_target(

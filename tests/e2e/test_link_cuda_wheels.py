@@ -23,7 +23,7 @@ from envspec.lock.read import load
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import LinkedPackage
 from envspec.prove.link.store import LinkStore, read_wheel
-from envspec.prove.link.system import is_built, is_read, system_of
+from envspec.prove.link.system import is_read, system_of
 from envspec.resolve.uv.program import find_uv
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +88,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("mm-v2.9")
     wanted = folder / "requirements.txt"
-    built = {pin.name for pin in target.pins if is_built(pin)}
+    built = {pin.name for pin in target.pins if pin.kind == "pip" and not pin.is_wheel}
     wanted.write_text("".join(one for one in requirements() if one.partition("==")[0] not in built))
     cache = folder / "kept"
     variables = {"UV_CACHE_DIR": str(folder / "uv"), "ENVSPEC_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}

@@ -126,6 +126,17 @@ def test_a_build_environment_that_was_emptied_builds_nothing(demo: Machine) -> N
 
 
 @pytest.mark.slow
+def test_a_source_is_linked_once_it_was_built(demo: Machine) -> None:
+    demo.locked_before(__name__)
+    words = ("link", "specs/demo.toml", "--evidence", "kept")
+    assert "not read: src, which installing compiles" in demo.envspec(*words, status=0).out
+    assert list((demo.folder / "kept").iterdir()) == []
+    assert install(demo)[0] == 0
+    assert "not read" not in demo.envspec(*words, status=0).out
+    assert [path.name for path in (demo.folder / "kept").iterdir()] == ["demo-cpu-linked.json"]
+
+
+@pytest.mark.slow
 def test_it_stays_until_its_package_is_upgraded(demo: Machine, index: Index) -> None:
     first = demo.locked()
     index.add(wheel("tool", "1.2", "below"), uploaded="2026-01-02T00:00:00Z")

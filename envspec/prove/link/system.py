@@ -242,11 +242,6 @@ def is_read(pin: Pin) -> bool:
     return pin.is_wheel and pin.artifact is not None and not read_name(pin.artifact.file).plain.endswith("-any.whl")
 
 
-def is_built(pin: Pin) -> bool:
-    """Say whether a package is compiled on the user's machine, so that there is nothing to read."""
-    return pin.kind == "pip" and not pin.is_wheel
-
-
 def torch_abi(facts: WheelFacts) -> str | None:
     """Say which of torch's interfaces a wheel uses: "stable", which every later torch has, or "unstable"; None for one
     that uses neither."""

@@ -53,6 +53,7 @@ class Standing(Struct, frozen=True):
 
     target: str
     gpus: bool
+    platform: str
     records: dict[str, tuple[str, ...]] = field(default_factory=dict)
     outdated: tuple[tuple[str, str], ...] = ()
     pythons: dict[str, str] = field(default_factory=dict)
@@ -67,6 +68,17 @@ class Standing(Struct, frozen=True):
     def rungs(self) -> tuple[tuple[str, bool], ...]:
         """The rungs that the target has, and whether each is proved."""
         return tuple((rung, rung in self.records) for rung in rungs_of(gpus=self.gpus))
+
+    @property
+    def lacks(self) -> str | None:
+        """What the lowest rung without a record needs: a machine that reaches the target's indexes ("index"), one of
+        its platform ("host"), or its GPU. None where each rung has one."""
+        rung = next((rung for rung, is_proved in self.rungs if not is_proved), None)
+        if rung in (None, "verified", "linked"):
+            return rung and "index"
+        if self.platform != "linux-64":
+            return "host"
+        return "GPU" if rung == "trained" else "index"
 
     @property
     def line(self) -> str:
@@ -116,7 +128,8 @@ def _standing(lock: Lock, target: LockedTarget, records: tuple[Proof, ...]) -> S
     # a rung that some record proves with the lock's own, or without any, needs no word
     others = {rung: max(filter(None, versions)) for rung, versions in pythons.items() if None not in versions}
     version = build.version if build else None
-    return Standing(target.name, target.inputs.cuda is not None, found, tuple(outdated), others, version)
+    inputs = target.inputs
+    return Standing(target.name, inputs.cuda is not None, inputs.platform, found, tuple(outdated), others, version)
 
 
 _KEPT = frozenset({"verified", "linked", "compiles"})

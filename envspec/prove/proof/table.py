@@ -33,15 +33,15 @@ def with_tables(
 
 
 def _standings(rows: Iterable[tuple[str, Standing]]) -> Iterator[str]:
-    yield "| spec | target | proved without a gap | beyond that |"
-    yield "|---|---|---|---|"
+    yield "| spec | target | proved without a gap | the next rung lacks | beyond that |"
+    yield "|---|---|---|---|---|"
     for spec, one in rows:
         proved = [rung for rung, is_proved in one.rungs if is_proved]
         reached = one.reached or ""
         beyond = proved[proved.index(reached) + 1 :] if reached in proved else proved
         upto = " → ".join(phrase(rung) for rung in proved if rung not in beyond)
         upto += f" ({one.other_python})" if one.other_python else ""
-        yield f"| {spec} | {one.target} | {upto} | {', '.join(map(phrase, beyond)) or '–'} |"
+        yield f"| {spec} | {one.target} | {upto} | {one.lacks or '–'} | {', '.join(map(phrase, beyond)) or '–'} |"
 
 
 def _reports(rows: Iterable[tuple[str, SmokeReport]]) -> Iterator[str]:

@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 from support.documents import validator
+from support.machine import ROOT
 
 import envspec.prove.smoke
 from envspec.app.evidence import render_page
+from envspec.lock.read import load
+from envspec.lock.slice import slice_digest, slice_of
 from envspec.prove.proof.records import read_records, refusal
 from envspec.prove.smoke.report.read import KIND, load_report
 
-FOLDER = Path(__file__).resolve().parents[3] / "docs" / "evidence"
+FOLDER = ROOT / "docs" / "evidence"
 SCHEMA = Path(envspec.prove.smoke.__file__).parent / "check.schema.json"
 
 
@@ -33,6 +36,12 @@ def test_every_file_is_a_record_that_proves_something() -> None:
     assert {proof.file for proof in read_records(FOLDER) if proof.rungs} == {
         path.name for path in FOLDER.glob("*.json")
     }
+
+
+def test_every_record_is_of_today_s_lock() -> None:
+    locks = [load(path) for path in (*ROOT.glob("locks/*/envspec.lock"), *FOLDER.glob("locks/*/envspec.lock"))]
+    today = {(lock.name, one.name, slice_digest(slice_of(lock, one))) for lock in locks for one in lock}
+    assert [one.file for one in read_records(FOLDER) if (one.spec, one.target, one.lock_digest) not in today] == []
 
 
 def test_the_evidence_page_says_how_far_each_target_is_proved() -> None:

@@ -62,13 +62,23 @@ def test_a_report_is_kept_without_places_and_the_page_tells_it(evidence: Path, t
     assert page.count("<!-- end of") == 2
 
 
-def test_a_report_of_an_older_lock_leaves(evidence: Path, tmp_path: Path) -> None:
-    old = evidence / "cpu-py311-cpu-of-before.json"
-    old.write_text(json.dumps({**json.loads(KEPT.read_text()), "lock_digest": f"sha256:{'0' * 64}"}))
-    other = evidence / "cpu-py311-other.json"
-    other.write_text(old.read_text().replace('"target": "cpu"', '"target": "other"'))
+def test_what_is_of_an_older_lock_leaves(evidence: Path, tmp_path: Path) -> None:
+    """A report, a record, and one of a target that the lock has no more; what is of another spec stays."""
+    today = json.loads(KEPT.read_text())
+    before = {**today, "lock_digest": f"sha256:{'0' * 64}"}
+    verified = json.loads((KEPT.parent / "cpu-py311-cpu-verified.json").read_text())
+    made = {
+        "report": before,
+        "record": {**verified, "lock_digest": before["lock_digest"]},
+        "gone": {**today, "target": "other"},
+        "spec": {**before, "spec": "elsewhere"},
+        "today": verified,
+    }
+    for name, one in made.items():
+        (evidence / f"{name}.json").write_text(json.dumps(one))
     keep_reports(evidence, results(tmp_path / "out"), Path(CACHE))
-    assert not old.exists() and other.exists()
+    names = {path.stem for path in evidence.glob("*.json")}
+    assert names == {"spec", "today", "cpu-py311-cpu-on-a-cpu"}
 
 
 @pytest.mark.parametrize("changes", [{"evidence": "machine"}, {"complete": False}])
@@ -80,7 +90,7 @@ def test_what_proves_nothing_is_not_kept(evidence: Path, tmp_path: Path, changes
 def test_a_record_of_another_command_writes_the_tables_too(evidence: Path) -> None:
     lock = load(ROOT / "locks" / "cpu-py311" / "envspec.lock")
     keep(evidence, "verified", lock, lock.targets)
-    assert "| cpu-py311 | cpu | locked → verified | – |" in (evidence / "README.md").read_text()
+    assert "| cpu-py311 | cpu | locked → verified | index | – |" in (evidence / "README.md").read_text()
 
 
 def test_a_page_without_marks_stays(evidence: Path, tmp_path: Path) -> None:

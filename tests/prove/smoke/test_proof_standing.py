@@ -65,6 +65,22 @@ def test_records_climb_and_gaps_are_told(tmp_path: Path) -> None:
     assert found.line == "locked → verified → compiles (without linked)"
 
 
+@pytest.mark.parametrize(
+    ("platform", "rungs", "lacks"),
+    [
+        ("linux-64", [], "index"),
+        ("linux-64", ["verified", "linked"], "index"),
+        ("linux-aarch64", ["verified"], "index"),
+        ("linux-aarch64", ["verified", "linked"], "host"),
+        ("linux-64", ["verified", "linked", "compiles", "imports", "trained-cpu"], "GPU"),
+        ("linux-64", RUNGS, None),
+    ],
+)
+def test_a_word_says_what_the_next_rung_lacks(platform: str, rungs: list[str], lacks: str | None) -> None:
+    found = Standing(NAME, True, platform, {rung: () for rung in ("locked", *rungs)})
+    assert found.lacks == lacks
+
+
 def test_a_run_on_its_gpu_is_the_top(tmp_path: Path) -> None:
     found = standing(tmp_path, record(), report_json(proved()))
     assert found.reached == "trained"
