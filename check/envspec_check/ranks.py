@@ -14,6 +14,7 @@ from typing import Any, Callable, NamedTuple
 from envspec_check.failures import explain
 from envspec_check.interface import Context, Fault
 from envspec_check.machine import usable_cpus
+from envspec_check.patience import MOST, Patience
 from envspec_check.process import ending, fork, give_up
 
 
@@ -44,10 +45,14 @@ def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -
     children = {pid: rank for rank, (pid, _) in enumerate(started)}
     wrong: list[str] = []
     remedy = "read the end of the output" + ("; NCCL_DEBUG=INFO says more" if backend == "nccl" else "")
-    deadline = time.monotonic() + limit
-    while children and time.monotonic() < deadline and not wrong:
+    patience, looked = Patience(os.getpid(), limit), 0.0
+    while children and not wrong:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
+            if time.monotonic() - looked > 1:
+                looked = time.monotonic()
+                if patience.over():
+                    break
             time.sleep(0.01)
         elif pid in children:
             rank = children.pop(pid)
@@ -59,7 +64,7 @@ def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -
     for pid in children:
         give_up(pid)
     if not wrong and children:
-        wrong = ["%d of %d ranks hadn't ended after %g s" % (len(children), world, limit)]
+        wrong = ["%d of %d ranks hadn't ended after %g s" % (len(children), world, patience.seconds)]
     if wrong:
         raise Fault("{} of {} failed: {}".format(getattr(work, "__name__", "work"), backend, "; ".join(wrong)), remedy)
     return [answer.take()["value"] for _, answer in started]
@@ -75,7 +80,7 @@ def _run_rank(
         torch.cuda.set_device(rank)
     store = "file://%s" % (folder / "store")
     dist.init_process_group(
-        backend, init_method=store, rank=rank, world_size=world, timeout=datetime.timedelta(seconds=limit)
+        backend, init_method=store, rank=rank, world_size=world, timeout=datetime.timedelta(seconds=MOST * limit)
     )
     found = work(Rank(torch, dist, rank, world, "cuda" if backend == "nccl" else "cpu"))
     dist.barrier()

@@ -16,6 +16,7 @@ from envspec_check.lock import read_target
 from msgspec.structs import replace
 from support.debian import debian_tree
 from support.smoke_env import CONFIG, smoke_env as smoke_env
+from support.warned import KINDS, TRAINS
 
 sys.path.append(str(Path(__file__).parents[1] / "export"))
 from recipe_plans import of_target
@@ -25,27 +26,6 @@ from envspec.export.slurm import APPTAINER_JOB, render
 from envspec.spec.cluster import SlurmTable
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.e2e, pytest.mark.xdist_group("slurm")]
-
-KINDS = ("polls", "handles", "neither")
-TRAINS = """
-import os, signal, sys, time
-from pathlib import Path
-
-folder, kind, goes_on = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "after"
-rank, warning, told = os.environ["RANK"], Path(os.environ["ENVSPEC_CHECKPOINT"]), []
-if kind == "handles":
-    signal.signal(signal.SIGUSR1, lambda *_: told.append(1))
-(folder / f"ready-{rank}").touch()
-while not (folder / "enough").exists():
-    if told or (kind == "polls" and warning.exists()):
-        if rank == "0":
-            warning.write_text("7")
-        if not goes_on:
-            time.sleep(2)  # it takes its time to end
-            break
-    time.sleep(0.1)
-(folder / f"ended-{rank}").touch()
-"""
 
 
 class Job:
@@ -69,7 +49,7 @@ class Job:
             "APPTAINER_BIND": f"{carried}:/opt/envspec,{prefix},{base}",
             "APPTAINERENV_ENVSPEC_PREFIX": str(prefix),
         }
-        argv = ("--parsable", f"--time={minutes}", "job.sbatch", "train.py", str(folder), kind, when)
+        argv = ("--parsable", f"--time={minutes}", "job.sbatch", "train.py", str(folder), kind, when, "USR1")
         self.number = self.ask("sbatch", *argv).strip()
         self.wait(lambda: len([*folder.glob("ready-*")]) == 2, 100)
 

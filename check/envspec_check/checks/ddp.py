@@ -25,6 +25,7 @@ from envspec_check.interface import (
     passed,
     run_program,
 )
+from envspec_check.patience import MOST
 from envspec_check.process import write_whole
 from envspec_check.ranks import Rank, on_the_cpu, ranks
 from envspec_check.trainer import Trainer, Training, digest, percentile
@@ -97,7 +98,7 @@ def train_rank(ctx: Context, backend: str) -> int:
     device = "cuda" if backend == "nccl" else "cpu"
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=max(5.0, ctx.timeout * 0.6)))
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=MOST * ctx.timeout))
     found = train_shares(ctx, "ddp", Rank(torch, dist, rank, world, device))
     write_whole(str(ctx.scratch / ("rank-%d.json" % rank)), json.dumps(found))
     dist.barrier()

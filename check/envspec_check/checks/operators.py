@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed
 from envspec_check.lock import numbers
@@ -62,6 +63,17 @@ def share_off(torch: Any, one: Any, exact: Any) -> float:
     return abs(float((one * exact).sum() / exact.square().sum()) - 1.0)
 
 
+@contextlib.contextmanager
+def where_it_is(ctx: Context, name: str, precision: str) -> Iterator[None]:
+    """Skip what an older torch hasn't in a precision on CPUs."""
+    try:
+        yield
+    except RuntimeError as error:
+        if ctx.device == "cpu" and "not implemented for" in str(error):
+            raise Skip(f"torch {ctx.torch.__version__} has no {name} in {precision} on CPUs") from None
+        raise
+
+
 def operator(ctx: Context, name: str, precision: str) -> Outcome:
     """An operator's result and gradients, against float64 on the CPU."""
     torch, dtype = ctx.torch, dtype_of(ctx.torch, precision)
@@ -76,14 +88,10 @@ def operator(ctx: Context, name: str, precision: str) -> Outcome:
     short = [one.to(ctx.device, dtype).requires_grad_() for one in inputs]
     # The reference starts from the rounded inputs: what is measured is the operator, not the rounding of its inputs.
     exact = [one.detach().to("cpu", torch.float64).requires_grad_() for one in short]
-    try:
+    with where_it_is(ctx, name, precision):
         result = function(*short)
         weights = torch.randn(result.shape, generator=made, dtype=torch.float64).to(dtype)
         result.backward(weights.to(ctx.device))
-    except RuntimeError as error:
-        if ctx.device == "cpu" and "not implemented for" in str(error):
-            raise Skip(f"torch {torch.__version__} has no {name} in {precision} on CPUs") from None
-        raise
     reference = function(*exact)
     reference.backward(weights.to(torch.float64))
     errors = {"result": farthest(torch, result, reference.detach())}

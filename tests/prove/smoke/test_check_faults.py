@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from check_program import CONFIG, command, gone, program, run
+from envspec_check.patience import Patience
 from support.matrix import first_by_day
 from support.smoke_env import CHECK
 
@@ -60,6 +61,36 @@ def test_a_bad_process_is_one_failed_check(
     assert report["summary"]["headline"] == "2 passed, 1 failed, 0 skipped"
     assert said.endswith("2 passed, 1 failed, 0 skipped\n")
     assert report["figures"][0]["value"] is None and report["curves"] == {"c": [1.0, None]}
+
+
+@pytest.mark.parametrize(
+    ("does", "least", "most"),
+    [
+        ("time.sleep(60)", 1.0, 2.5),
+        ("while 1: pass", 1.0, 11),
+        ("while 1: sum(range(4 * 10**6)); time.sleep(.1)", 1.4, 11),
+    ],
+    ids=["stands still", "had its time", "gets on, slowly"],
+)
+def test_what_gets_on_has_its_limit_in_a_processor_s_time(does: str, least: float, most: float) -> None:
+    """One that sleeps between its steps stands for one that shares the processor: the kernel's figures are alike."""
+    with subprocess.Popen([sys.executable, "-c", f"import time\n{does}"]) as process:
+        patience = Patience(process.pid, 1.0)
+        while not patience.over():
+            time.sleep(0.2)
+        process.kill()
+    assert least <= time.monotonic() - patience.began <= most
+
+
+def test_a_check_on_a_busy_machine_goes_on_after_its_limit(tmp_path: Path) -> None:
+    body = """until = time.monotonic() + 4
+    while time.monotonic() < until:
+        sum(range(4 * 10**6))
+        time.sleep(.1)
+    return interface.passed()"""
+    code, report, _ = run(tmp_path, body, "--timeout", "2")
+    assert code == 0 and [one["status"] for one in report["checks"]] == 3 * ["pass"], report["checks"][1]
+    assert report["checks"][1]["seconds"] > 3.5
 
 
 STUCK = """

@@ -77,7 +77,7 @@ def test_records_climb_and_gaps_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_a_word_says_what_the_next_rung_lacks(platform: str, rungs: list[str], lacks: str | None) -> None:
-    found = Standing(NAME, True, platform, {rung: () for rung in ("locked", *rungs)})
+    found = Standing(NAME, True, platform, dict.fromkeys(("locked", *rungs), ()))
     assert found.lacks == lacks
 
 

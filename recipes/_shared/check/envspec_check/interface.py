@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from envspec_check.environment import BASE
 from envspec_check.lock import FRAMEWORKS
+from envspec_check.patience import Patience
 
 GROUPS = (
     *("static", "device", "operators", "training", "determinism"),
@@ -27,7 +29,7 @@ WORKLOAD_NAMES = ("basic", "multimodal", "llm", "deit", "dynamic")
 STEPS, QUICK_STEPS = 50, 20
 
 TIMEOUT = 180.0
-"""Seconds that one check may take, unless --timeout says otherwise."""
+"""Seconds that one check may take, unless --timeout says otherwise; on a busy machine more (`Patience`)."""
 
 MIB = 1 << 20
 
@@ -102,17 +104,21 @@ def run_program(
     late: Exception,
     stderr: int = subprocess.STDOUT,
 ) -> Ended:
-    """Start a program and wait for it. Raises `late` when it takes longer than `timeout` seconds."""
+    """Start a program and wait for it. Raises `late` when it takes longer than `timeout` seconds (see `Patience`)."""
     with start(command, env, folder, stderr=stderr) as process:
-        try:
-            output, _ = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired as error:
-            process.kill()
-            print((error.stdout or b"").decode("utf-8", "replace"))
-            raise late from None
-        except BaseException:
-            process.kill()
-            raise
+        patience = Patience(process.pid, timeout or math.inf)
+        while True:
+            try:
+                output, _ = process.communicate(timeout=min(1.0, timeout or 1.0))
+                break
+            except subprocess.TimeoutExpired as error:
+                if patience.over():
+                    process.kill()
+                    print((error.stdout or b"").decode("utf-8", "replace"))
+                    raise late from None
+            except BaseException:
+                process.kill()
+                raise
     return Ended(process.returncode, output.decode("utf-8", "replace"))
 
 

@@ -12,13 +12,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 from typing import Any, Callable
 
 from envspec_check.import_failures import import_remedy
 from envspec_check.interface import TIMEOUT, Check, Context, Outcome, failed, start
+from envspec_check.patience import Patience
 from envspec_check.process import LAST_CHARACTERS, ending, last_words, outcome_of
 
 TOKEN = "ENVSPEC_CHECK_TOKEN"
@@ -49,21 +49,20 @@ class Host:
 
     def start(self, timeout: float) -> None:
         """Wait until it can fork. Raises Gone when it can't."""
-        if not self.read(timeout).get("ready"):
+        if not self.read(Patience(self.process.pid, timeout)).get("ready"):
             raise Gone(f"hadn't started after {timeout:g} s")
 
-    def read(self, timeout: float, meanwhile: Callable[[], None] | None = None) -> dict[str, Any]:
+    def read(self, patience: Patience, meanwhile: Callable[[], None] | None = None) -> dict[str, Any]:
         """The next reply; an empty one when there is none in time. `meanwhile` is called now and then. Raises Gone."""
         assert self.process.stdout
-        deadline = time.monotonic() + timeout
         while b"\n" not in self.buffer:
-            left = max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select([self.process.stdout], [], [], min(left, TOLD_EACH) if meanwhile else left)
-            if not ready and meanwhile and time.monotonic() < deadline:
-                meanwhile()
-                continue
-            if not ready:
+            ready, _, _ = select.select([self.process.stdout], [], [], min(TOLD_EACH, patience.limit))
+            if not ready and patience.over():
                 return {}
+            if not ready:
+                if meanwhile:
+                    meanwhile()
+                continue
             read = os.read(self.process.stdout.fileno(), 65536)
             if not read:
                 status = self.process.wait()
@@ -114,15 +113,17 @@ class Runner:
         try:
             at_work = self.host(one.torch)
             at_work.send(name=one.name, scratch=str(scratch), output=str(output), device=device, gpus=gpus)
-            self.running = at_work.read(PATIENCE).get("pid")
+            self.running = at_work.read(Patience(at_work.process.pid, PATIENCE)).get("pid")
             if self.running is None:
                 raise Gone(f"gave no process for {PATIENCE:g} s")
-            ended = at_work.read(limit, self.watch and functools.partial(self.tell, one.name, output))
+            patience = Patience(self.running, self.ctx.timeout)
+            ended = at_work.read(patience, self.watch and functools.partial(self.tell, one.name, output))
+            limit = patience.seconds
             if ended:
                 status, memory, answer = ended["status"], ended["memory"], ended["answer"]
             else:
                 self.end_running()
-                ended = at_work.read(PATIENCE)
+                ended = at_work.read(Patience(at_work.process.pid, PATIENCE))
                 memory, stuck = ended.get("memory"), not ended
             if stuck:  # the host waits for that process, so the next check gets another
                 self.hosts.pop(one.torch).close()

@@ -10,7 +10,7 @@ import functools
 import math
 from typing import Any, Callable, Iterator, List, Sequence, Tuple
 
-from envspec_check.checks.operators import TOLERANCES, dtype_of
+from envspec_check.checks.operators import TOLERANCES, dtype_of, where_it_is
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed, some
 from envspec_check.trainer import exact_fp32, lacks
 
@@ -537,7 +537,8 @@ def attention_by_hand(ctx: Context, precision: str) -> Outcome:
     lacking = lacks("cuda", precision) if ctx.device == "cuda" else None
     if lacking:
         raise Skip(lacking)
-    return judge(ctx, attention_cases(ctx, dtype_of(ctx.torch, precision)), 2 * TOLERANCES[precision])
+    with where_it_is(ctx, "attention", precision):
+        return judge(ctx, attention_cases(ctx, dtype_of(ctx.torch, precision)), 2 * TOLERANCES[precision])
 
 
 for _precision in TOLERANCES:

@@ -1,0 +1,59 @@
+"""How long processes may take: so many seconds, and longer on a busy machine, as long as they get on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+
+MOST = 10
+"""How many times its limit something may take at most."""
+
+STILL = 30.0, 0.05
+"""What used less than this share of a processor for so many seconds waits for something that doesn't come."""
+
+
+class Patience:
+    """The patience with a process and all below it: over at the limit when they stand still or had as much of a
+    processor's time as that, else later."""
+
+    def __init__(self, process: int, limit: float) -> None:
+        self.process, self.limit, self.began = process, limit, time.monotonic()
+        self.window = min(STILL[0], limit / 2)
+        self.used: deque[tuple[float, float]] = deque()
+
+    @property
+    def seconds(self) -> float:
+        """The time so far, the limit where it is hardly over."""
+        spent = time.monotonic() - self.began
+        return self.limit if spent < self.limit + 5 else round(spent)
+
+    def over(self) -> bool:
+        """Whether it is. To be asked every second or so."""
+        now = time.monotonic()
+        if now - self.began < self.limit - self.window:
+            return False
+        spent = processor_seconds(self.process)
+        self.used.append((now, spent))
+        while self.used[0][0] < now - self.window:
+            self.used.popleft()
+        since, before = self.used[0]
+        still = spent - before < STILL[1] * (now - since)
+        over = still or spent >= self.limit or now - self.began >= MOST * self.limit
+        return over and now - self.began >= self.limit
+
+
+def processor_seconds(process: int) -> float:
+    """The processors' time of a process, of those below it, and of those that these have waited for."""
+    of, ticks = {}, {}
+    with contextlib.suppress(OSError):
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open("/proc/%s/stat" % name, "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+                of[int(name)], ticks[int(name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    total, below = 0, {process}
+    while below:
+        total += sum(ticks.get(one, 0) for one in below)
+        below = {one for one, parent in of.items() if parent in below}
+    return total / os.sysconf("SC_CLK_TCK")
