@@ -72,7 +72,8 @@ def keep_reports(folder: Path, results: Path, environments: Path) -> None:
             continue
         _make(folder)
         kept = folder / file_name(report)
-        text = without_places(path.read_text(encoding="utf-8"), str(environments), str(Path.home()))
+        text = path.read_text(encoding="utf-8").replace(f"{results.absolute()}/", "RESULTS/")
+        text = without_places(text, str(environments), str(Path.home()))
         write_text(kept, text, "--evidence")
         say(f"wrote {printable(str(kept))}")
     write_tables(folder)

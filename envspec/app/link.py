@@ -85,8 +85,8 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
         unread = [pin for pin in target.pins if not pin.is_wheel and pin not in built]
         locked = {name for pin in target.pins for name in (pin.name, *pin.provides)}
         findings = judge(list(packages.values()), system_of(target, *_base(spec, lock, target)), locked)
-        compiled = sorted((one for pin, one in packages.items() if pin in built or is_read(pin)), key=lambda one: one.name)
-        found.append(LinkedTarget(target, compiled, findings, unread))
+        compiled = [one for pin, one in packages.items() if pin in built or is_read(pin)]
+        found.append(LinkedTarget(target, sorted(compiled, key=lambda one: one.name), findings, unread))
     if asked.evidence is not None:
         keep(asked.evidence, "linked", lock, [one.target for one in found if one.ok and not one.unread])
     for failure in out_of_reach.values():

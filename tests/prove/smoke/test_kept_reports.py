@@ -41,7 +41,8 @@ def evidence(tmp_path: Path) -> Path:
 
 def results(folder: Path, **changes: Any) -> Path:
     """The results of a run on a machine that has places."""
-    text = KEPT.read_text().replace("ENVIRONMENT/", f"{CACHE}/cpu-py311-cpu-1a2b/").replace("PYTHON/", "/opt/py/3.11/")
+    text = KEPT.read_text().replace("ENVIRONMENT/lib/python3.11/site-packages", f"{folder}/carried/check", 1)
+    text = text.replace("ENVIRONMENT/", f"{CACHE}/cpu-py311-cpu-1a2b/").replace("PYTHON/", "/opt/py/3.11/")
     report = folder / "runs" / "cpu-py311-cpu" / "check.json"
     report.parent.mkdir(parents=True)
     report.write_text(json.dumps({**json.loads(text), **changes}, indent=1))
@@ -53,6 +54,7 @@ def test_a_report_is_kept_without_places_and_the_page_tells_it(evidence: Path, t
     kept = evidence / "cpu-py311-cpu-on-a-cpu.json"
     text = kept.read_text()
     assert "ENVIRONMENT/lib/python3.11/site-packages" in text and "PYTHON/lib/python311.zip" in text
+    assert '"RESULTS/carried/check"' in text and str(tmp_path) not in text
     assert "/home/me" not in text and "/opt/py" not in text
     assert load_report(kept).verdict == "pass"
     page = (evidence / "README.md").read_text()
