@@ -1,4 +1,4 @@
-"""How long processes may take: so many seconds, and longer on a busy machine, as long as they get on."""
+"""Limits of time for processes: so many seconds, and more on a busy machine, as long as the processes get on."""
 
 from __future__ import annotations
 
@@ -22,12 +22,6 @@ class Patience:
         self.process, self.limit, self.began = process, limit, time.monotonic()
         self.window = min(STILL[0], limit / 2)
         self.used: deque[tuple[float, float]] = deque()
-
-    @property
-    def seconds(self) -> float:
-        """The time so far, the limit where it is hardly over."""
-        spent = time.monotonic() - self.began
-        return self.limit if spent < self.limit + 5 else round(spent)
 
     def over(self) -> bool:
         """Whether it is. To be asked every second or so."""

@@ -64,7 +64,7 @@ def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -
     for pid in children:
         give_up(pid)
     if not wrong and children:
-        wrong = ["%d of %d ranks hadn't ended after %g s" % (len(children), world, patience.seconds)]
+        wrong = ["%d of %d ranks hadn't ended after %g s" % (len(children), world, limit)]
     if wrong:
         raise Fault("{} of {} failed: {}".format(getattr(work, "__name__", "work"), backend, "; ".join(wrong)), remedy)
     return [answer.take()["value"] for _, answer in started]

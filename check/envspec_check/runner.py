@@ -116,9 +116,8 @@ class Runner:
             self.running = at_work.read(Patience(at_work.process.pid, PATIENCE)).get("pid")
             if self.running is None:
                 raise Gone(f"gave no process for {PATIENCE:g} s")
-            patience = Patience(self.running, self.ctx.timeout)
+            patience = Patience(self.running, limit)
             ended = at_work.read(patience, self.watch and functools.partial(self.tell, one.name, output))
-            limit = patience.seconds
             if ended:
                 status, memory, answer = ended["status"], ended["memory"], ended["answer"]
             else:
