@@ -23,6 +23,7 @@ from envspec.lock.read import NewerLock
 from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, hardware_of, overall
 from envspec.prove.doctor.result import Result
 from envspec.spec.model import Spec
+from envspec.spec.targets import refuse_unknown_targets
 
 if TYPE_CHECKING:
     from envspec.lock.store import LockFile
@@ -81,8 +82,6 @@ def judge_spec(
 
     Raises SpecError, InputError for an unknown target, PolicyError, ToolError, StorageError.
     """
-    from envspec.spec.targets import refuse_unknown_targets
-
     spec = inputs.read_spec(path)
     inputs.refuse_base(spec, "`envspec doctor SPEC`")
     refuse_unknown_targets(targets, [target.name for target in spec.targets], spec.path)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from envspec.app.find_specs import only_spec, spec_file
 from envspec.app.observer import observer, say, warn
 from envspec.base.errors import InputError
-from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, cache_dir, config_paths, home_of
+from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, LIBRARIES, cache_dir, config_paths, home_of
 from envspec.base.progress import Progress
 from envspec.base.texts import plural, printable
 from envspec.install.environments import memo
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 
 
 def variables(ready: Ready, *, keep_pythonpath: bool) -> dict[str, str]:
-    """Make the variables of a program in an environment from this process's, and say what becomes of PYTHONPATH."""
+    """Make the variables of a program in an environment from this process's, and say what becomes of PYTHONPATH. The
+    libraries of the site's fabric come after those of LD_LIBRARY_PATH."""
     env = {**os.environ, KEEP_PYTHONPATH: "1"} if keep_pythonpath else dict(os.environ)
+    if env.get(LIBRARIES):
+        env["LD_LIBRARY_PATH"] = ":".join(filter(None, (env.get("LD_LIBRARY_PATH"), env[LIBRARIES])))
     if env.get("PYTHONPATH") and env.get(KEEP_PYTHONPATH):
         say("note: PYTHONPATH stays: its modules come before the lock's")
     elif env.get("PYTHONPATH"):

@@ -18,6 +18,8 @@ ENVIRONMENTS = "ENVSPEC_ENVIRONMENTS_DIR"
 """The variable that names the folder of environments."""
 KEEP_PYTHONPATH = "ENVSPEC_KEEP_PYTHONPATH"
 """The variable that leaves PYTHONPATH in environments as the caller has it: its modules come before the lock's."""
+LIBRARIES = "ENVSPEC_LIBRARIES"
+"""The variable with the folders of libraries that the site's fabric needs, for `run` and for jobs under pyxis."""
 
 
 def link_out_of(path: str) -> str | None:

@@ -43,6 +43,11 @@ _DRIVER = Text(
     doc="A driver's version.", example="550", says="a driver's version", pattern=r"[1-9][0-9]{2,3}(?:\.[0-9]+)*"
 )
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,99}"
+_CRAY = "/opt/cray/libfabric/1.22.0/lib64"
+_HOST_PATH = Text(
+    doc="A path of the host.", example=_CRAY,
+    says="an absolute path without blanks, colons and commas", pattern=r"/[A-Za-z0-9._/+@-]*",
+)  # fmt: skip
 
 
 class SlurmSite(Struct, frozen=True):
@@ -60,6 +65,30 @@ class SlurmSite(Struct, frozen=True):
     places: Mapping[str, Place] = field(default_factory=dict)
 
 
+FABRICS = ("infiniband", "roce", "efa", "slingshot")
+"""The networks between nodes that `envspec.facts.fabrics` knows."""
+
+
+class FabricSite(Struct, frozen=True):
+    """`[site.fabric]`: the network between a site's nodes.
+
+    kind       one of FABRICS; None for none
+    libraries  the host's folders of libfabric and NCCL's plugin: containers get them, and programs look into them
+    binds      further paths of the host that containers need
+    variables  of NCCL and libfabric, over those that envspec knows; an empty one takes one of these out
+    """
+
+    kind: str | None = None
+    libraries: tuple[str, ...] = ()
+    binds: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The host's paths that a container gets, each once."""
+        return tuple(dict.fromkeys((*self.libraries, *self.binds)))
+
+
 class Site(Struct, frozen=True):
     """proxy     the web proxy for all that isn't near, credentials and all; None for none
     no_proxy  hosts and domains that are reached without it
@@ -68,6 +97,7 @@ class Site(Struct, frozen=True):
     proxy: str | None = None
     no_proxy: tuple[str, ...] = ()
     slurm: SlurmSite = field(default_factory=SlurmSite)
+    fabric: FabricSite = field(default_factory=FabricSite)
 
     def variables(self, env: Mapping[str, str]) -> dict[str, str]:
         """Give the variables of the proxy that an environment lacks: none where it names a proxy, or none, itself."""
@@ -105,6 +135,22 @@ SITE = Table(
                 "drivers": Names(doc="Features by driver.", names=_DRIVER, values=_FEATURE),
             },
         ),
+        "fabric": Table(
+            doc="The network between its nodes.",
+            keys={
+                "kind": Text(doc="Its kind.", example="slingshot", choices=FABRICS),
+                "libraries": Array(doc="Folders of its libraries.", items=_HOST_PATH, example=(_CRAY,), unique=True),
+                "binds": Array(doc="Paths for containers.", items=_HOST_PATH, example=("/opt/cray",), unique=True),
+                "variables": Names(
+                    doc="Variables.",
+                    names=Text(
+                        doc="One.", example="NCCL_IB_HCA", says="a variable of NCCL, libfabric or UCX",
+                        pattern="(?:NCCL|OFI_NCCL|FI|UCX)_[A-Z0-9_]+",
+                    ),
+                    values=Text(doc="Its value.", example="mlx5", says="a value", pattern=r"[ -!#-~]*"),
+                ),
+            },
+        ),
     },
 )  # fmt: skip
 
@@ -122,6 +168,12 @@ def site_of(checked: Checked) -> Site:
             features,
             drivers,
             {str(path[-1]): checked.place(*path, at_key=True) for path, _ in named},
+        ),
+        FabricSite(
+            checked.value("site", "fabric", "kind"),
+            tuple(checked.value("site", "fabric", "libraries") or ()),
+            tuple(checked.value("site", "fabric", "binds") or ()),
+            checked.table("site", "fabric", "variables"),
         ),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,9 @@ from click.formatting import wrap_text
 
 from envspec import __version__
 from envspec.app.observer import Observer, observe
+from envspec.app.site_policy import site_variables
 from envspec.base import redact
 from envspec.base.errors import EnvspecError, InputError
-from envspec.base.places import config_paths
 from envspec.base.storage import shortage
 from envspec.cli.become import close_umask
 from envspec.cli.console import (
@@ -169,7 +169,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _proxy_of_site():
+            with _environment_of_site():
                 return super().invoke(ctx)
         except BrokenPipeError:
             # Whoever reads stdout has seen enough. Past here, click would make it exit code 1: an answer of no.
@@ -293,32 +293,16 @@ def run(argv: list[str]) -> int:
 
 
 @contextmanager
-def _proxy_of_site() -> Iterator[None]:
-    """Give this process, and so all that it starts, the site's proxy where the environment names none. Who called
-    `main` in a process of its own gets the environment back."""
-    home = os.path.expanduser(os.environ.get("HOME", "~"))
-    more: Mapping[str, str] = {}
-    # to load what reads them takes longer than to see that none names one
-    if any(map(_names_a_proxy, config_paths(os.environ, home))):
-        from envspec.base.user_config import load_user_config
-
-        # whoever needs the configuration tells what is wrong with it
-        with suppress(EnvspecError):
-            more = load_user_config(os.environ, home).site.variables(os.environ)
+def _environment_of_site() -> Iterator[None]:
+    """Give this process, and so all that it starts, the site's proxy and the variables of its fabric where the
+    environment names none. Who called `main` in a process of its own gets the environment back."""
+    more = site_variables(os.environ, os.path.expanduser(os.environ.get("HOME", "~")))
     os.environ.update(more)
     try:
         yield
     finally:
         for name in more:
             os.environ.pop(name, None)
-
-
-def _names_a_proxy(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return b"proxy" in file.read()
-    except OSError:
-        return False
 
 
 def _attempt(argv: list[str]) -> int | Failure:

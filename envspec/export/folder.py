@@ -12,7 +12,7 @@ from posixpath import relpath
 from msgspec import Struct
 
 from envspec.base.errors import InputError
-from envspec.export import apptainer, compose, devcontainer, dockerfile, htcondor, kubernetes, lmod, nix, slurm
+from envspec.export import apptainer, compose, devcontainer, dockerfile, edf, htcondor, kubernetes, lmod, nix, slurm
 from envspec.export.plan import CARRIED_FOLDER, REQUIREMENTS, SHARED_FOLDER, SLICE, Plan, SpecPlan
 
 SHARED = (CARRIED_FOLDER, REQUIREMENTS, f"../{SHARED_FOLDER}")
@@ -51,6 +51,7 @@ RECIPES = {
     "lmod": Recipe(whole=lmod.render),
     "kubernetes": Recipe(kubernetes.render, names=(kubernetes.FILE, kubernetes.SERVE_FILE)),
     "htcondor": Recipe(htcondor.render, names=(htcondor.FILE,), listed=False),
+    "edf": Recipe(edf.render, names=(edf.FILE,), listed=False),
 }
 """All formats, in the order of messages: what else knows them by name follows from this."""
 OF_A_TARGET = tuple(name for name, one in RECIPES.items() if one.render)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from envspec.base.places import LIBRARIES
 from envspec.export.plan import CARRIED, WORKSPACE, SpecPlan, hash_heading
 from envspec.export.quote import fill
 from envspec.spec.cluster import SlurmTable
 
 APPTAINER_JOB = "job.sbatch"
 PYXIS_JOB = "job-pyxis.sbatch"
+MOUNTS = "ENVSPEC_MOUNTS"
+"""The variable with further mounts of the job under pyxis."""
 MEETING_POINT = (
     "# Every node's torchrun meets the others on the first node, at a port that depends on the job, below those that",
     "# Linux hands out by itself (from 32768 on).",
@@ -103,6 +106,7 @@ def _pyxis(plan: SpecPlan) -> str:
         "submitted, by",
         *(f"  enroot import -o {of.title}.sqsh dockerd://{of.image}" for of in plan.targets),
         "The image sets PYTORCH_VERSION, by which enroot knows to set MASTER_ADDR, RANK and the like.",
+        f"{MOUNTS}=FROM:TO,… mounts more, {LIBRARIES}=FOLDER:… is where its programs look for libraries.",
     ]
     return _job(
         plan,
@@ -116,8 +120,9 @@ def _pyxis(plan: SpecPlan) -> str:
             + "' | paste -sd, -)",
         ],
         inside=[
-            '--export="$kept" --container-image="$image" --no-container-mount-home --no-container-entrypoint \\',
-            f'    --container-mounts="$here:$here,$here:{WORKSPACE}" --container-workdir="$here" "$@"',
+            f'--export="$kept${{{LIBRARIES}:+,LD_LIBRARY_PATH=${LIBRARIES}}}" --container-image="$image" \\',
+            f'    --container-mounts="$here:$here,$here:{WORKSPACE}${{{MOUNTS}:+,${MOUNTS}}}" \\',
+            '    --no-container-mount-home --no-container-entrypoint --container-workdir="$here" "$@"',
         ],
     )
 

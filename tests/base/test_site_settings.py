@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from envspec.app.site_policy import fabric_variables
 from envspec.base.errors import InputError
-from envspec.base.user_config import Site, UserConfig, apt_mirrors, load_user_config
+from envspec.base.user_config import FABRICS, Site, UserConfig, apt_mirrors, load_user_config
+from envspec.facts.fabrics import fabrics
 
 WHOLE = """
 [mirrors]
@@ -19,6 +21,11 @@ account = "proj-vision"
 partition = "gpu,long"
 features = { H100 = "h100", "sm_80" = "a100" }
 drivers = { "550" = "driver550" }
+[site.fabric]
+kind = "slingshot"
+libraries = ["/opt/cray/libfabric/1.22.0/lib64", "/opt/ofi/lib"]
+binds = ["/usr/lib64/libcxi.so.1", "/opt/ofi/lib"]
+variables = { FI_CXI_DEFAULT_TX_SIZE = "16384", NCCL_SOCKET_IFNAME = "", NCCL_PROTO = "^LL128" }
 """
 
 
@@ -37,7 +44,29 @@ def test_what_is_there(tmp_path: Path) -> None:
     assert (slurm.account, slurm.partition) == ("proj-vision", "gpu,long")
     assert (slurm.features, slurm.drivers) == ({"H100": "h100", "sm_80": "a100"}, {"550": "driver550"})
     assert (slurm.places["sm_80"].line, slurm.places["sm_80"].column) == (11, 29)
+    assert found.site.fabric.paths == (*found.site.fabric.libraries, "/usr/lib64/libcxi.so.1")
     assert load(tmp_path, "").site == Site()
+
+
+def test_a_fabrics_variables_reach_processes_that_lack_them(tmp_path: Path) -> None:
+    fabric = load(tmp_path, WHOLE).site.fabric
+    found = fabric_variables(fabric, {"NCCL_CROSS_NIC": "2"})
+    assert (
+        found["FI_CXI_DEFAULT_TX_SIZE"] == "16384" and found["NCCL_PROTO"] == "^LL128"
+    )  # the site's, over the table's
+    assert found["FI_MR_CACHE_MONITOR"] == "userfaultfd"
+    assert found["ENVSPEC_LIBRARIES"] == "/opt/cray/libfabric/1.22.0/lib64:/opt/ofi/lib"
+    assert not {"NCCL_CROSS_NIC", "NCCL_SOCKET_IFNAME", "NCCL_NET"} & found.keys()
+    # on several nodes NCCL fails rather than use sockets in silence
+    assert fabric_variables(fabric, {"SLURM_JOB_NUM_NODES": "2"})["NCCL_NET"] == "AWS Libfabric"
+    assert fabric_variables(Site().fabric, {}) == {}
+
+
+@pytest.mark.parametrize("kind", FABRICS)
+def test_each_fabric_that_a_site_can_name_has_a_row(kind: str, tmp_path: Path) -> None:
+    assert tuple(fabrics()) == FABRICS
+    assert fabrics()[kind].devices and all(path.startswith("/dev/") for path in fabrics()[kind].devices)
+    assert load(tmp_path, f'[site.fabric]\nkind = "{kind}"').site.fabric.kind == kind
 
 
 def test_programs_learn_of_the_proxy_unless_the_environment_says_otherwise(tmp_path: Path) -> None:
@@ -77,6 +106,11 @@ def test_programs_learn_of_the_proxy_unless_the_environment_says_otherwise(tmp_p
         ("[site]\nslurm = 1", ":2:9", "site.slurm must be a table, not a whole number: 1"),
         ('[site.slurm]\nacount = "x"', ":2:1", r"unknown key 'acount' in \[site\.slurm\]"),
         ('[site.slurm]\naccount = "a b"', ":2:11", "site.slurm.account: 'a b' is not a Slurm account"),
+        ('[site.fabric]\nkind = "myrinet"', ":2:8", "'myrinet' is not one of infiniband"),
+        ('[site.fabric]\nbinds = ["/a,/b"]', ":2:10", r"site.fabric.binds\[0\]: '/a,/b' is not an absolute path"),
+        ('[site.fabric]\nlibraries = ["/a b"]', ":2:14", r"site.fabric.libraries\[0\]: '/a b' is not"),
+        ('[site.fabric.variables]\nLD_PRELOAD = "/x"', ":2:1", "'LD_PRELOAD' is not a variable of NCCL"),
+        ('[site.fabric.variables]\nNCCL_NET = "a\\nb"', ":2:12", "has the control character"),
         ('[site.slurm]\npartition = "a;b"', ":2:13", "site.slurm.partition: 'a;b' is not a list of Slurm partitions"),
         ('[site.slurm]\nfeatures = ["h100"]', ":2:12", "site.slurm.features must be a table, not an array"),
         (

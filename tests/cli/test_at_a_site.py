@@ -1,6 +1,7 @@
 """A site's settings at the command line: what commands do with them, and that no file of a project holds any."""
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -35,6 +36,10 @@ proxy = "http://robot:hunter2-Zq@proxy.example:3128"
 account = "proj"
 features = { V100 = "v100", hopper = "h100" }
 drivers = { "550" = "d550" }
+[site.fabric]
+kind = "slingshot"
+libraries = ["/opt/ofi/lib"]
+binds = ["/usr/lib64/libcxi.so.1"]
 """
 
 
@@ -68,11 +73,27 @@ def test_exported_files_are_the_same_and_the_commands_are_told(
     assert docker.endswith(" -f cu126-volta/Dockerfile -t demo-cu126-volta ..")
     assert " -e 's,^From: debian:trixie-slim$,From: hub.example/hub/library/debian:trixie-slim,' " in apptainer
     assert apptainer.endswith("apptainer build --bind FOLDER:/mnt --notest demo-cu126-volta.sif FOLDER/apptainer.def")
-    assert [job.strip() for job in jobs] == [
-        "ENVSPEC_TARGET=cpu SBATCH_ACCOUNT=proj sbatch job.sbatch",
-        "ENVSPEC_TARGET=cu126-volta SBATCH_ACCOUNT=proj SBATCH_CONSTRAINT='v100&d550' sbatch job.sbatch",
-        "ENVSPEC_TARGET=cu128-hopper SBATCH_ACCOUNT=proj SBATCH_CONSTRAINT='h100&d550' sbatch job.sbatch",
-    ]
+    jobs = [job.strip() for job in jobs]
+    assert jobs[0] == "ENVSPEC_TARGET=cpu SBATCH_ACCOUNT=proj sbatch job.sbatch"
+    for index, begin in (
+        (1, "ENVSPEC_TARGET=cu126-volta SBATCH_ACCOUNT=proj SBATCH_CONSTRAINT='v100&d550' "),
+        (4, "ENVSPEC_TARGET=cu128-hopper SBATCH_ACCOUNT=proj SBATCH_CONSTRAINT='h100&d550' "),
+    ):
+        assert jobs[index].endswith(": on one node, without NCCL_NET")
+        paths = "/opt/ofi/lib,/usr/lib64/libcxi.so.1"
+        by_apptainer, by_pyxis = (shlex.split(job) for job in jobs[index + 1 : index + 3])
+        assert shlex.split(begin) == by_apptainer[:3] == by_pyxis[:3]
+        assert {"NCCL_NET=AWS Libfabric", "FI_CXI_RX_MATCH_MODE=hybrid"} <= set(by_apptainer) & set(by_pyxis)
+        inside = [f"APPTAINER_BIND={paths}", "APPTAINERENV_LD_LIBRARY_PATH=/opt/ofi/lib", "sbatch", "job.sbatch"]
+        assert by_apptainer[-4:] == inside
+        mounts = ",".join(f"{path}:{path}" for path in paths.split(","))
+        assert by_pyxis[-4:] == [
+            f"ENVSPEC_MOUNTS={mounts}",
+            "ENVSPEC_LIBRARIES=/opt/ofi/lib",
+            "sbatch",
+            "job-pyxis.sbatch",
+        ]
+    assert len(jobs) == 7
     assert envspec("check", TARGET).code == 0
     monkeypatch.setenv("ENVSPEC_CONFIG", os.devnull)
     told = envspec("export", TARGET, *formats, "-o", "recipes/demo")

@@ -111,7 +111,7 @@ def test_every_target_and_format(locked: Callable[..., Lock], envspec: Envspec, 
             "error: invalid value for '--format' / '-f': 'nixx' is not one of 'requirements', 'pylock', "
             "'conda-lock', 'conda-explicit', 'conda-env', 'sbom', 'uv-project', 'pixi', "
             "'dockerfile', 'compose', 'apptainer', 'nix', 'devcontainer', 'slurm', 'lmod', 'kubernetes', "
-            "'htcondor', 'all'\n"
+            "'htcondor', 'edf', 'all'\n"
             "hint: `envspec export --help` shows its usage\n",
         ),
         (

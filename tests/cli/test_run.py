@@ -240,6 +240,20 @@ def test_pythonpath_stays_outside_unless_it_is_asked_for(locked: Machine, tmp_pa
 
 @pytest.mark.e2e
 @pytest.mark.slow
+def test_the_sites_fabric_reaches_programs_and_the_users_own_variables_win(locked: Machine, tmp_path: Path) -> None:
+    config = tmp_path / "site.toml"
+    config.write_text('[site.fabric]\nkind = "slingshot"\nlibraries = ["/opt/ofi/lib"]\n')
+    names = ["NCCL_NET", "NCCL_CROSS_NIC", "FI_MR_CACHE_MONITOR", "LD_LIBRARY_PATH"]
+    code = f"import os, json; print(json.dumps([os.environ.get(name) for name in {names}]))"
+    env = {"ENVSPEC_CONFIG": str(config), "NCCL_CROSS_NIC": "2", "LD_LIBRARY_PATH": "/mine", "SLURM_JOB_NUM_NODES": "2"}
+    found = json.loads(ran(locked, "--", "python", "-c", code, env=env).out)
+    assert found == ["AWS Libfabric", "2", "userfaultfd", "/mine:/opt/ofi/lib"]
+    alone = json.loads(ran(locked, "--", "python", "-c", code, env={"ENVSPEC_CONFIG": str(config)}).out)
+    assert alone == [None, "1", "userfaultfd", "/opt/ofi/lib"]
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
 def test_scripts_that_conda_packages_bring_are_run(machine: Machine, tmp_path: Path) -> None:
     script = {
         "etc/conda/activate.d/tool.sh": b'export TOOL_HOME="$CONDA_PREFIX/tool"\n',

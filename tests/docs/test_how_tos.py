@@ -18,6 +18,7 @@ import yaml
 from sh_blocks import HOW_TOS, blocks
 from support.channel import LocalChannel, Record, pythons
 from support.git_repository import git, repository
+from support.hub import serving_hub
 from support.index import Index
 from support.machine import Machine, Ran
 from support.packages import wheel
@@ -38,6 +39,12 @@ NOT_RUN = {
     "python3 -m venv /opt/envspec/program && /opt/envspec/program/bin/pip install envspec": "it changes a machine",
     "ln -s /opt/envspec/program/bin/envspec /usr/local/bin/envspec": "as the line before",
     "mkdir -p /etc/envspec": "as the line before: tests/journeys/test_whole_site.py has an /etc of its own",
+    "docker buildx build -f recipes/ngc/hopper/Dockerfile -t ngc-more recipes/ngc": (
+        "needs a daemon: tests/e2e/test_recipes_on_base.py builds one with buildah"
+    ),
+    "envspec smoke specs/llm-v2.9.toml -t cu128-gh200 --runner slurm --inner apptainer --nodes 2": (
+        "needs a cluster: tests/e2e/test_slurm_two_nodes.py, where Slurm is"
+    ),
     "(cd ../demo-pixi && pixi lock)": "pixi isn't on PyPI: tests/cli/test_export_pixi_solved.py runs it where it is",
     "envspec diff ../demo-pixi/pixi.lock locks/demo/envspec.lock": "it is the line before that writes the pixi.lock",
 }
@@ -168,6 +175,54 @@ def test_cluster_job(machine: Machine, index: Index, tmp_path: Path) -> None:
     stand_ins = {"apptainer": 'test -f "$4" && : > "$3"', "sbatch": 'test -f "$3" -a -f "mm-v2.9-$ENVSPEC_TARGET.sif"'}
     programs(machine, tmp_path / "programs", stand_ins)
     followed(machine, "cluster-job.md")
+
+
+def test_alps(machine: Machine, index: Index, tmp_path: Path) -> None:
+    """With a stand-in of srun that reads the EDF: the container engine is Alps' own."""
+    index.add(wheel("alpha", "1.0"))
+    target = re.findall(r"```toml\n(.*?)```", (HOW_TOS / "alps.md").read_text("utf-8"), re.DOTALL)[0]
+    spec(machine, "llm-v2.9", "alpha", targets=target)
+    machine.locked(name="llm-v2.9")
+    programs(machine, tmp_path / "programs", {"srun": 'grep aws_ofi_nccl "${1#--environment=}"; shift; echo "$@"'})
+    told = followed(machine, "alps.md")
+    assert 'com.hooks.aws_ofi_nccl.variant = "cuda12"' in told and "sh /opt/envspec/entrypoint.sh smoke" in told
+
+
+@pytest.mark.skipif(not (shutil.which("docker-registry") and shutil.which("buildah")), reason="no docker-registry")
+def test_ngc(machine: Machine, index: Index, tmp_path: Path) -> None:
+    """From a registry on loopback, with an image made here in the shape of NVIDIA's: names and versions alone."""
+    index.add(wheel("transformers", "4.57.0", "numpy"))
+    site = "usr/local/lib/python3.12/dist-packages"
+    torch = "2.9.0a0+50eac811a6.nv25.09"
+    packages = {"torch": torch, "numpy": "1.26.4"}
+    files = {
+        f"{site}/{name}-{of}.dist-info/METADATA": f"Name: {name}\nVersion: {of}\n" for name, of in packages.items()
+    }
+    files |= {
+        "usr/bin/python3.12": "",
+        "etc/pip/constraint.txt": "",
+        "usr/lib/x86_64-linux-gnu/libc.so.6": "release version 2.39",
+    }
+    for path, text in files.items():
+        (tmp_path / "tree" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / path).write_text(text)
+    (tmp_path / "tree/usr/bin/python3").symlink_to("python3.12")
+    with serving_hub(tmp_path / "hub") as hub:
+        container = hub.buildah("from", "scratch")
+        hub.buildah("copy", "--quiet", container, str(tmp_path / "tree"), "/")
+        for one in ("PATH=/usr/bin", "CUDA_VERSION=13.0.1.012", "TORCH_CUDA_ARCH_LIST=8.0 9.0 10.0 12.0+PTX"):
+            hub.buildah("config", "--env", one, container)
+        image = hub.buildah("commit", "--quiet", "--rm", container)
+        hub.buildah("push", "--quiet", "--tls-verify=false", image, f"docker://{hub.host}/nvidia/pytorch:25.09-py3")
+        machine.configure(f'"nvcr.io" = "http://{hub.host}"')
+        page = re.findall(r"```toml\n(.*?)```", (HOW_TOS / "ngc.md").read_text("utf-8"), re.DOTALL)[0]
+        (machine.folder / "specs").mkdir(exist_ok=True)
+        (machine.folder / "specs/ngc.toml").write_text(page, "utf-8")
+        told = followed(machine, "ngc.md")
+    assert f"the base's torch {torch} counts as 2.9.0" in told
+    assert machine.versions("hopper", "ngc") == {"transformers": "4.57.0"}
+    recipe = (machine.folder / "recipes/ngc/hopper/Dockerfile").read_text("utf-8")
+    assert re.search(r'^ARG BASE_IMAGE="nvcr\.io/nvidia/pytorch:25\.09-py3@sha256:[0-9a-f]{64}"$', recipe, re.M)
 
 
 def test_pull_request(machine: Machine, index: Index) -> None:

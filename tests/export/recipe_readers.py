@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+import tomli
 import yaml
 from test_apptainer import parse as apptainer_stages
 
@@ -262,12 +263,42 @@ def read_htcondor(text: str, plan: Plan) -> object:
     return found
 
 
+EDF = {
+    "base_environment": (str, list),
+    "image": str,
+    "workdir": str,
+    "entrypoint": bool,
+    "writable": bool,
+    "mounts": list,
+    "env": dict,
+    "annotations": dict,
+}
+"""The keys of an EDF and their types. Source: eth-cscs/cscs-docs@80abed13 docs/software/container-engine/edf.md."""
+
+
+def read_edf(text: str, plan: Plan) -> dict[str, Any]:
+    """By the engine's documented schema: mounts as SOURCE:DESTINATION[:FLAGS], variables and annotations as strings, no
+    variable of the host but PWD."""
+
+    found = tomli.loads(text)
+    assert found.keys() <= EDF.keys() and all(isinstance(value, EDF[name]) for name, value in found.items())
+    assert all(re.fullmatch(r"[^:]+:[^:]+(:[a-z+]+)?", one) for one in found["mounts"])
+    assert all(isinstance(value, str) for value in found["env"].values())
+    hooks = found.get("annotations", {}).get("com", {}).get("hooks", {})
+    assert all(isinstance(value, str) for hook in hooks.values() for value in hook.values())
+    assert set(re.findall(r"\$\{?(\w+)", re.sub(r"(?m)^#.*", "", text))) == {"PWD"}
+    assert found["image"].replace("#", "/") == (plan.image if plan.repository else f"./{plan.title}.sqsh")
+    assert bool(hooks) == plan.is_cuda
+    return found
+
+
 OWN: tuple[tuple[str, Reader], ...] = (
     (r"Dockerfile", read_dockerfile),
     (r"apptainer(-offline)?\.def", read_apptainer),
     (r"devcontainer\.json", read_devcontainer),
     (r"(job|serve)\.yaml", read_kubernetes),
     (r"job\.sub", read_htcondor),
+    (r"environment\.toml", read_edf),
     (r"target\.json", read_target_json),
 )
 """What a target's folders have."""

@@ -87,8 +87,21 @@ def test_apptainer_sees_the_gpu_and_no_home(tmp_path: Path) -> None:
 
 def test_pyxis_gets_the_image_and_the_folder(tmp_path: Path) -> None:
     ran = run(tmp_path, render(of_target("mm-v2.9", "cu128-hopper"))[PYXIS_JOB], ENVSPEC_IMAGE="team/mm:1")
-    assert "<--container-image=team/mm:1> <--no-container-mount-home>" in ran.stdout
+    assert "<--container-image=team/mm:1> " in ran.stdout and "LD_LIBRARY_PATH" not in ran.stdout
     assert f"<--container-mounts={tmp_path}:{tmp_path},{tmp_path}:/workspace>" in ran.stdout
+
+
+def test_pyxis_gets_what_the_sites_fabric_needs(tmp_path: Path) -> None:
+    script = render(of_target("mm-v2.9", "cu128-hopper"))[PYXIS_JOB]
+    given = {
+        "ENVSPEC_MOUNTS": "/opt/ofi:/opt/ofi",
+        "ENVSPEC_LIBRARIES": "/opt/ofi/lib:/opt/cray",
+        "NCCL_NET": "AWS Libfabric",
+    }
+    ran = run(tmp_path, script, ENVSPEC_IMAGE="team/mm:1", **given)
+    assert f",{tmp_path}:/workspace,/opt/ofi:/opt/ofi> <--no-container-mount-home>" in ran.stdout
+    exported = next(word for word in ran.stdout.split("> <") if word.startswith("--export="))
+    assert exported.endswith(",LD_LIBRARY_PATH=/opt/ofi/lib:/opt/cray") and "=NCCL_NET," in exported
 
 
 def test_a_missing_image_is_said_before_a_node_is_used(tmp_path: Path) -> None:

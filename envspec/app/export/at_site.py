@@ -12,6 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from envspec.app.observer import say
+from envspec.app.site_policy import fabric_variables
+from envspec.base.places import LIBRARIES
 from envspec.base.redact import has_credentials
 from envspec.base.settings import Settings, load_settings
 from envspec.export import apptainer, apt_mirrors, compose, devcontainer, dockerfile, slurm
@@ -51,7 +53,7 @@ def _lines(plan: SpecPlan, made: Mapping[str, str], settings: Settings) -> Itera
     yield from _starters(sample[0], made, settings)
     if slurm.APPTAINER_JOB in made:
         for of in plan.targets:
-            yield from _sbatch(plan, of, settings)
+            yield from _sbatch(plan, of, made, settings)
 
 
 class _Build(Struct, frozen=True):
@@ -141,12 +143,21 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\&,])", r"\\\1", text)
 
 
-def _sbatch(plan: SpecPlan, of: Plan, settings: Settings) -> Iterator[str]:
-    site = settings.site.slurm
+def _sbatch(plan: SpecPlan, of: Plan, made: Mapping[str, str], settings: Settings) -> Iterator[str]:
+    site, fabric = settings.site.slurm, settings.site.fabric
     given = variables(site, plan.slurm, of.architectures, of.driver_floor)
     for missing in missing_features(site, of.architectures, of.driver_floor):
         yield f"{of.target}: [site.slurm] {missing}: the job doesn't ask for it"
-    if given:
-        words = [f"{name}={shlex.quote(value)}" for name, value in given.items()]
-        which = [f"ENVSPEC_TARGET={of.target}"] if len(plan.targets) > 1 else []
-        yield " ".join([*which, *words, "sbatch", "job.sbatch"])
+    on_nodes = fabric_variables(fabric, {"SLURM_JOB_NUM_NODES": "several"}) if of.is_cuda else {}
+    libraries = on_nodes.pop(LIBRARIES, "")
+    paths = fabric.paths if of.is_cuda else ()
+    inside = {"APPTAINER_BIND": ",".join(paths), "APPTAINERENV_LD_LIBRARY_PATH": libraries}
+    by_pyxis = {slurm.MOUNTS: ",".join(f"{path}:{path}" for path in paths), LIBRARIES: libraries}
+    if "NCCL_NET" in on_nodes:
+        yield f"{of.target}: on one node, without NCCL_NET"
+    for job, of_job in ((slurm.APPTAINER_JOB, inside), (slurm.PYXIS_JOB, by_pyxis)):
+        own = {name: value for name, value in {**on_nodes, **of_job}.items() if value}
+        if job in made and (own or (given and job == slurm.APPTAINER_JOB)):
+            words = [f"{name}={shlex.quote(value)}" for name, value in {**given, **own}.items()]
+            which = [f"ENVSPEC_TARGET={of.target}"] if len(plan.targets) > 1 else []
+            yield " ".join([*which, *words, "sbatch", job])

@@ -123,7 +123,7 @@ formats: they need URLs, or stand beside the lock already, or take long (the SBO
 too.
 """
 
-ON_BASE = ("requirements", "dockerfile", "apptainer")
+ON_BASE = ("requirements", "dockerfile", "apptainer", "edf")
 """The formats that hold what comes on top of a base as such."""
 
 CHOICES = (*FORMATS, *PROJECTS, *recipes.RECIPES, ALL)

@@ -11,9 +11,10 @@ from runner_samples import CARRIED, HOSTILE, HOSTILE_CASE, PLAIN, case
 from smoke_golden import golden
 
 from envspec.base.errors import InputError
+from envspec.base.settings import load_settings
 from envspec.prove.smoke.report.compare import load_references
 from envspec.prove.smoke.run.apptainer import Apptainer
-from envspec.prove.smoke.run.case import CheckOptions, Command, Files, Local, Runner, dry, quote, variable
+from envspec.prove.smoke.run.case import CheckOptions, Command, Files, Local, Runner, SiteBuilds, dry, quote, variable
 from envspec.prove.smoke.run.docker import Docker, user_of
 from envspec.prove.smoke.run.foreground import steps
 from envspec.prove.smoke.run.process import FinishedProgram
@@ -112,6 +113,19 @@ def test_the_devices_of_infiniband_are_bound_where_they_are(tmp_path: Path) -> N
     argv = [word.replace("/dev/infiniband", str(tmp_path)) for word in checking.argv]
     ran = subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[:4] == ["exec", "--bind", str(tmp_path), "--containall"]
+
+
+def test_the_paths_and_libraries_of_the_sites_fabric_reach_the_container(tmp_path: Path) -> None:
+    stand_in, config, there = tmp_path / "apptainer", tmp_path / "config.toml", tmp_path / "ofi"
+    stand_in.write_text('#!/bin/bash\nprintf "%s\\n" "$APPTAINERENV_LD_LIBRARY_PATH" "$@"\n')
+    stand_in.chmod(0o755)
+    there.mkdir()
+    config.write_text(f'[site.fabric]\nkind = "slingshot"\nlibraries = ["{there}"]\nbinds = ["/not/there"]\n')
+    site = SiteBuilds(load_settings({"ENVSPEC_CONFIG": str(config)}))
+    _, checking = steps(Apptainer(PLAIN, sif=Path("/x.sif"), site=site), case(), CheckOptions(), PLAIN)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ENVSPEC_LIBRARIES": str(there)}
+    ran = subprocess.run(checking.argv, env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith(f"{there}\nexec\n--bind\n{there}\n") and "/not/there" not in ran.stdout
 
 
 @pytest.mark.parametrize("make", [lambda f: Local(f, ENVSPEC), lambda f: Docker(f, "docker", (1, 1)), Apptainer])

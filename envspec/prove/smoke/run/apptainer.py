@@ -1,7 +1,7 @@
 """The apptainer runner: a SIF built from the recipe's `apptainer.def`, or an existing one. Read-only, no home.
 
-The container gets the caller's variables that select GPUs and configure the network between nodes, and the devices of
-InfiniBand. They are read where the container starts, on a job's node.
+The container gets the caller's variables that select GPUs and configure the network between nodes, the devices of
+InfiniBand and Slingshot, and the paths of the site's fabric. They are read where the container starts, on a job's node.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, field
 
+from envspec.base.places import LIBRARIES
 from envspec.export.apptainer import FILE as DEFINITION
 from envspec.export.apptainer_scripts import SETTINGS
 from envspec.export.slurm import PASSED
-from envspec.prove.smoke.run.case import Command, Files, Folders, Places, SiteBuilds, SmokeCase, Step
+from envspec.facts.fabrics import fabrics
+from envspec.prove.smoke.run.case import Command, Files, Folders, Places, SiteBuilds, SmokeCase, Step, quote
 
 CARRIED = "/mnt/envspec"
 RESULTS = "/mnt/results"
@@ -22,7 +24,8 @@ _HANDING_ON = (
     # --env would end a value at its first comma
     f"for name in {' '.join(f'${{{{!{one[:-1]}@}}}}' if one.endswith('*') else one for one in PASSED)}; "
     'do [ -z "${{!name+set}}" ] || export "{prefix}ENV_$name=${{!name}}"; done; '
-    '[ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${{@:2}}"; exec "$0" "$@"'
+    '[ -z "${{{libraries}-}}" ] || export "{prefix}ENV_LD_LIBRARY_PATH=${libraries}"; '
+    'for path in {paths}; do [ ! -e "$path" ] || set -- "$1" --bind "$path" "${{@:2}}"; done; exec "$0" "$@"'
 )
 
 
@@ -67,7 +70,10 @@ class Apptainer(Struct, frozen=True):
         return Places(PurePosixPath(CARRIED), PurePosixPath(RESULTS))
 
     def python(self, case: SmokeCase, carried: str, results: str, arguments: tuple[str, ...]) -> Command:
-        handing_on = _HANDING_ON.format(prefix=self.program.upper())
+        settings = self.site.settings
+        devices = sorted({one for fabric in fabrics().values() for one in fabric.devices})
+        paths = " ".join((*devices, *map(quote, settings.site.fabric.paths if settings else ())))
+        handing_on = _HANDING_ON.format(prefix=self.program.upper(), libraries=LIBRARIES, paths=paths)
         words = ["bash", "-c", handing_on, self.program, "exec", "--containall", "--cleanenv", "--no-home"]
         words += ["--nv"] if case.wants_gpu else []
         # --mount takes any path as CSV; --bind would end one at a comma or a colon

@@ -1,0 +1,52 @@
+"""An EDF of a target: the environment definition file of CSCS's container engine, for Slurm on Alps.
+
+The image's own variables hold in it, so it has only what the host would let in, and the hook that gives NCCL the
+Slingshot network. Source: eth-cscs/cscs-docs@80abed13 docs/software/container-engine/edf.md and resource-hook.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envspec.export.plan import CARRIED, WORKSPACE, Plan, hash_heading
+from envspec.lock.toml_text import inline_strings, string
+from envspec.net.registry import image_address
+
+FILE = "environment.toml"
+_STATIC = ("12", "13")
+"""The CUDA majors for which the engine has a plugin that needs no libcudart.so of the image."""
+
+
+def render(plan: Plan) -> dict[str, str]:
+    """`<target>/environment.toml`."""
+    name = f"{plan.target}/{FILE}"
+    pushed = image_address(plan.image) if plan.repository else None
+    image = f"{pushed.registry}#{pushed.path}:{pushed.tag}" if pushed else f"./{plan.title}.sqsh"
+    made = f"enroot import -x mount -o {plan.title}.sqsh podman://{plan.image}     where podman has the image"
+    usage = [
+        *([] if pushed else [made]),
+        f"srun --environment=$PWD/{name} sh {CARRIED}/entrypoint.sh smoke     the smoke check, in a job",
+        "The container sees the folder where srun is started, and no home.",
+    ]
+    lines = [
+        *hash_heading(plan, usage),
+        f"image = {string(image)}",
+        f"mounts = {inline_strings(['${PWD}:${PWD}', '${PWD}:' + WORKSPACE])}",
+        'workdir = "${PWD}"',
+        "",
+        "[env]",
+        "PYTHONPATH = \"\"             # unset: the modules of the host's would come before the image's",
+        'PMIX_MCA_psec = "^munge"    # the container has no socket of munge',
+        *_annotations(plan),
+    ]
+    return {name: "\n".join(lines) + "\n"}
+
+
+def _annotations(plan: Plan) -> Iterator[str]:
+    if not plan.is_cuda or plan.cuda is None:
+        return
+    major = plan.cuda.partition(".")[0]
+    # packages of CUDA have no libcudart.so without a version, which the plugin for any CUDA loads
+    own = plan.on_base is None and major in _STATIC
+    yield from ("", "[annotations]", 'com.hooks.aws_ofi_nccl.enabled = "true"')
+    yield f"com.hooks.aws_ofi_nccl.variant = {string(f'cuda{major}' if own else 'cuda-dl')}"
