@@ -263,7 +263,7 @@ def read_htcondor(text: str, plan: Plan) -> object:
     return found
 
 
-EDF = {
+EDF: dict[str, type | tuple[type, ...]] = {
     "base_environment": (str, list),
     "image": str,
     "workdir": str,
@@ -279,7 +279,6 @@ EDF = {
 def read_edf(text: str, plan: Plan) -> dict[str, Any]:
     """By the engine's documented schema: mounts as SOURCE:DESTINATION[:FLAGS], variables and annotations as strings, no
     variable of the host but PWD."""
-
     found = tomli.loads(text)
     assert found.keys() <= EDF.keys() and all(isinstance(value, EDF[name]) for name, value in found.items())
     assert all(re.fullmatch(r"[^:]+:[^:]+(:[a-z+]+)?", one) for one in found["mounts"])
