@@ -13,9 +13,11 @@ from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.app.gpu_names import known_gpus
+from envspec.app.observer import observer
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import InputError, LockError, ToolError
 from envspec.base.finding import Finding, errors
+from envspec.base.programs import find_program
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
@@ -55,6 +57,18 @@ def examine_machine() -> Diagnosis:
     from envspec.prove.doctor.gather import gather
 
     return Diagnosis((*examine(gather()), *_git_drivers(), *_configuration(), *_policy()))
+
+
+def ticket(command: Sequence[str]) -> Diagnosis:
+    """Describe the environment of a Python: the one that a command starts, else PATH's. Raises ToolError where there is
+    none."""
+    from envspec.prove.doctor.ticket import ask, results
+
+    found = [path for name in ("python3", "python") if (path := find_program(name, os.environ))]
+    if not (command or found):
+        raise ToolError("PATH has no python3", hint="name one: envspec doctor --ticket -- /path/to/python3")
+    with observer().progress("importing what is installed"):
+        return Diagnosis(results(ask(command or found[:1], os.environ)))
 
 
 _DRIVER = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
@@ -165,17 +179,16 @@ def _configuration() -> tuple[Result, ...]:
 
 def _policy() -> tuple[Result, ...]:
     """Give what the policy demands, and whom to ask; empty where the site has none."""
-    from envspec.review.policy.judge import rules
-    from envspec.review.policy.schema import PolicyError
+    from envspec.review.policy import judge, schema
 
     try:
         policy = site_policy()
-    except PolicyError as error:
+    except schema.PolicyError as error:
         broken = Finding("error", "policy-broken", error.message, error.place, error.hint)
         return (Result("policy", "unknown", "the site's policy can't be used", (broken,)),)
     if policy is None:
         return ()
-    told = tuple(Finding("info", "policy", f"{key}: {sentence}") for key, sentence in rules(policy))
+    told = tuple(Finding("info", "policy", f"{key}: {sentence}") for key, sentence in judge.rules(policy))
     return (Result("policy", "ok", f"{policy.path} says what is allowed here; ask {policy.contact}", told),)
 
 

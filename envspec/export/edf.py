@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from envspec.export.plan import CARRIED, WORKSPACE, Plan, hash_heading
 from envspec.lock.toml_text import inline_strings, string
-from envspec.net.registry import image_address
 
 FILE = "environment.toml"
 _STATIC = ("12", "13")
@@ -20,11 +19,12 @@ _STATIC = ("12", "13")
 def render(plan: Plan) -> dict[str, str]:
     """`<target>/environment.toml`."""
     name = f"{plan.target}/{FILE}"
-    pushed = image_address(plan.image) if plan.repository else None
-    image = f"{pushed.registry}#{pushed.path}:{pushed.tag}" if pushed else f"./{plan.title}.sqsh"
+    host, _, path = plan.image.partition("/")
+    of_registry = f"{host}#{path}" if "." in host or ":" in host else plan.image
+    image = of_registry if plan.repository else f"./{plan.title}.sqsh"
     made = f"enroot import -x mount -o {plan.title}.sqsh podman://{plan.image}     where podman has the image"
     usage = [
-        *([] if pushed else [made]),
+        *([] if plan.repository else [made]),
         f"srun --environment=$PWD/{name} sh {CARRIED}/entrypoint.sh smoke     the smoke check, in a job",
         "The container sees the folder where srun is started, and no home.",
     ]

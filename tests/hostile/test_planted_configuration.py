@@ -133,6 +133,7 @@ WORDS = {
     **dict.fromkeys(("file", "base", "ours", "theirs", "old", "new"), "locks/demo/envspec.lock"),
     **{"packages": "beta", "package": "alpha", "name": "new", "names": "H100", "code": "no-build", "shell": "bash"},
     "kinds": "metadata",
+    "words": "python3",
 }
 """What is given for a command's argument, by its name. A command with another one gets a word here."""
 
@@ -152,7 +153,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
         ("specs/demo.toml", "-o", "{results}", "--steps", "1"),
         *(("specs/demo.toml", "-o", "{results}-" + name, "--runner", name) for name in ("docker", "slurm")),
     ],
-    "doctor": [(), ("specs/demo.toml",)],
+    "doctor": [(), ("specs/demo.toml",), ("--ticket",)],
     "builds": [("torch",)],
     "base read": [(".",), ("base.sif",)],
     "git-unreviewed": [("--from", "HEAD", "specs/demo.toml")],

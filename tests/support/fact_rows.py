@@ -13,6 +13,7 @@ NAMED_BY = {
     "calendar.packages": "name",
     "conda_builds.builds": "pytorch cuda platform arm-variant",
     "corrections.corrections": "name",
+    "fabrics.fabrics": "name",
     "frameworks.frameworks": "package",
     "gpu_only.of-source": "name versions",
     "gpu_only.packages": "name versions",

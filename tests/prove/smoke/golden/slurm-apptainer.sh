@@ -19,7 +19,7 @@ case "${SLURM_ARRAY_TASK_ID:-0}" in
 0)
     run=/results/runs/0-demo-cpu
     run_check() {
-        bash -c 'for name in ${!SLURM_@} ${!PMI@} CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ${!NCCL_@} ${!TORCH_NCCL_@} ${!GLOO_@} ${!UCX_@} ${!FI_@} ${!OMP_@}; do [ -z "${!name+set}" ] || export "APPTAINERENV_$name=${!name}"; done; [ ! -d /dev/infiniband ] || set -- "$1" --bind /dev/infiniband "${@:2}"; exec "$0" "$@"' apptainer exec --containall --cleanenv --no-home --mount 'type=bind,"source=/results/carried/demo-cpu",destination=/mnt/envspec,ro' --mount 'type=bind,"source='"$out"'",destination=/mnt/results' --bind /tmp --bind /dev/shm --env PYTHONNOUSERSITE=1 --pwd /mnt/results /images/x.sif env HOME=/tmp /opt/env/bin/python -I /mnt/envspec/check --config /mnt/envspec/target.json --device auto --json /mnt/results/check.json
+        bash -c 'for name in ${!SLURM_@} ${!PMI@} CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ${!NCCL_@} ${!TORCH_NCCL_@} ${!GLOO_@} ${!UCX_@} ${!FI_@} ${!OMP_@}; do [ -z "${!name+set}" ] || export "APPTAINERENV_$name=${!name}"; done; [ -z "${ENVSPEC_LIBRARIES-}" ] || export "APPTAINERENV_LD_LIBRARY_PATH=$ENVSPEC_LIBRARIES"; for path in /dev/cxi* /dev/infiniband; do [ ! -e "$path" ] || set -- "$1" --bind "$path" "${@:2}"; done; exec "$0" "$@"' apptainer exec --containall --cleanenv --no-home --mount 'type=bind,"source=/results/carried/demo-cpu",destination=/mnt/envspec,ro' --mount 'type=bind,"source='"$out"'",destination=/mnt/results' --bind /tmp --bind /dev/shm --env PYTHONNOUSERSITE=1 --pwd /mnt/results /images/x.sif env HOME=/tmp /opt/env/bin/python -I /mnt/envspec/check --config /mnt/envspec/target.json --device auto --json /mnt/results/check.json
     }
     ;;
 esac
