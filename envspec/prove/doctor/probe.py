@@ -107,7 +107,7 @@ def try_import(name: str) -> dict[str, Any]:
 
 def main() -> None:
     found = list(distributions())
-    compiled = {name for one in found if one["libraries"] for name in one["modules"]}
+    compiled = {os.path.relpath(path, one["folder"]).split("/")[0] for one in found for path in one["libraries"]}
     modules = {name for one in found for name in one["modules"]}
     wanted = [name for name in FIRST if name in modules]
     wanted += sorted(name for name in compiled - set(wanted) if name.isidentifier() and not name.startswith("_"))
