@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 
+from msgspec import Struct
 from msgspec.structs import replace
 from packaging.version import Version
 
-from envspec.base.errors import AnswerNo
+from envspec.base.errors import AnswerNo, Way
 from envspec.base.finding import Finding
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older, version_of
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name
+from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.resolve.pip.newest import Releases, asks_of, is_skipped, newer_than, suits_target
 from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.pip.unbounded import FAR, distance, is_far
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin, index_of_older
 from envspec.resolve.uv.answer import Found
 
@@ -201,9 +203,92 @@ def floors(found: Iterable[Found], request: Request, kept: Mapping[str, str], re
     return {**same, **higher} if higher else {}
 
 
+def still_asked(last: Mapping[str, str], request: Request) -> dict[str, str]:
+    """Give the versions of the last lock that the spec still asks for and admits: the releases alone, as a local part
+    names a build, and no bound may name it."""
+    alone = asks_of(replace(request, constraints=()), {})
+    releases = {name: _release(version) for name, version in last.items() if name in alone}
+    return {n: one for n, one in releases.items() if alone[n].specifier.contains(one, prereleases=True)}
+
+
 def as_bounds(wanted: Mapping[str, str]) -> tuple[str, ...]:
     """Write floors as requirements."""
     return tuple(f"{name}>={version}" for name, version in sorted(wanted.items()))
+
+
+class Raised(Struct, frozen=True):
+    """What came of floors: uv's answer before them, those that are higher, and what last stood against these."""
+
+    before: Mapping[str, str] = {}
+    higher: Mapping[str, str] = {}
+    conflict: str = ""
+
+    def findings(
+        self, after: Mapping[str, str], last: Mapping[str, str], told: Collection[str], releases: Releases
+    ) -> Iterator[Finding]:
+        """Tell what goes back from the `last` lock, what was raised over uv's answer, and which floors were given up
+        far below, but of packages that are `told`."""
+        for one in downgrades(after, last, self.conflict):
+            yield Finding("warning", "downgrade", one)
+        up = raised_finding(self.before, after, self.higher, far_back(self.before, after, releases))
+        left = {
+            name: version
+            for name, version in self.higher.items()
+            if name not in told and is_older(after[name], version) and is_far(after[name], version, name, releases)
+        }
+        yield from filter(None, (up, unraised_finding(after, left, self.conflict)))
+
+
+class Setback(Struct, frozen=True):
+    """A package that floors take further back than they bring what they are for forward.
+
+    floors  the packages of the spec that its METADATA refuses at their floors; all that are raised where it is another
+            package's that does
+    """
+
+    name: str
+    had: str
+    now: str
+    floors: tuple[str, ...]
+
+    def sentence(self, after: Mapping[str, str]) -> str:
+        raised = " and ".join(f"{name} {after[name]}" for name in self.floors)
+        return f"beside {raised} {self.name} goes back from {self.had} to {self.now}"
+
+
+def setbacks(
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    higher: Iterable[str],
+    edges: Callable[[], Mapping[str, Iterable[str]]],
+    releases: Releases,
+) -> Iterator[Setback]:
+    """Find what a solution with floors that are `higher` has far older than uv's answer `before`, and by more days than
+    it has newer what that is for. `edges` gives the requirements of that answer's packages."""
+    up = {
+        name: distance(before[name], after[name], name, releases)
+        for name in sorted(higher)
+        if is_older(before[name], after.get(name))
+    }
+    for name in far_back(before, after, releases) if up else ():
+        lines = [(requirement_name(line), line) for line in edges().get(name, ())]
+        refused = {
+            one
+            for one, line in lines
+            if one in up and not published_requirement(line).specifier.contains(after[one], prereleases=True)
+        }
+        blamed = tuple(one for one in up if one in refused or not refused)
+        if distance(after[name], before[name], name, releases) > max(up[one] for one in blamed):
+            yield Setback(name, before[name], after[name], blamed)
+
+
+def far_back(before: Mapping[str, str], after: Mapping[str, str], releases: Releases) -> list[str]:
+    """List what is far older in a solution than in uv's answer `before`."""
+    return [
+        name
+        for name in sorted(before.keys() & after.keys())
+        if is_older(after[name], before[name]) and is_far(after[name], before[name], name, releases)
+    ]
 
 
 def raise_to_floors(
@@ -211,27 +296,63 @@ def raise_to_floors(
     higher: Mapping[str, str],
     last: Mapping[str, str],
     settle: Callable[[tuple[str, ...]], tuple[Found, ...]],
-) -> tuple[tuple[Found, ...], str]:
+    edges: Callable[[tuple[Found, ...]], Mapping[str, Iterable[str]]],
+    releases: Releases,
+    sole: Iterable[str],
+) -> tuple[tuple[Found, ...], Raised]:
     """Give a solution in which the packages of the spec are at their floors: the newest that each gets alone, or what
-    the `last` lock had, which can stand together. The one that was `found` where there is none. Asks for two more at
-    the most. Gives too what uv last said against it."""
+    the `last` lock had, which can stand together and set nothing further back. The one that was `found` where
+    there is none. Asks for two more at the most; `edges` gives the requirements of a solution's packages. Gives too
+    what last stood against it."""
     taken = versions_of(found)
-    wanted, said = dict(higher), ""
+    requires = cache(partial(edges, found))
+    wanted, said, best = dict(higher), "", found
+    refused = dict(refused_floors(wanted, taken, sole, requires()))
+    wanted |= {name: last.get(name, taken[name]) for name in refused}
+    plain = [f"{asker} {taken[asker]} requires {line}" for asker, line in dict.fromkeys(refused.values())]
     for _ in range(2):
+        if all(wanted[name] == taken[name] for name in wanted):
+            break
         try:
-            return settle(as_bounds(wanted)), said
+            raised = settle(as_bounds(wanted))
         except AnswerNo as no:
             # Unsatisfiable, or the newest releases together aren't an answer for another reason
-            said = _ASKED.sub(partial(_own_words, wanted), no.message)
+            said = _ASKED.sub(partial(_own_words, wanted), no.message).partition(": ")[2]
             named = {canonical_name(word) for word in _WORD.findall(said)}
             held = {name: taken[name] if name in named else version for name, version in wanted.items()}
             if any(is_older(taken[name], last.get(name)) for name in named & wanted.keys()):
                 # what the last lock had comes before what is new to it, or beyond the bound that it had
                 held = {name: version for name, version in held.items() if name in last or name not in named}
-            wanted = {name: last.get(name, version) for name, version in held.items()}
-        if all(wanted[name] == taken[name] for name in wanted):
-            break
-    return found, said
+            held = {name: last.get(name, version) for name, version in held.items()}
+        else:
+            now = versions_of(raised)
+            several = tuple(setbacks(taken, now, higher, requires, releases))
+            if not several:
+                best = raised
+                break
+            said = "; ".join(one.sentence(now) for one in several)
+            blamed = {name for one in several for name in one.floors}
+            held = {name: last.get(name, taken[name]) if name in blamed else had for name, had in wanted.items()}
+            if any(is_older(taken[name], last.get(name)) for name in wanted):
+                # an upgrade goes back in nothing that the spec asks for
+                best = raised
+            if held == wanted:
+                break
+        wanted = held
+    return best, Raised(taken, higher, "; ".join(filter(None, [*plain, said])))
+
+
+def refused_floors(
+    wanted: Mapping[str, str], taken: Mapping[str, str], sole: Iterable[str], edges: Mapping[str, Iterable[str]]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Find the floors that can't be held, as what can be no other release refuses them: what is at its own floor, or is
+    the `sole` one that the spec admits. Each comes with that package and its requirement."""
+    firm = {*sole, *(name for name, version in wanted.items() if version == taken[name])}
+    for asker in sorted(firm):
+        for line in edges.get(asker, ()):
+            name = requirement_name(line)
+            if name in wanted and not published_requirement(line).specifier.contains(wanted[name], prereleases=True):
+                yield name, (asker, line)
 
 
 def _own_words(wanted: Mapping[str, str], said: re.Match[str]) -> str:
@@ -239,25 +360,33 @@ def _own_words(wanted: Mapping[str, str], said: re.Match[str]) -> str:
     return f"{said[1]} alone gets {said[2]}" if wanted.get(said[1]) == said[2] else said[0]
 
 
-def raised_finding(before: Mapping[str, str], after: Mapping[str, str], asked: Iterable[str]) -> Finding | None:
+def raised_finding(
+    before: Mapping[str, str], after: Mapping[str, str], asked: Iterable[str], far: Sequence[str] = ()
+) -> Finding | None:
     """Tell what a solution raised to its floors has otherwise than uv's answer `before`: the packages that are
-    `asked` for and newer, and what others are instead. None where nothing is newer."""
+    `asked` for and newer, and what others are instead, of which some are `far` older. None where nothing is newer."""
     up = sorted(name for name in {*asked} & before.keys() & after.keys() if is_older(before[name], after[name]))
     if not up:
         return None
     raised = ", ".join(f"{name} {after[name]} is locked, not uv's {before[name]}" for name in up)
     message = f"{raised}: packages that the spec itself asks for don't go back for others"
-    return Finding("info", "passed-over", f"{message}{moved_beside(before, after, up)}")
+    beside = moved_beside(before, after, (*up, *far))
+    if not far:
+        return Finding("info", "passed-over", f"{message}{beside}")
+    lost = " and ".join(f"{name} {after[name]} is locked, not {before[name]}" for name in far)
+    bounds = tuple(f"{name}<={before[name]}" for name in up)
+    written = ", ".join(f'"{bound}"' for bound in bounds)
+    way = Way(f"to take the newer {' and '.join(far)}, write {written}", bounds=bounds)
+    return Finding("warning", FAR, f"{lost}: {message}{beside}", ways=(way,))
 
 
 def unraised_finding(now: Mapping[str, str], left: Mapping[str, str], conflict: str) -> Finding | None:
-    """Tell the packages of the spec that stay far below their floors, which are `left`, where none could be raised.
-    `conflict` is what uv said last against the floors, behind the targets' names. None where nothing is left."""
+    """Tell the packages of the spec that stay far below their floors, which are `left`. `conflict` is what stood last
+    against the floors. None where nothing is left."""
     if not left:
         return None
     listed = ", ".join(f"{name} {now[name]} ({version})" for name, version in sorted(left.items()))
-    said = conflict.partition(": ")[2]
-    message = f"far below the newest that each gets alone: {listed}; all at their newest don't go together: {said}"
+    message = f"far below the newest that each gets alone: {listed}; all at their newest don't go together: {conflict}"
     return Finding("info", "passed-over", message)
 
 

@@ -48,43 +48,41 @@ from envspec.resolve.pip.answer import (
     read_metadata,
     refuse_two_answers,
     sources_needed,
-    tell_missing_dates,
-    tell_own_hashes,
     with_hashes,
 )
 from envspec.resolve.pip.compile import sources_for_uv
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
+from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.floors import (
+    Raised,
     after,
-    downgrades,
     first_of,
     floors,
     last_of,
     localise,
     public,
     raise_to_floors,
-    raised_finding,
     rejected_findings,
     solve_in_indexes_of_pins,
+    still_asked,
     to_share,
-    unraised_finding,
     versions_of,
     with_torch,
 )
 from envspec.resolve.pip.indexes import Question, UvIndexes
-from envspec.resolve.pip.metadata import MetadataReader
+from envspec.resolve.pip.metadata import Metadata, MetadataReader
 from envspec.resolve.pip.newest import (
-    Releases,
     asks_of,
-    behind,
     first_day,
     has_pre_release,
+    is_sole,
     newer_glibc,
     possible_sources,
     stray_pre_releases,
 )
-from envspec.resolve.pip.pins import extras_of, in_rounds, pins_of, tell_variants
+from envspec.resolve.pip.notes import Solution, last_solutions, tell_followers, tell_notes
+from envspec.resolve.pip.pins import extras_of, in_rounds, pins_of
 from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository, with_metadata_line
 from envspec.resolve.pip.request import (
     Preferences,
@@ -112,14 +110,10 @@ from envspec.resolve.pip.retreat import (
 from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
 from envspec.resolve.pip.unbounded import (
     Lag,
-    is_far,
     lags,
     may_be_behind,
-    missing_wheels,
     names_torch,
     refuse_outgrown,
-    tell_lags,
-    tell_missing_wheels,
     without_bounds,
 )
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
@@ -129,64 +123,6 @@ from envspec.resolve.uv.answer import Found
 from envspec.resolve.uv.errors import UnmetImport, packages_without_wheel
 from envspec.resolve.uv.program import Processes, Uv
 from envspec.resolve.wheels.inspector import WheelInspector
-
-
-class Solution(Struct, frozen=True):
-    """A solved request, with what notes about it need.
-
-    kept    the versions of the old lock, which were told when they were chosen
-    direct  the files that its requirements name by their URL
-    """
-
-    request: Request
-    answer: Resolution
-    index: TorchIndex
-    kept: Mapping[str, str]
-    direct: DirectFiles
-    pins: tuple[Pin, ...]
-
-
-def last_solutions(
-    made: Mapping[str, Sequence[Solution]], pins: Mapping[str, tuple[Pin, ...]]
-) -> dict[Request, tuple[Solution, tuple[str, ...]]]:
-    """Find the solutions that gave pins, with the names of their targets. `made` has all solutions by target, in their
-    order: targets are solved again where what was found can't work."""
-    found: dict[Request, tuple[Solution, tuple[str, ...]]] = {}
-    for name, several in pins.items():
-        last = next((one for one in reversed(made.get(name, ())) if one.pins == several), None)
-        if last is not None:
-            _, names = found.get(last.request, (last, ()))
-            found[last.request] = (last, (*names, name))
-    return found
-
-
-def tell_notes(
-    solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
-    lags: Mapping[Request, Sequence[Lag]],
-    releases: Callable[[Request], Releases],
-    refusal: Callable[[Request, tuple[str, ...]], str],
-    hashed: Sequence[str],
-    notice: Callable[[Finding], None],
-) -> None:
-    """Write what there is to say of solutions. `lags` are the packages that stay behind uv's unbounded answers,
-    `refusal` says in uv's words what keeps a request from meeting bounds, and `hashed` lists the URLs of files
-    whose pages say no sha256."""
-    groups = {request: names for request, (_, names) in solutions.items()}
-    over = {}
-    for request, (one, _) in solutions.items():
-        of = releases(request)
-        several = behind(one.answer.found, request, one.answer.asks, one.kept, of)
-        far = {lag.name for lag in lags.get(request, ()) if lag.far}
-        near = [one for one in several if one.name not in far]
-        over[request] = tuple(missing_wheels(near, request, one.index, of, partial(refusal, request)))
-    said = {request: {one.name for one in several} for request, several in over.items()}
-    tell_lags(lags, said, groups, notice)
-    tell_missing_wheels(over, groups, notice)
-    found = {request: one.answer.found for request, (one, _) in solutions.items()}
-    tell_variants(found, groups, notice)
-    tell_missing_dates(found, groups, releases, notice)
-    tell_own_hashes(hashed, notice)
-
 
 _AT_ONCE = 4
 """Requests at a time, on small machines too: uv waits for pages as much as it computes."""
@@ -320,8 +256,16 @@ class PipResolver(Struct, frozen=True):
             raise needed.of(pins)
         return pins
 
-    def tell(self, pins: Mapping[str, tuple[Pin, ...]], notice: Callable[[Finding], None]) -> None:
-        """Write what there is to say of the solutions that gave these pins (by target)."""
+    def tell(
+        self, pins: Mapping[str, tuple[Pin, ...]], notice: Callable[[Finding], None], others: Iterable[Finding] = ()
+    ) -> None:
+        """Write what there is to say of the solutions that gave these pins (by target), beside what `others` say."""
+        told = [*others]
+
+        def say(finding: Finding) -> None:
+            told.append(finding)
+            notice(finding)
+
         solutions = last_solutions(self._solutions, pins)
         groups = {request: names for request, (_, names) in solutions.items()}
         with ExitStack() as stack:
@@ -336,10 +280,11 @@ class PipResolver(Struct, frozen=True):
 
             of = self._uv_indexes.releases
             hashed = self.hashes.hashed_urls() if self.hashes else ()
-            tell_notes(solutions, self._lags, of, refusal, hashed, notice)
+            tell_notes(solutions, self._lags, of, refusal, hashed, say)
             for request, names in groups.items():
                 for finding in self._moved.get(request, ()):
-                    notice(replace(finding, targets=names))
+                    say(replace(finding, targets=names))
+            tell_followers(solutions, of, self._requires, told, notice)
 
     @contextmanager
     def _serving(
@@ -409,6 +354,7 @@ class PipResolver(Struct, frozen=True):
             jobs |= {r: partial(answer, r, kept[r]) for r in others}
             answers = _together(pool, jobs)
             again = to_share({r: one.found for r, one in answers.items()}, apart)
+            said = {r: (self._moved[r], self._lags.get(r, ())) for r in again}
             met = _together(pool, {r: partial(answer, r, preferences) for r, preferences in again.items()})
             # an older release that has lost or won dependencies is another answer, not the same one shared
             same = {
@@ -416,6 +362,8 @@ class PipResolver(Struct, frozen=True):
                 for r, one in met.items()
                 if versions_of(one.found).keys() == versions_of(answers[r].found).keys()
             }
+            for r in met.keys() - same.keys():
+                self._moved[r], self._lags[r] = said[r]
         except BaseException:
             self.uv.stop()
             raise
@@ -434,16 +382,17 @@ class PipResolver(Struct, frozen=True):
         index, proxy, label = question.torch, question.proxy, question.label
         for one in question.direct.values():
             reading.know(one.file, one.metadata, request.metadata)
-        barred: tuple[str, ...] = ()
-        rejected: dict[str, str] = {}
+        barred, rejected = tuple[str, ...](), dict[str, str]()
         # what another target has was judged for that one alone
         stays = {name: held for name, held in preferences.versions.items() if last.get(name) == held}
         releases = self._uv_indexes.releases(request)
 
-        def ask(asked: Request, *, sources: bool = True, of: Question = question) -> tuple[Found, ...]:
+        def ask(
+            asked: Request, prefer: Preferences = preferences, *, sources: bool = True, of: Question = question
+        ) -> tuple[Found, ...]:
             while True:
                 try:
-                    found = of.ask(asked, preferences, barred)
+                    found = of.ask(asked, prefer, barred)
                     strayed = _strays((package.name for package in found), asked)
                     if not strayed:
                         found = in_own_addresses(found, proxy, question.direct)
@@ -515,31 +464,29 @@ class PipResolver(Struct, frozen=True):
                 refuse_retreats(lost, asking, label, releases)
             rejected.update({one.name: one.why(request) for one in capped})
             found = settle(asking, capped)
-            raised, stands_in_the_way, alone = None, "", asks_of(replace(asking, constraints=()), {})
-            # the releases alone, as versions_of gives them: a local part names a build, and no bound may name it
-            last = {
-                name: version.partition("+")[0]
-                for name, version in last.items()
-                if name in alone and alone[name].specifier.contains(version, prereleases=True)
-            }
+            raised, last = Raised(), still_asked(last, asking)
             # what another target has is preferred too, and may be older than this one's last lock
             kept = {name: held for name, held in preferences.versions.items() if not is_older(held, last.get(name))}
             if higher := floors(found, asking, kept, releases):
-                before = versions_of(found)
-                found, stands_in_the_way = raise_to_floors(
-                    found, higher, last, lambda more: settle(with_constraints(asking, more), capped, sources=False)
+                found, raised = raise_to_floors(
+                    found,
+                    higher,
+                    last,
+                    lambda more: settle(with_constraints(asking, more), capped, sources=False),
+                    lambda one: answer_of(one, asking, reading).edges,
+                    releases,
+                    [one.name for one in found if one.name in FAMILY and is_sole(one, asking, releases)],
                 )
-                now = versions_of(found)
-                left = {n: v for n, v in higher.items() if is_older(now[n], v) and is_far(now[n], v, n, releases)}
-                raised = raised_finding(before, now, higher) or unraised_finding(now, left, stands_in_the_way)
-            now = versions_of(found)
-            back = (Finding("warning", "downgrade", one) for one in downgrades(now, last, stands_in_the_way))
-            self._moved[request] = *back, *([raised] if raised else ()), *rejected_findings(rejected, now, stays)
             # what was said of a solution beside another torch isn't of this one
             self._lags.pop(request, None)
-            if may_be_behind(found, request, preferences.versions, releases):
+            if may_be_behind(found, request, stays, releases):
                 free = replace(question, torch=TorchIndex(None), gated=False)
-                self._compare(found, request, label, partial(ask, of=free), reading)
+                unbounded = partial(ask, prefer=replace(preferences, versions=stays), of=free)
+                shared = {name: held for name, held in preferences.versions.items() if name not in stays}
+                self._compare(found, request, label, unbounded, reading, shared)
+            now, far = versions_of(found), {one.name for one in self._lags.get(request, ()) if one.far}
+            moved = raised.findings(now, last, far, releases)
+            self._moved[request] = *moved, *rejected_findings(rejected, now, stays)
             self._refuse_lost_extras(found, asking, label, reading)
             return found
         except Unsatisfiable as conflict:
@@ -582,6 +529,7 @@ class PipResolver(Struct, frozen=True):
         label: str,
         ask: Callable[[Request], tuple[Found, ...]],
         reading: Reading,
+        shared: Mapping[str, str],
     ) -> None:
         """Compare a solution with uv's unbounded one, which `ask` gives. Raises Retreated for a package that goes back
         for the target's CUDA to a release that doesn't name its torch."""
@@ -592,7 +540,7 @@ class PipResolver(Struct, frozen=True):
             except (AnswerNo, OutsideError):
                 # the solution stands without it: this only says more of it
                 self._unbounded[free] = found
-        several = lags(found, self._unbounded[free], request, self._uv_indexes.releases(request))
+        several = lags(found, self._unbounded[free], request, self._uv_indexes.releases(request), shared)
         self._lags[request] = several
         if not request.own and any(one.outgrown for one in several):
             edges = answer_of(found, request, reading).edges
@@ -611,12 +559,22 @@ class PipResolver(Struct, frozen=True):
         refuse_lost_extras([one for one in lost if self._has_extra(one, request)], request, label)
 
     def _has_extra(self, lost: LostExtra, request: Request) -> bool:
+        # where it can't be read, the warning of an extra that isn't there stands alone
+        metadata = self._metadata(request, lost.name, lost.release.version)
+        return metadata is not None and lost.extra in extras_of(metadata)
+
+    def _requires(self, request: Request, name: str, version: str) -> tuple[str, ...]:
+        """Give the requirements of a release that hold in a request's target, without extras."""
+        metadata = self._metadata(request, name, version)
+        return active_lines(replace(request, requirements=()), {name: metadata})[name] if metadata else ()
+
+    def _metadata(self, request: Request, name: str, version: str) -> Metadata | None:
+        """Read the METADATA of a release's wheel; None where there is none to read."""
         try:
-            file = self._uv_indexes.wheel(request, lost.name, lost.release.version)
-            return file is not None and lost.extra in extras_of(self.wheels.read(file))
+            file = self._uv_indexes.wheel(request, name, version)
+            return None if file is None else self.wheels.read(file)
         except OutsideError:
-            # it can't be read: the warning of an extra that isn't there stands alone
-            return False
+            return None
 
     def _question(
         self,
@@ -626,7 +584,9 @@ class PipResolver(Struct, frozen=True):
         names: Sequence[str],
         direct: Callable[[Request], DirectFiles],
     ) -> Question:
-        gated, label = index.variant is not None and not self._is_uvs_own(index), ", ".join(names)
+        # without a mirror uv asks the live index, which it knows itself
+        own = index.live and index.variant is not None and self.live_pages(index.variant) is None
+        gated, label = index.variant is not None and not own, ", ".join(names)
         try:
             files = direct(request)
         except EnvspecError as error:
@@ -646,10 +606,6 @@ class PipResolver(Struct, frozen=True):
     @property
     def _uv_indexes(self) -> UvIndexes:
         return UvIndexes(self.pages, self.indexes, self.flat, self.default_index)
-
-    def _is_uvs_own(self, index: TorchIndex) -> bool:
-        """Say whether uv asks the live index that it knows, as there is no mirror."""
-        return index.live and index.variant is not None and self.live_pages(index.variant) is None
 
 
 def _buildable_packages(groups: Iterable[Request]) -> frozenset[str]:

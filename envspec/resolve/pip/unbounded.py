@@ -49,7 +49,7 @@ _RELEASES, _DAYS = 3, 365
 
 
 class Lag(Struct, frozen=True):
-    """A package that the spec asks for, and that stays behind uv's unbounded answer.
+    """A package that the spec asks for, or that was given up, and that stays behind uv's unbounded answer.
 
     free     its version there
     far      whether it is more than three feature releases or a year behind
@@ -57,6 +57,7 @@ class Lag(Struct, frozen=True):
     glibc    with which all wheels of that answer fit
     torch    the release of torch there; None without one
     own      the release of torch here; None without one
+    shared   whether another target of the spec has it, and this one has it for that
     """
 
     name: str
@@ -67,16 +68,19 @@ class Lag(Struct, frozen=True):
     glibc: str | None = None
     torch: str | None = None
     own: str | None = None
+    shared: bool = False
 
     @property
     def outgrown(self) -> bool:
         """Whether the newer release goes with an older torch than the target's, or the answer has lost its torch."""
-        if self.torch is None or self.own is None:
-            return self.torch is not None
+        if self.shared or self.torch is None or self.own is None:
+            return not self.shared and self.torch is not None
         return not self.needs and is_older(self.torch, self.own)
 
     def reason(self, request: Request) -> str:
         """Say what the newer release wants that the target hasn't."""
+        if self.shared and not self.needs:
+            return "another target has it, and targets of one spec share versions"
         if self.needs:
             listed = [f"{name} {version} wants glibc {glibc}" for name, version, glibc in self.needs[:3]]
             return f"{' and '.join(listed)}, and the target has {request.glibc or '2.28'}"
@@ -113,19 +117,22 @@ def without_bounds(request: Request) -> Request:
     return replace(request, constraints=constraints, own=(), final=(), glibc=glibc)
 
 
-def lags(found: Sequence[Found], free: Sequence[Found], request: Request, releases: Releases) -> tuple[Lag, ...]:
-    """Find the packages of the spec that are older in a solution than in uv's unbounded one, for the target's doing."""
+def lags(
+    found: Sequence[Found], free: Sequence[Found], request: Request, releases: Releases, shared: Mapping[str, str]
+) -> tuple[Lag, ...]:
+    """Find the packages of the spec, and those that were given up, that are older in a solution than in uv's unbounded
+    one, for the target's doing, or for versions that are `shared` with another target."""
     here, there = ({one.name: one.version or "" for one in several} for several in (found, free))
     torch, own = (one.get("torch", "").partition("+")[0] or None for one in (there, here))
     lost = (torch is not None and own is None) or (any(map(is_toolkit, there)) and not any(map(is_toolkit, here)))
     needs = tuple(_needs(free, request, releases))
     glibc = max((one[2] for one in needs), key=_minor, default=None)
     several = []
-    for name in sorted(_direct(request)):
-        older = is_older(here.get(name, ""), there.get(name))
-        if older and (lost or torch != own or needs or request.own):
+    for name in sorted(_direct(request) | set(map(requirement_name, request.own))):
+        older, its = is_older(here.get(name, ""), there.get(name)), shared.get(name) == here.get(name)
+        if older and (its or lost or torch != own or needs or request.own):
             far = is_far(here[name], there[name], name, releases)
-            several.append(Lag(name, here[name], there[name], far, needs, glibc, torch, own))
+            several.append(Lag(name, here[name], there[name], far, needs, glibc, torch, own, its))
     return tuple(several)
 
 
@@ -177,10 +184,13 @@ def tell_lags(
                 continue  # judged with what was given up
             if one.far:
                 bounds = (f"{one.name}>={one.free.partition('+')[0]}",)
-                way = Way(
-                    f'if the machines have it: glibc = "{one.glibc}" in the target', glibc=one.glibc, bounds=bounds
-                )
-                notice(Finding("warning", FAR, message, targets=names, ways=(way,) if one.glibc else ()))
+                ways = [
+                    Way(f'if the machines have it: glibc = "{one.glibc}" in the target', glibc=one.glibc, bounds=bounds)
+                ]
+                if one.shared:
+                    tables = " and ".join(f"[targets.{name}.pip]" for name in names)
+                    ways.append(Way(f'add to {tables}: dependencies = ["{bounds[0]}"]', bounds=bounds))
+                notice(Finding("warning", FAR, message, targets=names, ways=tuple(ways[not one.glibc :])))
             elif one.name not in said[request]:
                 notice(Finding("info", "passed-over", message, targets=names))
 
@@ -222,15 +232,19 @@ def _minor(glibc: str) -> int:
 
 def is_far(taken: str, free: str, name: str, releases: Releases) -> bool:
     """Say whether a release is more than three feature releases or a year behind another one."""
+    days, features = distance(taken, free, name, releases)
+    return features > _RELEASES or days > _DAYS
+
+
+def distance(taken: str, free: str, name: str, releases: Releases) -> tuple[int, int]:
+    """Give the days, none where a time isn't known, and the feature releases from a release to a newer one."""
     own, there = version_of(taken), version_of(free)
     assert own is not None and there is not None
     page = [(version, one.uploaded) for one in releases(name) if (version := version_of(one.version)) is not None]
     between = {(one.epoch, *one.release[:2]) for one, _ in page if own < one <= there and not one.is_prerelease}
-    if len(between - {(own.epoch, *own.release[:2])}) > _RELEASES:
-        return True
     times = [next((at for one, at in page if one == version and at), None) for version in (own, there)]
     first, last = map(moment_of, times)
-    return bool(first and last and (last - first).days > _DAYS)
+    return (last - first).days if first and last else 0, len(between - {(own.epoch, *own.release[:2])})
 
 
 # Releases that a solution passes over because wheels are lacking: their own, or those of something that they need.
@@ -287,19 +301,14 @@ def missing_wheels(
     refusal: Callable[[tuple[str, ...]], str],
 ) -> Iterator[PassedOver | Unbuilt | HeldTorch]:
     """Find those of the packages that are behind for want of wheels, their own or torch's. `refusal` says in uv's words
-    what keeps bounds from being met. Of several conflicts it names one, so that it's asked again for the packages of
-    the spec that it left out."""
+    what keeps bounds from being met."""
     # what bounds torch's family is its companions' table, and told with it; torch's own requirements aren't in that
     asked = [one for one in several if one.fits and one.name not in FAMILY]
     asked += [held for one in several if one.fits and (held := _newest_torch(one, request, index))]
     said: dict[str, str] = {}
-    direct = {*map(requirement_name, request.effective)}
-    for again in (False, True):
-        if left := [one for one in asked if one.name not in said and (not again or one.name in direct)]:
-            message = refusal(tuple(f"{one.name}>={one.newer[-1]}" for one in left))
-            said |= dict.fromkeys(map(canonical_name, _WORD.findall(message)), message)
-            if all(one.name not in said for one in left):
-                break
+    if asked:
+        message = refusal(tuple(f"{one.name}>={one.newer[-1]}" for one in asked))
+        said = dict.fromkeys(map(canonical_name, _WORD.findall(message)), message)
     for one in [one for one in asked if one.name == "torch"]:
         words = {canonical_name(word) for word in _WORD.findall(said.get("torch", ""))}
         beside = [line for line in request.effective if requirement_name(line) in words - {"torch"}]

@@ -225,11 +225,20 @@ def tell_sacrifices(found: Iterable[tuple[str, str, str | None]], notice: Notice
         notice(Finding("info", "given-up", text, remedy=how, targets=tuple(names)))
 
 
-def repeats_sacrifice(told: Iterable[Finding], note: Finding) -> bool:
-    """Say whether a note is that of a release which was given up: that line has the reason."""
+def join_sacrifice(told: list[Finding], note: Finding) -> bool:
+    """Say whether a note is that of a release which was given up: that line has the reason, and is the warning where
+    the note is one."""
     head = note.message.partition(": ")[0]
-    lines = [one.message for one in told if one.code == "given-up" and {*note.targets} <= {*one.targets}]
-    return note.severity == "info" and any(line.startswith((f"{head}: ", f"{head}, which leads to")) for line in lines)
+    for at, one in enumerate(told):
+        if (
+            one.code == "given-up"
+            and {*note.targets} <= {*one.targets}
+            and one.message.startswith((f"{head}: ", f"{head}, which leads to"))
+        ):
+            if note.severity == "warning":
+                told[at] = replace(one, severity=note.severity, code=note.code, ways=note.ways)
+            return True
+    return False
 
 
 def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:

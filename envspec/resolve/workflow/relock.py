@@ -39,7 +39,7 @@ from envspec.resolve.pip.sources_needed import names_needed
 from envspec.resolve.workflow.accept import accept, is_judged_again, of_pins, refused_pins, tell_effects
 from envspec.resolve.workflow.base import tell_base
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
-from envspec.resolve.workflow.notices import Notice, repeats_sacrifice, tell_flaws, tell_misspelt, tell_unused_sources
+from envspec.resolve.workflow.notices import Notice, join_sacrifice, tell_flaws, tell_misspelt, tell_unused_sources
 from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of, is_obstacle, with_tried_ways
 from envspec.resolve.workflow.prepare import NotAfter, prepare
 from envspec.resolve.workflow.pythons import PACKAGE, choose_pythons
@@ -336,7 +336,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     anew = accept(spec, solved, kept, refreshed=request.refreshed, notice=told.append, judge=partial(judge, spec))
     notice = with_tried_ways(notice, spec, attempt)
     with _placing(spec):
-        resolvers.tell(as_solved, lambda one: None if repeats_sacrifice(told, one) else notice(one))
+        resolvers.tell(as_solved, lambda one: None if join_sacrifice(told, one) else notice(one), told)
     if resolvers.conda is not None:
         resolvers.conda.tell(by_conda, notice)
     for one in (*(one for one in early if not is_judged_again(one, anew)), *told):

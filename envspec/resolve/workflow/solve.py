@@ -74,7 +74,8 @@ class Resolvers(Struct, frozen=True):
     inspect     reads what wheels need of each other and their METADATA doesn't say; None reads nothing
     builds      resolves what sources are built with; without it, only what the old lock has of that stands in a new one
     publishers  asks the indexes of pins who published them; likewise
-    tell        tells what the resolver has to say of the last solution, whose pins it gets by target
+    tell        tells what the resolver has to say of the last solution, whose pins it gets by target, beside what is
+                said already
     """
 
     pip: Resolver
@@ -82,7 +83,9 @@ class Resolvers(Struct, frozen=True):
     inspect: Inspector | None = None
     builds: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...]]] = _none
     publishers: Callable[[Iterable[Pin]], Mapping[Pin, Publisher]] = _none
-    tell: Callable[[Mapping[str, tuple[Pin, ...]], Callable[[Finding], None]], object] = lambda pins, notice: None
+    tell: Callable[[Mapping[str, tuple[Pin, ...]], Callable[[Finding], None], Sequence[Finding]], object] = (
+        lambda pins, notice, others: None
+    )
 
 
 class Solved(Struct, frozen=True, dict=True):

@@ -37,7 +37,12 @@ EDGES = {
     "torchvision": {"torch"},
     "torchaudio": {"torch"},
     "ydata-profiling": {"numpy"},
+    "funasr": {"transformers"},
+    "transformers": {"huggingface-hub", "tokenizers", "safetensors"},
+    "tokenizers": {"huggingface-hub"},
 }
+EXTRAS = {"transformers": "torch>="}
+"""Of these the edges of an extra that begin so, too."""
 WHOLE = ("torch", "cuda-toolkit")
 """Of these all edges: they say which CUDA a torch is for."""
 
@@ -105,6 +110,11 @@ CASES = {
     "autogluon": case("autogluon", python="3.14", right="refuse", said=('python = "3.13"',)),
     "blis": case("blis<1.3", python="3.13", right={"blis": "1.1.0"}),
     "numpy<2": case("numpy<2", python="3.13", right="source", said=("numpy 1.26.4",)),
+    "huggingface-hub": case(
+        "torch<=2.3", "huggingface-hub", "funasr>=1.1.3", python="3.10", cuda="12.1",
+        right={"huggingface-hub": "1.33.0", "transformers": "5.0.0", "tokenizers": "0.22.2"},
+        said=("beside huggingface-hub 2.4.0", "transformers goes back from 5.0.0 to 4.12.2"),
+    ),
     "ydata-profiling": case("ydata-profiling", "numpy>=2.5", python="3.13", right="unsatisfiable"),
 }  # fmt: skip
 
@@ -149,7 +159,11 @@ class _Recorder(Recorder):
             return self.recording.metadata.get(wheel)
         name = canonical_name(wheel.partition("-")[0])
         lines = [
-            line for line in text.splitlines(keepends=True) if name in WHOLE or _stays(line, EDGES.get(name, set()))
+            line
+            for line in text.splitlines(keepends=True)
+            if name in WHOLE
+            or _stays(line, EDGES.get(name, set()))
+            or (name in EXTRAS and line.startswith(f"Requires-Dist: {EXTRAS[name]}"))
         ]
         self.recording.metadata[wheel] = "".join(lines)
         return self.recording.metadata[wheel]

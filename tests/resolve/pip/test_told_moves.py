@@ -36,10 +36,20 @@ def test_a_release_that_refuses_the_python_is_told_where_an_older_one_names_it(m
 
 def test_a_pre_release_of_uvs_is_told(machine: Machine, index: Index) -> None:
     """numba 0.63.0b1, which goes with a newer numpy than 0.64."""
-    index.add(wheel("lib", "1.0", "num<2"), wheel("lib", "2.0rc1"), wheel("num", "1.0"), wheel("num", "2.0"))
+    index.add(wheel("lib", "1.0", "mid"), wheel("mid", "1.0", "num<2"), wheel("lib", "2.0rc1"))
+    index.add(wheel("num", "1.0"), wheel("num", "2.0"))
     machine.spec(cpu("lib>=1", "num"))
     ran = machine.envspec("lock", "specs/demo.toml")
     assert "note: cpu: lib 1.0 is locked: 2.0rc1 is a pre-release, which nothing asks for" in ran.err
+
+
+def test_a_floor_that_metadata_refuses_is_no_question(machine: Machine, index: Index) -> None:
+    """lib can be no other release, and says so itself: uv is asked once, as the newer base was never to be had."""
+    index.add(*(wheel("base", f"{major}.0") for major in range(1, 7)), wheel("lib", "1.0", "base<2"))
+    ran = machine.envspec("lock", machine.spec(cpu("base", "lib")), status=0)
+    assert machine.versions("cpu") == {"base": "1.0", "lib": "1.0"}
+    assert "note: cpu: far below the newest that each gets alone: base 1.0 (6.0); all at their newest don't" in ran.err
+    assert "lib 1.0 requires base<2" in ran.err
 
 
 def test_a_floor_that_cant_be_held_is_told_with_what_stands_in_the_way(machine: Machine, index: Index) -> None:
@@ -51,6 +61,49 @@ def test_a_floor_that_cant_be_held_is_told_with_what_stands_in_the_way(machine: 
     assert "lib>=7.0 depends on base>=2 and the spec asks for base<2" in ran.err
     # the floor isn't what the spec says
     assert "And because lib alone gets 7.0: no versions satisfy this target." in ran.err
+
+
+def old_library(index: Index, *, oldest: str = "2021-06-01") -> None:
+    """As huggingface-hub 2, which transformers refuses since 4.12.2 of 2021. So many of its releases refuse it that uv
+    chooses one of them before hub."""
+    releases = [("hub", "1.0", "2024-06-01"), ("hub", "2.0", "2025-09-01"), ("trans", "1.0", oldest)]
+    releases += [("trans", f"2.{minor}", f"2024-0{minor}-01", "hub<2") for minor in range(1, 9)]
+    for name, version, day, *requires in (*releases, ("app", "1.0", "2024-01-01", "trans")):
+        index.add(wheel(name, version, *requires), uploaded=f"{day}T00:00:00Z")
+
+
+def test_a_floor_that_sets_another_package_further_back_is_not_held(machine: Machine, index: Index) -> None:
+    old_library(index)
+    machine.spec(cpu("app", "hub"))
+    ran = machine.envspec("lock", "specs/demo.toml", status=0)
+    assert machine.versions("cpu") == {"app": "1.0", "hub": "1.0", "trans": "2.8"}
+    assert ran.err.splitlines() == [
+        "note: cpu: far below the newest that each gets alone: hub 1.0 (2.0); all at their newest don't go together: "
+        "beside hub 2.0 trans goes back from 2.8 to 1.0"
+    ]
+    assert machine.envspec("lock", "specs/demo.toml", "--upgrade", status=0).out.startswith("unchanged")
+
+
+def test_what_the_last_lock_had_holds_all_the_same_and_what_is_far_behind_for_it_is_a_warning(
+    machine: Machine, index: Index
+) -> None:
+    old_library(index)
+    machine.locked(spec=cpu("app", "hub>=2"))
+    ran = machine.envspec("lock", machine.spec(cpu("app", "hub")), "--upgrade", status=0)
+    assert machine.versions("cpu") == {"app": "1.0", "hub": "2.0", "trans": "1.0"}
+    warned, hint = ran.err.splitlines()
+    assert warned.startswith("warning: cpu: trans 1.0 is locked, not 2.8: hub 2.0 is locked, not uv's 1.0: ")
+    assert hint == 'hint: to take the newer trans, write "hub<=1.0"'
+    machine.locked("--upgrade", spec=cpu("app", "hub<=1.0"))
+    assert machine.versions("cpu")["trans"] == "2.8"
+
+
+def test_a_floor_that_gains_more_than_it_costs_is_held(machine: Machine, index: Index) -> None:
+    """What is far behind for it is a warning."""
+    old_library(index, oldest="2023-06-01")
+    ran = machine.envspec("lock", machine.spec(cpu("app", "hub")), status=0)
+    assert machine.versions("cpu") == {"app": "1.0", "hub": "2.0", "trans": "1.0"}
+    assert ran.err.startswith("warning: cpu: trans 1.0 is locked, not 2.8: ")
 
 
 def test_a_correction_is_told_that_keeps_uvs_search_from_an_older_release(machine: Machine, index: Index) -> None:

@@ -20,8 +20,8 @@ def page(*releases: tuple[str, str]) -> tuple[Release, ...]:
     return tuple(Release(one, ("p-1-py3-none-any.whl",), False, False, None, at) for one, at in reversed(releases))
 
 
-def lagging(here: dict[str, str], there: dict[str, str], *releases: tuple[str, str]) -> tuple[Lag, ...]:
-    return lags(found(**here), found(**there), REQUEST, lambda name: page(*releases) if name == "app" else ())
+def lagging(here: dict[str, str], there: dict[str, str], *releases: tuple[str, str], **shared: str) -> tuple[Lag, ...]:
+    return lags(found(**here), found(**there), REQUEST, lambda name: page(*releases) if name == "app" else (), shared)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,18 @@ def lagging(here: dict[str, str], there: dict[str, str], *releases: tuple[str, s
 def test_far_is_more_than_three_feature_releases_or_a_year(releases: list[tuple[str, str]], far: bool) -> None:
     (one,) = lagging({"app": "1.0", "torch": "2.14.1"}, {"app": releases[-1][0], "torch": "2.15.0"}, *releases)
     assert one.far == far and not one.outgrown
+
+
+def test_what_was_given_up_is_behind_too_whatever_leads_to_it() -> None:
+    assert [one.name for one in lagging({"app": "1.0", "x": "2.0"}, {"app": "1.0", "x": "4.0"})] == ["x"]
+
+
+def test_what_another_target_has_is_shared_and_never_outgrown() -> None:
+    request = {"app": "1.0", "torch": "2.14.1"}, {"app": "2.0", "torch": "2.4.1"}, ("1.0", ""), ("2.0", "")
+    (one,) = lagging(*request, app="1.0")
+    assert one.shared and not one.outgrown and one.reason(REQUEST).startswith("another target has it")
+    (alone,) = lagging(*request, app="0.9")
+    assert alone.outgrown and not alone.shared
 
 
 def test_what_uv_has_too_isnt_behind() -> None:

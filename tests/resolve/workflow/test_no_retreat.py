@@ -365,3 +365,22 @@ def test_a_newer_release_of_what_uv_went_back_to_is_a_way(machine: Machine, inde
     assert f"add to [pip]: {way}; " in ran.hint
     machine.spec(cpu("data", "buf>=6", python="3.12", extra=way))
     assert locked(machine) == {"data": "1.0", "buf": "6.0"}
+
+
+def test_what_is_far_behind_for_another_target_is_a_warning_there_too(machine: Machine, index: Index) -> None:
+    """As vLLM for glibc 2.28 and for 2.35."""
+    index.add(*(wheel("server", f"{major}.0", *(["native"] if major > 1 else [])) for major in range(1, 7)))
+    index.add(wheel("native", "1.0", tag="cp312-cp312-manylinux_2_34_x86_64"))
+    both = "[targets.old]\nplatform = 'linux-64'\n[targets.young]\nplatform = 'linux-64'\nglibc = '2.35'\n"
+    ran = machine.envspec("lock", machine.spec(cpu("server", targets=both)), status=0)
+    assert machine.versions("old") == machine.versions("young") == {"server": "1.0"}
+    assert ran.err.splitlines() == [
+        "warning: old: server 1.0 is locked, not 6.0: native 1.0 wants glibc 2.34, and the target has 2.28",
+        'hint: if the machines have it: glibc = "2.34" in the target',
+        "warning: young: server 1.0 is locked, not 6.0: another target has it, and targets of one spec share versions",
+        'hint: add to [targets.young.pip]: dependencies = ["server>=6.0"]',
+    ]
+    own = "[targets.young.pip]\ndependencies = ['server>=6.0']\n"
+    ran = machine.envspec("lock", machine.spec(cpu("server", targets=both + own)), "--upgrade", status=0)
+    assert "young" not in ran.err and machine.versions("young")["server"] == "6.0"
+    assert machine.versions("old")["server"] == "1.0"
