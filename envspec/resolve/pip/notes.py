@@ -9,6 +9,8 @@ from functools import partial
 from msgspec import Struct
 
 from envspec.base.finding import Finding, merge_targets
+from envspec.facts.cuda_stack import is_toolkit
+from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
@@ -90,7 +92,8 @@ def tell_followers(
     notice: Callable[[Finding], None],
 ) -> None:
     """Write which packages aren't the newest for a package that is `told` of: their newer releases require, by their
-    METADATA, another version of it. `requires` gives the lines of a release."""
+    METADATA, another version of it. `requires` gives the lines of a release. What follows torch and its CUDA by nature
+    is told with torch."""
     found = []
     for request, (one, names) in solutions.items():
         of, now = releases(request), versions_of(one.answer.found)
