@@ -99,14 +99,14 @@ def tell_followers(
         of, now = releases(request), versions_of(one.answer.found)
         words = (word for each in told if {*names} & {*each.targets} for word in _WORD.findall(each.message))
         named = set(map(canonical_name, words)) & now.keys()
-        left = [
-            each for each in behind(one.answer.found, request, one.answer.asks, one.kept, of) if named and each.fits
-        ]
-        lines = {each: tuple(requires(request, each.name, each.newer[-1])) for each in left if each.name not in named}
-        while follower := next(
-            ((each, line) for each in lines for line in lines[each] if _bars(line, named, now)), None
-        ):
-            each, line = follower
+        left = behind(one.answer.found, request, one.answer.asks, one.kept, of) if named else ()
+        lines = {
+            each: tuple(requires(request, each.name, each.newer[-1]))
+            for each in left
+            if each.fits and each.name not in {*named, *FAMILY} and not is_toolkit(each.name)
+        }
+        while barred := [(each, line) for each in lines for line in lines[each] if _bars(line, named, now)]:
+            each, line = barred[0]
             message = (
                 f"{each.name} {each.taken} is locked, not {each.newer[0]}: newer ones require {line}, and "
                 f"{requirement_name(line)} {now[requirement_name(line)]} is locked"
