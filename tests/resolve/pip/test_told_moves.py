@@ -66,7 +66,11 @@ def test_a_floor_that_cant_be_held_is_told_with_what_stands_in_the_way(machine: 
 def old_library(index: Index, *, oldest: str = "2021-06-01") -> None:
     """As huggingface-hub 2, which transformers refuses since 4.12.2 of 2021. So many of its releases refuse it that uv
     chooses one of them before hub."""
-    releases = [("hub", "1.0", "2024-06-01"), ("hub", "2.0", "2025-09-01"), ("trans", "1.0", oldest)]
+    releases: list[tuple[str, ...]] = [
+        ("hub", "1.0", "2024-06-01"),
+        ("hub", "2.0", "2025-09-01"),
+        ("trans", "1.0", oldest),
+    ]
     releases += [("trans", f"2.{minor}", f"2024-0{minor}-01", "hub<2") for minor in range(1, 9)]
     for name, version, day, *requires in (*releases, ("app", "1.0", "2024-01-01", "trans")):
         index.add(wheel(name, version, *requires), uploaded=f"{day}T00:00:00Z")
