@@ -203,7 +203,7 @@ def floors(found: Iterable[Found], request: Request, kept: Mapping[str, str], re
     return {**same, **higher} if higher else {}
 
 
-def still_asked(last: Mapping[str, str], request: Request) -> dict[str, str]:
+def keep_admitted(last: Mapping[str, str], request: Request) -> dict[str, str]:
     """Give the versions of the last lock that the spec still asks for and admits: the releases alone, as a local part
     names a build, and no bound may name it."""
     alone = asks_of(replace(request, constraints=()), {})
@@ -217,7 +217,7 @@ def as_bounds(wanted: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class Raised(Struct, frozen=True):
-    """What came of floors: uv's answer before them, those that are higher, and what last stood against these."""
+    """The outcome of floors: uv's answer before them, those that are higher, and the last thing against these."""
 
     before: Mapping[str, str] = {}
     higher: Mapping[str, str] = {}
