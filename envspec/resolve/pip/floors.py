@@ -203,7 +203,7 @@ def floors(found: Iterable[Found], request: Request, kept: Mapping[str, str], re
     return {**same, **higher} if higher else {}
 
 
-def keep_admitted(last: Mapping[str, str], request: Request) -> dict[str, str]:
+def last_versions(last: Mapping[str, str], request: Request) -> dict[str, str]:
     """Give the versions of the last lock that the spec still asks for and admits: the releases alone, as a local part
     names a build, and no bound may name it."""
     alone = asks_of(replace(request, constraints=()), {})

@@ -59,8 +59,8 @@ from envspec.resolve.pip.floors import (
     after,
     first_of,
     floors,
-    keep_admitted,
     last_of,
+    last_versions,
     localise,
     public,
     raise_to_floors,
@@ -464,7 +464,7 @@ class PipResolver(Struct, frozen=True):
                 refuse_retreats(lost, asking, label, releases)
             rejected.update({one.name: one.why(request) for one in capped})
             found = settle(asking, capped)
-            raised, last = Raised(), keep_admitted(last, asking)
+            raised, last = Raised(), last_versions(last, asking)
             # what another target has is preferred too, and may be older than this one's last lock
             kept = {name: held for name, held in preferences.versions.items() if not is_older(held, last.get(name))}
             if higher := floors(found, asking, kept, releases):
