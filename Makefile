@@ -116,7 +116,10 @@ weight: has-python
 # Not of .venv: the torch that the machine has. GPU_ARGS='--lock specs/mm-v2.9.toml:cu128-hopper' runs the lock's own too.
 GPU_PYTHON ?= python3
 GPU_ARGS ?=
+# It makes .venv first, for doctor, inspect and the cards' peaks; where no index answers, GPU_PYTHON may have what these need.
 gpu-evidence:
+	@[ -e $(STAMP) ] || PIP_RETRIES=0 PIP_DEFAULT_TIMEOUT=15 $(MAKE) setup || { rm -rf $(VENV); \
+		echo 'make: no index answers: what envspec says is asked of $(GPU_PYTHON)' >&2; }
 	$(GPU_PYTHON) bench/gpu_evidence.py -o .scratch/gpu-evidence $(GPU_ARGS)
 
 clean:

@@ -3,11 +3,12 @@
     python bench/gpu_evidence.py -o DIR                    # with the torch of this interpreter: no network, no install
     python bench/gpu_evidence.py -o DIR --lock specs/mm-v2.9.toml:cu128-hopper     # and the lock's own environment
 
-The smoke check runs with the torch that is there: all groups but static, and every workload, one JSON each, within
-`--minutes`. Beside them lie NVML's figures before and after, `envspec inspect` of this torch and `envspec doctor`, and
-`machine.json`, which says what ran and what didn't. Every report is marked `"evidence": "machine"`: it says how the
-check and a GPU get on, and proves nothing of a lock; `envspec report` refuses it. With `--lock`, `envspec smoke` makes
-the lock's environment first, which needs an index, and its report is evidence: `envspec smoke --evidence` keeps it.
+A plan is printed first; `--plan` ends there. The smoke check runs with the torch that is there: all groups but static,
+and every workload, one JSON each, within `--minutes`. Beside them lie NVML's figures before and after, the answers of
+`envspec inspect` and `envspec doctor`, and `machine.json`, which says what ran and what didn't. Every report is marked
+`"evidence": "machine"`: it says how the check and a GPU get on, and proves nothing of a lock; `envspec report` refuses
+it. With `--lock`, `envspec smoke` makes the lock's environment first, which needs an index, and its report is evidence:
+`envspec smoke --evidence` keeps it.
 
 Only the standard library, so that it runs wherever torch does.
 """
@@ -15,18 +16,20 @@ Only the standard library, so that it runs wherever torch does.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
 import platform
 import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,27 +45,40 @@ WHOLE = (
 OF_WORKLOAD = ("training", "determinism", "figures")
 """The groups that ask something else of each workload; the first workload has all."""
 SMI = 90.0
-"""Seconds that nvidia-smi may take."""
+"""Seconds that NVML, or nvidia-smi, may take: half a minute where no persistence mode keeps the driver awake."""
 GRACE = 20.0
 """Seconds that an interrupted check has to write its report."""
 FIRST_SHARE = 0.5
 """Of the time for the first workload, which has all groups; what it leaves is the others', in equal parts."""
 RESERVE = 25.0 + GRACE
 """Seconds at the end for what follows the checks, and for a last check that has to be interrupted."""
-FIELDS = (
-    *("name", "driver_version", "pstate", "temperature.gpu", "power.draw", "power.limit", "utilization.gpu"),
-    *("clocks.sm", "clocks.mem", "clocks.max.sm", "clocks_throttle_reasons.active", "memory.used", "memory.total"),
-    *("pcie.link.gen.current", "pcie.link.gen.max", "pcie.link.width.current", "pcie.link.width.max"),
-    *("ecc.mode.current", "ecc.errors.uncorrected.volatile.total", "mig.mode.current"),
-)
-"""What is asked of each GPU: nothing that names the machine."""
+FIGURES: dict[str, tuple[str, tuple[int, ...]]] = {
+    "pstate": ("nvmlDeviceGetPerformanceState", ()),
+    "persistence mode": ("nvmlDeviceGetPersistenceMode", ()),
+    "temperature, C": ("nvmlDeviceGetTemperature", (0,)),
+    "power, mW": ("nvmlDeviceGetPowerUsage", ()),
+    "power limit, mW": ("nvmlDeviceGetEnforcedPowerLimit", ()),
+    "clock of SMs, MHz": ("nvmlDeviceGetClockInfo", (1,)),
+    "clock of memory, MHz": ("nvmlDeviceGetClockInfo", (2,)),
+    "most of SMs, MHz": ("nvmlDeviceGetMaxClockInfo", (1,)),
+    "reasons to throttle": ("nvmlDeviceGetCurrentClocksThrottleReasons", ()),
+    "PCIe generation": ("nvmlDeviceGetCurrPcieLinkGeneration", ()),
+    "most PCIe generation": ("nvmlDeviceGetMaxPcieLinkGeneration", ()),
+    "PCIe lanes": ("nvmlDeviceGetCurrPcieLinkWidth", ()),
+    "most PCIe lanes": ("nvmlDeviceGetMaxPcieLinkWidth", ()),
+    "uncorrected errors": ("nvmlDeviceGetTotalEccErrors", (1, 0)),
+}
+"""What NVML is asked of each GPU, by its functions for one number: nothing that names the machine."""
+FIELDS = ("name", "driver_version", "pstate", "temperature.gpu", "power.draw", "clocks.sm", "memory.used")
+"""What nvidia-smi is asked, once, where Python can't load NVML."""
 
 PROBE = """
 import importlib.metadata, json, torch
 installed = {one.metadata["Name"]: one.version for one in importlib.metadata.distributions() if one.metadata["Name"]}
 gpus = [torch.cuda.get_device_capability(i) for i in range(torch.cuda.device_count())]
+names = [torch.cuda.get_device_name(i) for i in range(len(gpus))]
 print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "folder": torch.__path__[0],
-                  "architectures": sorted({"sm_%d%d" % one for one in gpus}), "installed": installed}))
+                  "architectures": sorted({"sm_%d%d" % one for one in gpus}), "gpus": names, "installed": installed}))
 """
 
 CARDS = """
@@ -183,37 +199,100 @@ def check(evidence: Evidence, python: str, torch: dict[str, Any], workload: str,
     evidence.ran(name, began, found["summary"]["headline"])
 
 
-def ask_gpus(fields: list[str]) -> list[dict[str, str]] | None:
-    """Start nvidia-smi for all fields at once, and again without one that the driver doesn't know, as it names it: a
-    start takes half a minute where no persistence mode keeps the driver awake. None where it gives no answer."""
-    end = time.monotonic() + SMI
-    while fields:
-        words = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
+def figures() -> list[dict[str, Any]]:
+    """What NVML says of each GPU. Raises OSError where there is no NVML."""
+    sys.path.insert(0, str(CHECK))
+    from envspec_check.nvml import Nvml
+
+    nvml = Nvml()
+    rows = []
+    for device, (name, capability) in zip(nvml.devices(), nvml.gpus(), strict=False):
+        told = {key: nvml.number(function, device, *given) for key, (function, given) in FIGURES.items()}
+        rows.append(
+            {
+                "name": name,
+                "capability": capability,
+                "driver": nvml.driver(),
+                "busy, %": nvml.utilisation(device),
+                **told,
+            }
+        )
+    return rows
+
+
+def tell_figures() -> None:
+    """Answer each line of stdin with the figures, as one line of JSON; none where there is no NVML."""
+    for _ in sys.stdin:
         try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=max(1.0, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return None
-        unknown = re.search(r'Field "([^"]+)" is not a valid field', done.stdout + done.stderr)
-        if unknown and unknown.group(1) in fields:
-            fields.remove(unknown.group(1))
-            continue
-        lines = done.stdout.strip().splitlines() if done.returncode == 0 else []
-        return [dict(zip(fields, map(str.strip, line.split(",")), strict=False)) for line in lines]
-    return []
+            print(json.dumps(figures()), flush=True)
+        except (OSError, AttributeError) as error:
+            print(json.dumps(str(error)), flush=True)
 
 
-def nvml(evidence: Evidence, when: str) -> None:
-    """Keep what NVML says of each GPU, by its own program."""
-    began, name = time.monotonic(), f"nvml-{when}.json"
+class Watch:
+    """NVML in a process of its own, which holds it open from the first look to the last: so the driver stays awake in
+    between, also where there is no persistence mode, and one that hangs ends nothing."""
+
+    def __init__(self) -> None:
+        words = [sys.executable, __file__, "--figures"]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def look(self) -> list[dict[str, Any]] | str:
+        """The figures of each GPU, or why there are none."""
+        assert self.process.stdin and self.process.stdout
+        line = ""
+        with contextlib.suppress(OSError):
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+            if select.select([self.process.stdout], [], [], SMI)[0]:
+                line = self.process.stdout.readline()
+        if not line:
+            self.process.kill()
+        found: list[dict[str, Any]] | str = json.loads(line) if line else f"NVML gave no answer in {SMI:g} s"
+        return found
+
+
+def ask_smi() -> list[dict[str, str]] | str:
+    """Start nvidia-smi, once. The figures, or why there are none."""
     if not shutil.which("nvidia-smi"):
-        evidence.ran(name, began, "left out: there is no nvidia-smi")
-        return
-    rows = ask_gpus(list(FIELDS))
-    if rows is None:
-        evidence.ran(name, began, f"left out: nvidia-smi gave no answer in {SMI:g} s")
+        return "there is no nvidia-smi"
+    words = ["nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SMI)
+    except subprocess.TimeoutExpired:
+        return f"nvidia-smi gave no answer in {SMI:g} s"
+    if done.returncode:
+        return (done.stdout + done.stderr).strip().rpartition("\n")[2]
+    return [dict(zip(FIELDS, map(str.strip, line.split(",")), strict=False)) for line in done.stdout.splitlines()]
+
+
+def look(evidence: Evidence, watch: Watch, when: str) -> None:
+    """Keep what NVML says of each GPU; before, where Python can't load it, what nvidia-smi says."""
+    began, name = time.monotonic(), f"nvml-{when}.json"
+    rows: list[dict[str, Any]] | str = watch.look()
+    if isinstance(rows, str) and "libnvidia-ml" in rows and when == "before":
+        rows = ask_smi()
+    if isinstance(rows, str):
+        evidence.ran(name, began, f"left out: {rows}")
         return
     evidence.write(name, rows)
     evidence.ran(name, began, f"{len(rows)} GPUs")
+
+
+def plan(asked: argparse.Namespace, torch: dict[str, Any]) -> Iterator[str]:
+    """What runs, with what, for how long, and what is downloaded."""
+    gpus = f"{len(torch['gpus'])} GPU: {', '.join(torch['gpus'])}" if torch["gpus"] else "no GPU: on the CPU"
+    yield f"plan: torch {torch['torch']} of {asked.python}, {gpus}; nothing is downloaded for it"
+    yield f"  {', '.join(WORKLOADS)}: within {asked.minutes:g} min, {FIRST_SHARE:.0%} of it for the first"
+    if asked.lock:
+        yield f"  then {asked.lock}, without a limit: envspec smoke says what it downloads and how long it took before"
 
 
 def envspec(evidence: Evidence, python: str, name: str, *words: str) -> None:
@@ -257,20 +336,31 @@ def locked(evidence: Evidence, python: str, lock: str, quick: bool) -> bool:
 
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the folder that everything goes to")
+    parser.add_argument("-o", "--output", type=Path, help="the folder that everything goes to")
+    parser.add_argument("--plan", action="store_true", help="print the plan and end")
+    parser.add_argument("--figures", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has torch")
     parser.add_argument("--minutes", type=float, default=8.0, help="for all but --lock")
     parser.add_argument("--quick", action="store_true", help="shorter checks")
     parser.add_argument("--lock", metavar="SPEC[:TARGET]", help="also the environment of a lock: needs an index")
     asked = parser.parse_args(words)
+    if asked.figures:
+        tell_figures()
+        return 0
     began = time.monotonic()
+    torch = probe(asked.python)
+    print("\n".join(plan(asked, torch)), file=sys.stderr, flush=True)
+    if asked.plan:
+        return 0
+    if asked.output is None:
+        parser.error("-o DIR is missing: the folder that everything goes to")
     asked.output.mkdir(parents=True, exist_ok=True)
     evidence = Evidence(asked.output, began + 60 * asked.minutes)
-    torch = probe(asked.python)
-    nvml(evidence, "before")
-    for workload in WORKLOADS:
-        check(evidence, asked.python, torch, workload, asked.quick)
-    nvml(evidence, "after")
+    with Watch() as watch:
+        look(evidence, watch, "before")
+        for workload in WORKLOADS:
+            check(evidence, asked.python, torch, workload, asked.quick)
+        look(evidence, watch, "after")
     envspec(evidence, asked.python, "doctor.json", "doctor", "--json")
     envspec(evidence, asked.python, "inspect.json", "inspect", torch["folder"], "--json")
     proved = not asked.lock or locked(evidence, asked.python, asked.lock, asked.quick)

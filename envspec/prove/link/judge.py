@@ -171,9 +171,16 @@ def _without_numbers(library: LoadedFile) -> tuple[str, str]:
     return library.package.name, re.sub(r"\d+", "#", library.path)
 
 
+_TRIED = re.compile(
+    r"numba/np/ufunc/(omppool|tbbpool)\.|cupy_backends/cuda/libs/cutensor\.|cuda/core/cu\d+/_tensor_bridge\."
+)
+"""Extension modules that their packages use where the library is there: threading layers by numba's manual, cuTENSOR by
+CuPy's installation guide, torch beside cuda-core. docs/evidence has a run that imports all three without."""
+
+
 def _is_imported(library: LoadedFile) -> bool:
     facts = library.facts
-    if facts.program:
+    if facts.program or _TRIED.match(library.path):
         return False
     if any(family(symbol) == "python" for symbol in facts.exported):
         return True

@@ -78,7 +78,8 @@ class Standing(Struct, frozen=True):
             return rung and "index"
         if self.platform != "linux-64":
             return "host"
-        return "GPU" if rung == "trained" else "index"
+        # the run that imported would have trained on a CPU
+        return "GPU" if rung == "trained" or "imports" in self.records else "index"
 
     @property
     def line(self) -> str:

@@ -240,6 +240,21 @@ def test_what_nothing_imports_gets_a_warning(stack: Stack) -> None:
     assert (finding.severity, finding.evidence.names) == ("warning", ("libmpi.so.40",))
 
 
+@pytest.mark.parametrize(
+    ("path", "severity"),
+    [
+        ("numba/np/ufunc/tbbpool.cpython-312-x86_64-linux-gnu.so", "warning"),
+        ("numba/np/ufunc/workqueue.cpython-312-x86_64-linux-gnu.so", "error"),
+        ("cupy_backends/cuda/libs/cutensor.cpython-312-x86_64-linux-gnu.so", "warning"),
+        ("cuda/core/cu13/_tensor_bridge.cpython-312-x86_64-linux-gnu.so", "warning"),
+    ],
+)
+def test_an_extension_that_its_package_only_tries_is_no_error(stack: Stack, path: str, severity: str) -> None:
+    made = beside("libfoo.so.1")(stack.compiler)
+    found = linked(platform_wheel("acme", "1.0", files={path: made}), stack.site)
+    assert only(judge([found], system())).severity == severity
+
+
 @pytest.mark.slow
 def test_of_two_libraries_of_one_name_the_search_path_chooses(
     stack: Stack,

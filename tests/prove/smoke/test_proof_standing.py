@@ -73,6 +73,7 @@ def test_records_climb_and_gaps_are_told(tmp_path: Path) -> None:
         ("linux-aarch64", ["verified"], "index"),
         ("linux-aarch64", ["verified", "linked"], "host"),
         ("linux-64", ["verified", "linked", "compiles", "imports", "trained-cpu"], "GPU"),
+        ("linux-64", ["verified", "linked", "compiles", "imports"], "GPU"),
         ("linux-64", RUNGS, None),
     ],
 )
