@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,8 @@ def write_tables(folder: Path) -> None:
 
     Raises as `load`, InputError, StorageError.
     """
+    if not folder.is_dir():
+        return  # nothing was kept yet
     rows, old = _standings(folder)
     for name in old:
         (folder / name).unlink(missing_ok=True)
@@ -124,6 +126,14 @@ def _reports(folder: Path) -> list[tuple[str, SmokeReport]]:
     recorded = {record.file for record in read_records(folder)}
     documents = ((name, read_json((folder / name).read_text(encoding="utf-8"))) for name in sorted(recorded))
     return [(name, load_report(folder / name)) for name, one in documents if one.get("kind") == REPORT]
+
+
+def kept_runs(specs: Iterable[str], folder: Path | None) -> dict[tuple[str, str], SmokeReport]:
+    """Give the reports that are kept by spec and target: those in a folder, else beside each spec's own. Raises
+    InputError, StorageError."""
+    folders = [folder] if folder else [project_root(path) / FOLDER for path in specs]
+    there = [one for one in dict.fromkeys(folders) if one.is_dir()]
+    return {(report.spec, report.target): report for one in there for _, report in _reports(one)}
 
 
 def _make(folder: Path) -> None:

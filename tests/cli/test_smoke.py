@@ -74,6 +74,14 @@ def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Sm
     return call
 
 
+def test_a_plan_comes_first_where_reports_are_kept(answered: Smoke) -> None:
+    ran = answered(SPEC, "--evidence", "kept")
+    told = [line for line in ran.err.splitlines() if line.startswith(("plan: ", "  demo"))]
+    assert told[0].startswith("plan: 1 of 1 target, at most ") and told[0].endswith(" to download")
+    assert told[1].startswith("  demo × here: ") and told[1].endswith("; no report is kept")
+    assert "plan: " not in answered(SPEC).err
+
+
 @pytest.mark.slow
 def test_a_run_that_passes(smoke: Smoke, machine: Machine, root: Path) -> None:
     document = valid(smoke(SPEC, "--json", "-o", "out").out, "smoke")

@@ -7,13 +7,13 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from envspec.app.evidence import keep_reports
+from envspec.app.evidence import keep_reports, kept_runs
 from envspec.app.observer import interruption_says, observer, say
 from envspec.app.outputs import location, write_text
 from envspec.app.smoke.cases import Skipped, SmokeRequest, choose_cases, make_runner
@@ -22,14 +22,15 @@ from envspec.base.errors import InputError, StorageError, ToolError
 from envspec.base.programs import find_program
 from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
-from envspec.base.texts import plural, printable
+from envspec.base.texts import byte_size, plural, printable
 from envspec.export.site_build import constraint
+from envspec.prove.proof.table import hardware
 from envspec.prove.smoke.report.compare import Comparison, compare
 from envspec.prove.smoke.report.junit import junit
 from envspec.prove.smoke.report.page import page
 from envspec.prove.smoke.report.read import as_json, load_report
 from envspec.prove.smoke.report.result import Results, Run, is_pretended
-from envspec.prove.smoke.report.words import WIDTH, lines
+from envspec.prove.smoke.report.words import WIDTH, lines, seconds
 from envspec.prove.smoke.run import slurm
 from envspec.prove.smoke.run.case import CONFIG, TIMEOUT, Command, Folders, SmokeCase, Step, dry
 from envspec.prove.smoke.run.foreground import run_cases, steps
@@ -141,6 +142,8 @@ def smoke(asked: SmokeRequest) -> SmokeOutcome | HandedOver:
         results = _results_of(asked.attach)
         return _wait(asked, read_submission(results), results)
     folders, cases, skipped = _cases(asked)
+    if len(cases) > 1 or asked.evidence is not None:
+        say("\n".join(plan_lines(asked, cases, skipped, folders)))
     if asked.runner != "slurm":
         runner = make_runner(asked.runner, asked, folders)
         interrupted = f"finished runs are in {folders.results}"
@@ -173,16 +176,49 @@ def dry_run(asked: SmokeRequest, *, whole: bool) -> Iterator[str]:
     if whole:
         yield from [dry(found)] if found else ()
         return
+    if cases:
+        yield from plan_lines(asked, cases, skipped, folders)
     for case in cases:
         yield from _summary(asked, case, folders)
     yield from (step.shell for step in found if isinstance(step, Command) and step.argv[0] == "sbatch")
 
 
+def plan_lines(
+    asked: SmokeRequest, cases: Sequence[SmokeCase], skipped: Sequence[Skipped], folders: Folders
+) -> Iterator[str]:
+    """Say, before it is done, which targets run here, what they download at most, and how long each took before."""
+    kept = kept_runs((case.path for case in cases), asked.evidence)
+    files = [frozenset() if _is_made(asked, case, folders) else case.files for case in cases]
+    took = [kept[case.spec, case.target].seconds for case in cases if (case.spec, case.target) in kept]
+    fit = f"plan: {len(cases)} of {plural(len(cases) + len(skipped), 'target')}"
+    known = f", {seconds(sum(took))} by the kept reports of {len(took)}" if took else ""
+    yield f"{fit}, at most {byte_size(_total(frozenset().union(*files)))} to download{known}"
+    for case, own in zip(cases, files, strict=True):
+        report = kept.get((case.spec, case.target))
+        before = f"{seconds(report.seconds)} before, with {hardware(report)}" if report else "no report is kept"
+        yield f"  {case.name}: {byte_size(_total(own)) if own else 'nothing to download'}; {before}"
+
+
+def _total(files: frozenset[tuple[str, int]]) -> int:
+    return sum(size for _, size in files)
+
+
+def _place(asked: SmokeRequest, case: SmokeCase, folders: Folders) -> Path | None:
+    """Give where a case's environment or image lies; None for one in an engine."""
+    return {"local": folders.prefix(case), "apptainer": asked.sif or folders.sif(case)}.get(asked.within)
+
+
+def _is_made(asked: SmokeRequest, case: SmokeCase, folders: Folders) -> bool:
+    place = _place(asked, case, folders)
+    return place.exists() if place else asked.image is not None
+
+
 def _summary(asked: SmokeRequest, case: SmokeCase, folders: Folders) -> Iterator[str]:
     """Describe a run that would be."""
     config, checks = json.loads(case.carried[CONFIG]), asked.checks
-    place = {"local": folders.prefix(case), "apptainer": asked.sif or folders.sif(case)}.get(asked.within)
-    environment = f"{place} ({'made already' if place.exists() else 'to be made'})" if place else "from the recipe"
+    place = _place(asked, case, folders)
+    made = "made already" if _is_made(asked, case, folders) else "to be made"
+    environment = f"{place} ({made})" if place else "from the recipe"
     groups = [", ".join(checks.only) or "all groups", *(word for word in ("quick", "deep") if getattr(checks, word))]
     runner = asked.runner if asked.within == asked.runner else f"{asked.within} within {asked.runner}"
     results = str(folders.results) if asked.output else f"a new folder in {folders.results.parent}"

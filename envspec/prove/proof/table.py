@@ -51,7 +51,7 @@ def _reports(rows: Iterable[tuple[str, SmokeReport]]) -> Iterator[str]:
         versions = ", ".join(f"{name} {version}" for name, version in one.frameworks.items())
         if one.torch is not None:
             versions = f"torch {one.torch.version}"
-        where = f"{_hardware(one)}, {one.started[:10]}"
+        where = f"{hardware(one)}, {one.started[:10]}"
         told = (f"[{file}]({file})", f"{one.spec} × {one.target}", f"{versions}, Python {one.machine.python}", where)
         yield f"| {' | '.join(map(_cell, (*told, one.headline)))} |"
 
@@ -60,7 +60,8 @@ def _cell(text: str) -> str:
     return re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _hardware(report: SmokeReport) -> str:
+def hardware(report: SmokeReport) -> str:
+    """Say what a report's run had: its GPUs and driver, or the CPU."""
     if report.device != "cuda":
         return f"{report.machine.cpus} CPU cores, no GPU"
     names = [gpu.name for gpu in report.machine.gpus]

@@ -33,6 +33,8 @@ CAPABILITY = (9, 0)
 NAME = "Pretended GPU (no evidence)"
 DRIVER = "570.86.15"
 CUDA = "12.8"
+COUNT = int(os.environ.get("PRETENDED_COUNT", "1"))
+"""How many GPUs there are."""
 MEMORY = 512 << 20
 """So little that products of matrices are small ones, which a CPU has to do."""
 
@@ -99,13 +101,13 @@ class Event:
 
 
 class Nvml:
-    """NVML with one GPU, which is busy."""
+    """NVML with GPUs that are busy."""
 
     def driver(self) -> str:
         return DRIVER
 
     def devices(self) -> list[int]:
-        return [0]
+        return [*range(COUNT)]
 
     def device_at(self, pci: str) -> int:
         return 0
@@ -131,7 +133,7 @@ def pretend(torch: Any) -> None:
     )
     answers: dict[str, Any] = {
         "is_available": True,
-        "device_count": 1,
+        "device_count": COUNT,
         "current_device": 0,
         "is_initialized": True,
         "get_device_capability": CAPABILITY,

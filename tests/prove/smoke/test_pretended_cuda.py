@@ -26,7 +26,19 @@ NO_FP16 = {"training.fp16", "training.scaler"}
 """What fails with a torch whose CPUs have no fp16."""
 
 
-def pretended(prefix: Path, folder: Path, *groups: str) -> Path:
+READ_ONLY = """
+set -e
+mount --bind "$1" "$1"
+mount -o remount,bind,ro /
+mount -t tmpfs none /dev/shm
+export HOME="$1" TMPDIR="$1"
+shift
+! touch /tmp/x 2>/dev/null
+exec "$@"
+"""
+
+
+def pretended(prefix: Path, folder: Path, *groups: str, gpus: int = 1, read_only: bool = False) -> Path:
     """The report of the check in an environment whose target is for an H100."""
     config = read_target(str(CONFIG))
     config["lock"]["targets"]["cpu"].update(cuda="12.8", gpus=["H100"], architectures=["sm_90"])
@@ -36,7 +48,10 @@ def pretended(prefix: Path, folder: Path, *groups: str) -> Path:
     target.write_text(json.dumps(config))
     words = [str(prefix / "bin" / "python"), str(PROGRAM), str(CHECK), "--config", str(target), "--json", str(report)]
     words += ["--quick", "--device", "cuda", *(word for group in groups for word in ("--only", group))]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
+    if read_only:
+        words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh", str(folder), *words]
+    env = {**os.environ, "PRETENDED_COUNT": str(gpus)}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False, env=env)
     assert report.exists(), done.stderr
     return report
 
@@ -67,6 +82,17 @@ def test_it_trains_there_as_on_a_gpu(smoke_env: Path, tmp_path: Path) -> None:
     found = statuses(path)
     assert {name for name, status in found.items() if status == "fail"} <= CANT
     assert found["training.fp16"] == found["training.bf16"] == found["determinism.repeat"] == "pass"
+
+
+@pytest.mark.nightly
+@pytest.mark.e2e
+def test_two_gpus_train_in_a_container_that_is_read_only_but_for_a_home(smoke_env: Path, tmp_path: Path) -> None:
+    """Its root is mounted read-only, as by docker run --read-only; the ranks are two, by Gloo for NCCL."""
+    path = pretended(smoke_env, tmp_path, "device", "dataloader", "collectives", "compile", gpus=2, read_only=True)
+    found = statuses(path)
+    assert {name for name, status in found.items() if status == "fail"} <= CANT
+    assert found["device.count"] == found["collectives.nccl"] == found["compile.eager"] == "pass"
+    assert json.loads(path.read_text())["machine"]["gpus"][1]["capability"] == "9.0"
 
 
 @pytest.mark.huge

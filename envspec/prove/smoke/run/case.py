@@ -260,6 +260,7 @@ class SmokeCase(Struct, frozen=True):
     runs_on   the architectures that the target is for, and its driver floor
     slurm     what the spec asks Slurm for
     indexes   the spec's own
+    files     the sha256 and the size in bytes of each locked file; 0 for an unknown one
     """
 
     spec: str
@@ -276,6 +277,7 @@ class SmokeCase(Struct, frozen=True):
     runs_on: tuple[tuple[str, ...], str | None] = ((), None)
     slurm: SlurmTable = field(default_factory=SlurmTable)
     indexes: tuple[OwnIndex, ...] = ()
+    files: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def name(self) -> str:
@@ -361,6 +363,7 @@ def make_case(
             sorted({(pin.artifact.sha256, pin.artifact.file) for pin in target.pins if pin.is_wheel and pin.artifact})
         ),
         runs_on=(target.architectures, target.driver_floor),
+        files=frozenset((pin.artifact.sha256, pin.artifact.size or 0) for pin in target.pins if pin.artifact),
         slurm=spec.slurm,
         indexes=(
             *((name, url, False) for name, url in spec.indexes.items()),
