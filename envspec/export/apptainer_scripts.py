@@ -30,6 +30,10 @@ from envspec.export.plan import (
 )
 from envspec.export.python_build import TABLE, version_in
 from envspec.export.quote import comment, fill, one_line, shell
+from envspec.packages.version_numbers import numbers_in
+
+LIBCUDA = "/opt/libcuda"
+"""The folder that has the driver's library by another name."""
 
 
 def stage_header(image: ImageReference, name: str) -> Iterator[str]:
@@ -144,6 +148,7 @@ def final_post(plan: Plan) -> Iterator[str]:
         yield from _environment(plan)
         yield f"rm -f /usr/local/bin/uv{' /usr/local/bin/micromamba' if plan.micromamba else ''}"
     yield from nvcc.links(plan)
+    yield from _libcuda(plan)
     yield from _finish()
     yield f"rm -rf {SCRATCH}"
 
@@ -170,7 +175,18 @@ def offline_final_post(plan: Plan) -> Iterator[str]:
     yield "set -eu; umask 022"
     yield from _carried_sums(plan)
     yield from nvcc.links(plan)
+    yield from _libcuda(plan)
     yield from _finish()
+
+
+def _libcuda(plan: Plan) -> Iterator[str]:
+    """Make the lines by which the triton of torch before 2.2 finds the driver's library: in ldconfig's cache alone,
+    where `--nv` doesn't bring it. The name in the cache is a link to where that puts the library."""
+    if plan.is_cuda and plan.torch and numbers_in(plan.torch) < (2, 2):
+        yield "# triton 2.1 looks for libcuda.so in ldconfig's cache alone, and --nv puts it into /.singularity.d/libs"
+        yield f"mkdir {LIBCUDA}; echo 'int envspec;' | gcc -shared -x c - -o {LIBCUDA}/libcuda.so"
+        conf, driver = "/etc/ld.so.conf.d/libcuda.conf", "/.singularity.d/libs/libcuda.so.1"
+        yield f"echo {LIBCUDA} >{conf}; ldconfig; ln -sf {driver} {LIBCUDA}/libcuda.so"
 
 
 def _apt(names: Iterable[str], more: Iterable[str] = (), snapshot: str | None = None) -> Iterator[str]:

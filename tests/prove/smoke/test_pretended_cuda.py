@@ -18,8 +18,8 @@ from envspec.prove.smoke.report.read import load_report
 from envspec.prove.smoke.report.result import is_pretended
 
 PROGRAM = Path(__file__).with_name("pretended_cuda.py")
-CANT = {"dataloader.pinned", "compile.cuda_graphs", "operators.fp32_modes"}
-"""What fails for want of a GPU: no memory is pinned, there are no CUDA graphs and no TF32."""
+CANT = {"dataloader.pinned", "compile.cuda_graphs", "compile.extension", "operators.fp32_modes"}
+"""What fails for want of a GPU: no memory is pinned, there are no CUDA graphs, no kernels of nvcc and no TF32."""
 OLDEST, NEWEST = "2.1.0", "2.9.1"
 """The torch for CUDA that the shipped locks have; that for CPUs is the environment's of the other tests."""
 NO_FP16 = {"training.fp16", "training.scaler"}
