@@ -198,8 +198,8 @@ def _apt(names: Iterable[str], more: Iterable[str] = (), snapshot: str | None = 
     yield "apt='apt-get -qq -o APT::Sandbox::User=root'; $apt update"
     yield f"$apt install -y --no-install-recommends {words}"
     yield from more
-    yield "rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
-    yield f"rm -rf {COPY} /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
+    caches = "/var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
+    yield f"rm -rf {caches} {COPY} /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
 
 
 def _carried_sums(plan: Plan) -> Iterator[str]:
