@@ -14,7 +14,7 @@ from configparser import ConfigParser, Error as ConfigParserError
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from msgspec import Struct, field
 
@@ -165,6 +165,11 @@ class Credentials(Struct, frozen=True):
         """The `Authorization` header that says them, in UTF-8 as RFC 7617 has it and uv sends it."""
         pair = f"{self.username}:{self.password}".encode("utf-8", "surrogateescape")
         return f"Basic {b64encode(pair).decode()}"
+
+    def within(self, url: str) -> str:
+        """Put them into a URL without any."""
+        scheme, _, rest = url.partition("://")
+        return f"{scheme}://{quote(self.username, safe='')}:{quote(self.password, safe='')}@{rest}"
 
     def mask(self) -> Credentials:
         """Give these credentials, and mask the password in all output from here on."""

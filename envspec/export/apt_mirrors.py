@@ -57,7 +57,7 @@ def _as_of(snapshot: str, file: str) -> str:
 # Read from the Dockerfile's own text, which says what can be given.
 
 
-SECRETS = {FILE: "APT_MIRRORS", "uv": "UV_SETTINGS"}
+SECRETS = {FILE: "APT_MIRRORS", "uv": "UV_SETTINGS", "netrc": "NETRC_LOGINS"}
 """A secret of builds -> the variable that has its text. One that isn't set is an empty text, which changes nothing."""
 
 _ARGUMENT = re.compile(r"^ARG (\w+)", re.MULTILINE)

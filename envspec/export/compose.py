@@ -21,18 +21,21 @@ PROFILE = "all"
 FOLDER_VARIABLE = "ENVSPEC_PROJECT"
 """The variable with the folder of the spec's project."""
 _VOLUME = "workspace"
+_SAID = {apt_mirrors.FILE: "words like debian=URL", "uv": "a uv.toml", "netrc": "a netrc"}
 
 
 def render(plan: SpecPlan) -> dict[str, str]:
     """`compose.yaml`."""
-    target, secrets = plan.names[0], " and ".join(apt_mirrors.SECRETS.values())
+    target = plan.names[0]
+    secrets = {name: one for of in plan.targets for name, one in apt_mirrors.secrets(_dockerfile(of)).items()}
+    *taken, last = (f"{one} ({_SAID[name]})" for name, one in secrets.items())
     usage = [
         "In this folder:",
         f"  docker buildx bake {target}          (docker compose build {target}: the same)",
         f"  docker compose run --rm {target} python train.py",
         f"  docker compose --profile {PROFILE} build",
         f"ENVSPEC_WORKSPACE=FOLDER is seen as {WORKSPACE}; without it, a volume.",
-        f"Builds take {secrets} (words like debian=URL; a uv.toml) where you have them.",
+        f"Builds take {', '.join(taken)} and {last} where you have them.",
     ]
     if own := plan.targets[0].project:
         folder = _default_folder(plan.targets[0])
@@ -45,7 +48,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "volumes:",
         f"  {_VOLUME}: {{}}",
         "secrets: # of builds, from your environment, where it has them",
-        *(f"  {name}: {{ environment: {string(variable)} }}" for name, variable in apt_mirrors.SECRETS.items()),
+        *(f"  {name}: {{ environment: {string(variable)} }}" for name, variable in secrets.items()),
     ]
     return {FILE: "\n".join(lines) + "\n"}
 
@@ -73,13 +76,16 @@ def _index_folder(plan: Plan, index: LocalIndex) -> str:
     return posixpath.relpath(index.path, plan.place) if not index.path.startswith("/") else index.path
 
 
+def _dockerfile(plan: Plan) -> str:
+    return dockerfile.render(plan)[f"{plan.target}/{dockerfile.FILE}"]
+
+
 def _service(plan: Plan) -> Iterator[str]:
     yield f"  {string(plan.target)}:"
     yield f"    profiles: {inline_strings([PROFILE])}"
     yield f"    image: {string(plan.image)}"
     yield f"    platform: {string(plan.oci_platform)}"
-    path = f"{plan.target}/{dockerfile.FILE}"
-    text = dockerfile.render(plan)[path]
+    text = _dockerfile(plan)
     # a name alone has its value from the environment, and stays unset where that has none
     arguments = inline_strings([f"SOURCE_DATE_EPOCH={plan.epoch}", *apt_mirrors.arguments(text)])
     secrets = inline_strings(apt_mirrors.secrets(text))
@@ -87,7 +93,9 @@ def _service(plan: Plan) -> Iterator[str]:
     contexts = [f"{CONTEXT}: {string(_folder(plan, plan.project))}"] if plan.project else []
     contexts += [f"{one.context}: {string(_index_folder(plan, one))}" for one in plan.local_indexes]
     more = f", additional_contexts: {{ {', '.join(contexts)} }}" if contexts else ""
-    place = f"context: {'..' if plan.shares else '.'}, dockerfile: {string(plan.own + path)}"
+    place = (
+        f"context: {'..' if plan.shares else '.'}, dockerfile: {string(f'{plan.own}{plan.target}/{dockerfile.FILE}')}"
+    )
     yield f"    build: {{ {place}, {platforms}, args: {arguments}, secrets: {secrets}{more} }}"
     yield f"    shm_size: {plan.shm}b # DataLoader workers and NCCL share memory here"
     yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"

@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 
 from envspec.base.errors import InputError
 from envspec.base.redact import without_credentials
-from envspec.base.settings import Settings
+from envspec.base.settings import Settings, split_credentials
 from envspec.base.user_config import PROXY_VARIABLES, SlurmSite, apt_mirrors as mirrors_of_apt
 from envspec.export import apt_mirrors
 from envspec.export.apptainer_scripts import word
 from envspec.export.dockerfile_steps import index_argument
 from envspec.facts import compute_capability as cc
 from envspec.facts.gpus import find, nearest
+from envspec.net.connections import index_fetcher
 from envspec.net.registry import image_address
 from envspec.spec.cluster import SlurmTable
 
@@ -171,6 +172,29 @@ def build_files(recipe: str, settings: Settings) -> dict[str, str]:
     torch, apt = _torch(recipe, settings), mirrors_of_apt(settings.mirrors)
     files = {UV_SETTINGS: "\n".join(lines), "pytorch-index": torch or "", apt_mirrors.FILE: apt}
     return {name: f"{text}\n" for name, text in files.items() if text}
+
+
+def build_secrets(
+    recipe: str, settings: Settings, indexes: Iterable[OwnIndex], env: Mapping[str, str]
+) -> dict[str, str]:
+    """Give those files of a recipe's build that hold logins: a uv.toml for the default index and the mirror of Python
+    builds, a netrc for the spec's own indexes. A login goes where `lock` would send it. Raises InputError as `lock`
+    does, for a login that the spec's address would get."""
+    places = {
+        name: settings.flat_url(name, url) if flat else settings.mirrors.get(name) or url for name, url, flat in indexes
+    }
+    fetcher = index_fetcher(settings, places, env)
+    found = {}
+    logins = {urlsplit(url).hostname: fetcher.login(split_credentials(url)[0]) for url in places.values()}
+    lines = [f"machine {host} login {one.username} password {one.password}" for host, one in logins.items() if one]
+    if lines and "netrc" in recipe:
+        found["netrc"] = "\n".join(lines)
+    said = uv = build_files(recipe, settings).get(UV_SETTINGS, "")
+    for url in filter(None, (settings.default_index, settings.mirrors.get("python"))):
+        bare = split_credentials(url)[0]
+        if login := fetcher.login(bare):
+            uv = uv.replace(json.dumps(bare), json.dumps(login.within(bare)))
+    return found if uv == said else {**found, UV_SETTINGS: uv}
 
 
 def _torch(recipe: str, settings: Settings) -> str | None:

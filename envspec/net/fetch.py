@@ -410,9 +410,14 @@ class Fetcher:
         return self._pools[proxy, head]
 
     def _authorization(self, url: str, own: Credentials | None) -> dict[str, str]:
-        parts = urlsplit(url)
         if token := self.token(url):
             return {"authorization": token}
+        found = self.login(url, own)
+        return {"authorization": found.basic} if found else {}
+
+    def login(self, url: str, own: Credentials | None = None) -> Credentials | None:
+        """Give the login that a URL without one gets, `own` or the user's; None where it gets none."""
+        parts = urlsplit(url)
         found = own or self._credentials.get(origin_of(url))
         if found is None and self._netrc is not None and parts.hostname:
             named, is_own = self._netrc.hosts.get(parts.hostname), origin_of(url) in self._own
@@ -421,7 +426,7 @@ class Fetcher:
                 found = Credentials(entry[0] or "", entry[2] or "")
         if found is not None and not found.password and self._keyring is not None:
             found = self._keyring.complete(url, found.username) or found
-        return {"authorization": found.basic} if found else {}
+        return found
 
 
 class BrokenOff(IndexFailure):

@@ -1,6 +1,7 @@
 """A site's settings at the command line: what commands do with them, and that no file of a project holds any."""
 
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -202,3 +203,60 @@ def test_a_specs_own_indexes_have_their_mirrors_in_builds(machine: Machine, inde
     site = SiteBuilds(load_settings(machine.environment(), machine.home))
     (recipe, *_) = Apptainer(Folders(machine.base, machine.base), site=site).prepare(case)
     assert isinstance(recipe, Files) and dict(recipe.texts)["cpu/apptainer.def"] == made
+
+
+RECORDING = """#!/bin/sh
+# stands for an engine: what its build is given, when it is given it
+case "$*" in *" inspect "*) exit 1;; esac
+{ printf '%s\\n' "$*"; printf 'netrc %s\\nuv %s\\n' "$ENVSPEC_NETRC" "$ENVSPEC_UV"
+  for word in "$@"; do case "$word" in *:/mnt) ls -ln "${word%:/mnt}"; cat "${word%:/mnt}"/*;; esac; done; } >>RECORD
+exit STATUS
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("runner", "where", "fails"),
+    [
+        ("podman", "configuration", False),
+        ("podman", "netrc", True),
+        ("apptainer", "variables", False),
+        ("apptainer", "configuration", True),
+    ],
+)
+def test_smokes_own_builds_log_in(machine: Machine, index: Index, runner: str, where: str, fails: bool) -> None:
+    """Wherever the user's logins are, builds get those of the indexes that they ask, and nothing keeps or shows them."""
+    index.add(wheel("alpha", "1.0"), wheel("acme", "1.0"), uploaded="2026-01-01T00:00:00Z")
+    own = "indexes = { internal = 'https://packages.example.org/simple' }\nsources = { acme = 'internal' }\n"
+    machine.spec(cpu("alpha", "acme", extra=own))
+    machine.configure(f'internal = "{index.url}"')
+    machine.locked()
+    login = index.url_with("bob", "hunter2-Zq")
+    if where == "configuration":
+        machine.default = ""
+        machine.configure(f'internal = "{login}"\npypi = "{login}"')
+    elif where == "variables":
+        machine.variables |= {"UV_INDEX_INTERNAL_USERNAME": "bob", "UV_INDEX_INTERNAL_PASSWORD": "hunter2-Zq"}
+        machine.default = login
+    else:
+        (machine.home / ".netrc").write_text(
+            "machine 127.0.0.1 login bob password hunter2-Zq\nmachine other.example login x password other-Zq\n"
+        )
+    programs = machine.base / "bin"
+    programs.mkdir()
+    record = machine.base / "record"
+    text = RECORDING.replace("RECORD", str(record)).replace("STATUS", str(int(fails)))
+    (programs / runner).write_text(text)
+    (programs / runner).chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    option = ("--runner", "docker", "--engine", "podman") if runner == "podman" else ("--runner", runner)
+    ran = machine.envspec("smoke", TARGET, "-t", "cpu", *option, "-o", "out", env=env)
+    told = record.read_text()
+    assert "machine 127.0.0.1 login bob password hunter2-Zq" in told and f'"{login}"' in told and "other-Zq" not in told
+    if runner == "podman":
+        assert "--secret id=netrc,env=ENVSPEC_NETRC" in told and "--secret id=uv,env=ENVSPEC_UV" in told
+    else:
+        assert re.search(r"-rw------- .* netrc\n", told) and re.search(r"-rw------- .* uv.toml\n", told)
+    record.unlink()
+    kept = [path for path in machine.base.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    assert {path.name for path in kept} <= {".netrc", "config.toml"} and "hunter2" not in ran.out + ran.err, kept

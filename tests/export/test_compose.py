@@ -68,6 +68,8 @@ def test_a_service_is_what_its_dockerfile_builds() -> None:
             assert (services[of.target]["image"], build["platforms"]) == (of.image, [of.oci_platform])
             text = text_in(dockerfile.render(of), dockerfile.FILE)
             asked = set(re.findall(r"^ARG (\w+)", text, re.MULTILINE)) - {"SOURCE_DATE_EPOCH"}
+            wanted = {"apt-mirrors", "uv", *(["netrc"] if "type=secret,id=netrc" in text else [])}
+            assert set(build["secrets"]) == wanted <= set(document(plan)["secrets"])
             epoch, *by_name = build["args"]
             # by name alone each has its value where the builder runs, and none where there is none
             assert epoch == f"SOURCE_DATE_EPOCH={of.epoch}" and set(by_name) == asked | {*PROXY_VARIABLES}

@@ -40,6 +40,7 @@ def test_it_gives_every_argument_and_mirror_that_the_environment_has(spec: str, 
     _, *given = document(plan)["build"]["options"]
     names = [*(name for name in asked if name != "SOURCE_DATE_EPOCH"), *PROXY_VARIABLES]
     secrets = ["--secret=id=apt-mirrors,env=APT_MIRRORS", "--secret=id=uv,env=UV_SETTINGS"]
+    secrets += ["--secret=id=netrc,env=NETRC_LOGINS"] if "id=netrc" in text else []
     assert given == [*(f"--build-arg={name}" for name in names), *secrets]
 
 

@@ -6,6 +6,7 @@ InfiniBand and Slingshot, and the paths of the site's fabric. They are read wher
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, field
@@ -15,11 +16,25 @@ from envspec.export.apptainer import FILE as DEFINITION
 from envspec.export.apptainer_scripts import SETTINGS
 from envspec.export.slurm import PASSED
 from envspec.facts.fabrics import fabrics
-from envspec.prove.smoke.run.case import Command, Files, Folders, Places, SiteBuilds, SmokeCase, Step, quote
+from envspec.prove.smoke.run.case import (
+    Command,
+    Files,
+    Folders,
+    Places,
+    SiteBuilds,
+    SmokeCase,
+    Step,
+    quote,
+    secret_variable,
+)
 
 CARRIED = "/mnt/envspec"
 RESULTS = "/mnt/results"
 PYTHON = "/opt/env/bin/python"
+_WITH_LOGINS = (
+    # apptainer takes files alone: they are there while it builds
+    "trap 'rm -f {0}' EXIT; trap 'exit 143' HUP INT TERM; rm -f {0}; mkdir -p \"$0\" && (umask 077; {1}) && \"$@\""
+)
 _HANDING_ON = (
     # --env would end a value at its first comma
     f"for name in {' '.join(f'${{{{!{one[:-1]}@}}}}' if one.endswith('*') else one for one in PASSED)}; "
@@ -54,15 +69,25 @@ class Apptainer(Struct, frozen=True):
         name = f"{case.target}/{DEFINITION}"
         text = case.recipe.get(name, "")
         given = self.folders.site(case)
-        files = () if self.site.binds(SETTINGS) else self.site.files(text)
-        bind = ("--bind", f"{given}:{SETTINGS}") if files else ()
+        own = self.site.binds(SETTINGS)
+        logins = {} if own else self.site.secrets(text, case.indexes)
+        files = () if own else self.site.files(text, logins)
+        bind = ("--bind", f"{given}:{SETTINGS}") if files or logins else ()
         build = (self.program, "build", "--notest", "--force", *bind, str(staged), name)
+        if logins:
+            build = ("sh", "-c", _WITH_LOGINS.format(*_shell_of(logins)), str(given), *build)
         recipe = {**case.recipe, **({name: self.site.definition(text, case.indexes)} if text else {})}
         return (
             Files(folder, tuple(sorted(recipe.items())), f"the recipe of {case.title}"),
             *([Files(given, files, "what the build takes of this site")] if files else []),
             Command(("mkdir", "-p", str(image.parent)), "the folder of images"),
-            Command(build, f"the image of {case.title}", there, folder),
+            Command(
+                build,
+                f"the image of {case.title}",
+                there,
+                folder,
+                {secret_variable(one): text for one, text in logins.items()},
+            ),
             Command(("mv", str(staged), str(image)), "the image is complete: give it its name", there),
         )
 
@@ -84,6 +109,13 @@ class Apptainer(Struct, frozen=True):
         # HOME can't be set by --env, and what isn't there can't hold the caches of compilers
         words += ["--env", "PYTHONNOUSERSITE=1", "--pwd", RESULTS, str(self.image(case)), "env", "HOME=/tmp", PYTHON]
         return Command((*words, *arguments), f"the checks of {case.title}")
+
+
+def _shell_of(logins: Mapping[str, str]) -> tuple[str, str]:
+    """Give the paths of files with logins, and the commands that write them, for a shell."""
+    paths = {name: f'"$0/{name}"' for name in logins}
+    writing = (f'printf "%s\\n" "${{{secret_variable(name)}?}}" >{path}' for name, path in paths.items())
+    return " ".join(paths.values()), " && ".join(writing)
 
 
 def _csv(value: str) -> str:

@@ -27,6 +27,7 @@ from envspec.export.site_build import (
     OwnIndex,
     build_arguments,
     build_files,
+    build_secrets,
     definition_here,
     proxy_variables,
 )
@@ -51,22 +52,28 @@ class SiteBuilds(Struct, frozen=True):
     settings: Settings | None = None
     env: Mapping[str, str] | None = None
 
-    def files(self, recipe: str) -> tuple[tuple[str, str], ...]:
-        """List the files that a build gets beside a recipe with this text, by name."""
-        return tuple(sorted(build_files(recipe, self.settings).items())) if self.settings else ()
+    def files(self, recipe: str, secrets: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """List the files that a build gets beside a recipe with this text, by name, but for those with logins."""
+        given = build_files(recipe, self.settings) if self.settings else {}
+        return tuple(sorted((name, text) for name, text in given.items() if name not in secrets))
 
-    def options(self, dockerfile: str, folder: Path) -> tuple[str, ...]:
-        """List the options of a build of a Dockerfile; its files lie in `folder`. Variables go by name alone, as their
-        values may hold a password.
+    def secrets(self, recipe: str, indexes: Sequence[OwnIndex]) -> dict[str, str]:
+        """Give those with logins, which no file keeps. Raises InputError."""
+        return build_secrets(recipe, self.settings, indexes, self.env or {}) if self.settings else {}
+
+    def options(self, dockerfile: str, folder: Path, hidden: Mapping[str, str]) -> tuple[str, ...]:
+        """List the options of a build of a Dockerfile; its files lie in `folder`, `hidden` are those with logins.
+        Variables go by name alone, as their values may hold a password.
         """
         if self.settings is None:
             return ()
         arguments = [f"{name}={value}" for name, value in build_arguments(dockerfile, self.settings).items()]
-        secrets = {UV_SETTINGS: "uv", apt_mirrors.FILE: apt_mirrors.FILE}
-        there = [name for name, _ in self.files(dockerfile) if name in secrets]
+        secrets = {UV_SETTINGS: "uv", apt_mirrors.FILE: apt_mirrors.FILE, "netrc": "netrc"}
+        there = {name: f"src={folder / name}" for name, _ in self.files(dockerfile, hidden) if name in secrets}
+        there |= {name: f"env={secret_variable(name)}" for name in hidden}
         return (
             *(word for one in (*arguments, *proxy_variables(self.env or {})) for word in ("--build-arg", one)),
-            *(word for name in there for word in ("--secret", f"id={secrets[name]},src={folder / name}")),
+            *(word for name, one in there.items() for word in ("--secret", f"id={secrets[name]},{one}")),
         )
 
     def binds(self, place: str) -> bool:
@@ -77,6 +84,11 @@ class SiteBuilds(Struct, frozen=True):
     def definition(self, text: str, indexes: Sequence[OwnIndex] = ()) -> str:
         """Give a definition with the site's images, and mirrors of the spec's own indexes."""
         return definition_here(text, self.settings, indexes) if self.settings else text
+
+
+def secret_variable(name: str) -> str:
+    """Name the variable by which a build's program gets a file with logins."""
+    return f"ENVSPEC_{name.partition('.')[0].upper()}"
 
 
 # Commands and files as values: a runner's steps, which `envspec.prove.smoke.run.process` runs.
@@ -112,12 +124,14 @@ class Command(Struct, frozen=True):
     note    its purpose, for people
     unless  a program that ends with 0 when this one isn't needed any more; empty: it always runs
     cwd     its working folder, `HERE` for words with paths that the user gave; None: `/`
+    hidden  variables that it alone gets, and that nothing shows
     """
 
     argv: tuple[str, ...]
     note: str
     unless: tuple[str, ...] = ()
     cwd: Path | None = None
+    hidden: Mapping[str, str] = field(default_factory=lambda: _NO_FILES)
 
     @property
     def shell(self) -> str:

@@ -13,7 +13,16 @@ from pathlib import PurePosixPath
 from msgspec import Struct, field
 
 from envspec.export.dockerfile import FILE as DOCKERFILE
-from envspec.prove.smoke.run.case import Command, Files, Folders, Places, SiteBuilds, SmokeCase, Step
+from envspec.prove.smoke.run.case import (
+    Command,
+    Files,
+    Folders,
+    Places,
+    SiteBuilds,
+    SmokeCase,
+    Step,
+    secret_variable,
+)
 from envspec.prove.smoke.run.process import FinishedProgram, ask_program
 
 CARRIED = "/mnt/envspec"
@@ -46,7 +55,8 @@ class Docker(Struct, frozen=True):
         tag = self.tag(case)
         text = case.recipe.get(f"{case.target}/{DOCKERFILE}", "")
         given = self.folders.site(case)
-        files, options = self.site.files(text), self.site.options(text, given)
+        logins = self.site.secrets(text, case.indexes)
+        files, options = self.site.files(text, logins), self.site.options(text, given, logins)
         return (
             Files(folder, tuple(sorted(case.recipe.items())), f"the recipe of {case.title}"),
             *([Files(given, files, "what the build takes of this site")] if files else []),
@@ -54,6 +64,7 @@ class Docker(Struct, frozen=True):
                 (*build, *options, "--file", str(folder / case.target / DOCKERFILE), "--tag", tag, str(folder)),
                 f"the image of {case.title}",
                 (self.engine, "image", "inspect", tag),
+                hidden={secret_variable(name): text for name, text in logins.items()},
             ),
         )
 

@@ -92,7 +92,7 @@ def _run(command: Command, log: Path, watch: Watch) -> FinishedProgram:
         begin = file.tell()
         try:
             process = programs.start(
-                command.argv, os.environ, command.cwd or programs.ROOT,
+                command.argv, {**os.environ, **command.hidden}, command.cwd or programs.ROOT,
                 streams=programs.Streams(stdout=file, stderr=subprocess.STDOUT), session=True,
             )  # fmt: skip
         except OSError as error:
