@@ -225,7 +225,7 @@ exit STATUS
     ],
 )
 def test_smokes_own_builds_log_in(machine: Machine, index: Index, runner: str, where: str, fails: bool) -> None:
-    """Wherever the user's logins are, builds get those of the indexes that they ask, and nothing keeps or shows them."""
+    """Builds get the logins of the indexes that they ask, and nothing keeps or shows them."""
     index.add(wheel("alpha", "1.0"), wheel("acme", "1.0"), uploaded="2026-01-01T00:00:00Z")
     own = "indexes = { internal = 'https://packages.example.org/simple' }\nsources = { acme = 'internal' }\n"
     machine.spec(cpu("alpha", "acme", extra=own))
