@@ -33,9 +33,14 @@ KNOWN = (
         "the end of its output has the worker's own traceback",
     ),
     (
+        r"find (?:address|interface) for: (?:lo|127\.0\.0\.1|::1)\b",
+        "Gloo finds no address of this machine's loopback interface",
+        "have it brought up, as root: ip link set lo up",
+    ),
+    (
         r"find address for: (?P<what>\S+)|find interface for: (?P<address>\S+)",
         "Gloo finds no network interface {what}{address} on this machine",
-        "unset GLOO_SOCKET_IFNAME, or name an interface that `ip addr` shows",
+        "name an interface in GLOO_SOCKET_IFNAME that `ip addr` shows with an address, or unset it",
     ),
     (
         r"gloo.*(?:resolve hostname|getaddrinfo|Name or service not known)",

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import html
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from envspec.app.collecting import collect_conda_too
 from envspec.app.fill import Filled, find_build, open_to_all, permitted_targets
 from envspec.app.observer import say
 from envspec.app.outputs import open_output, write_text
+from envspec.app.release_dates import ask_dates, dated_files, known_dates
 from envspec.base.storage import storage_error
 from envspec.install.interpreter import MIRROR as PYTHON
 from envspec.lock.conda_files import artifact_of, channel_of
-from envspec.lock.model import Pin
+from envspec.lock.model import LockedTarget, Pin
 from envspec.net.file_store import sha256_of
+from envspec.net.simple_page import Links
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import Spec
 
@@ -34,18 +39,20 @@ def fill_mirror(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | 
     StorageError.
     """
     wanted: dict[PurePosixPath, tuple[Path, str]] = {}
-    pages: set[PurePosixPath] = set()
+    pages: dict[PurePosixPath, dict[str, str]] = {}
     channels: set[str] = set()
     for spec, lock, target in permitted_targets(paths, targets, locks_dir):
         pins = [pin for pin in target.fetched if pin.artifact is not None and pin.url is None]
-        found = collect_conda_too(spec, target, pins)
+        found, times = collect_conda_too(spec, target, pins), _dates_of(spec, target, pins)
         for pin in pins:
             place = _place_of(pin, spec)
             wanted[place] = (found[pin.index, artifact_of(pin).file], artifact_of(pin).sha256)
             if pin.kind == "conda":
                 channels.add(channel_of(pin)[0])
-            else:
-                pages.update(place.with_name(_page_name(url)) for url in spec.flat_pages.get(pin.index, (PAGE,)))
+                continue
+            link = _link(place.name, artifact_of(pin).sha256, times.get((pin.index, artifact_of(pin).file)))
+            for url in spec.flat_pages.get(pin.index, (PAGE,)):
+                pages.setdefault(place.with_name(_page_name(url)), {})[place.name] = link
         if left := sorted({pin.name for pin in target.fetched if pin.url is not None or pin.git is not None}):
             say(f"note: no mirror stands for the own addresses of {', '.join(left)}", style="cyan")
         if (build := lock.python(target)) and (archive := find_build(build)):
@@ -55,8 +62,8 @@ def fill_mirror(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | 
         if not there.is_file() or sha256_of(there) != sha256:
             with file.open("rb") as source, open_output(there, OPTION) as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
-    for page in sorted(pages):
-        write_text(folder / page, _links(folder / page.parent), OPTION)
+    for page, links in pages.items():
+        write_text(folder / page, _page_with(links, folder / page), OPTION)
     try:
         for channel in sorted(channels):
             _index_channel(folder / channel)
@@ -84,10 +91,28 @@ def _page_name(url: str) -> str:
     return url.rstrip("/").rpartition("/")[2]
 
 
-def _links(folder: Path) -> str:
-    """Make the page of the files in a folder."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix != ".html")
-    lines = [f'<a href="{quote(one.name)}#sha256={sha256_of(one)}">{html.escape(one.name)}</a><br>\n' for one in files]
+def _dates_of(spec: Spec, target: LockedTarget, pins: Sequence[Pin]) -> Mapping[tuple[str, str], str]:
+    """Give when pip packages' files were published: a policy, or a bound of a spec, asks the mirror too."""
+    files = dated_files([replace(target, pins=tuple(pin for pin in pins if pin.kind == "pip"))], ())
+    known = known_dates(files, (target,)).times
+    lacking = {key: pin for key, pin in files.items() if key not in known}
+    return {**known, **(ask_dates(spec, lacking) if lacking else {})}
+
+
+def _link(file: str, sha256: str, uploaded: str | None) -> str:
+    date = f' data-upload-time="{html.escape(uploaded)}"' if uploaded else ""
+    return f'<a href="{quote(file)}#sha256={sha256}"{date}>{html.escape(file)}</a><br>'
+
+
+def _page_with(links: Mapping[str, str], page: Path) -> str:
+    """Give a page with these links, by file, and those that it has already."""
+    old = Links("")
+    with suppress(FileNotFoundError):
+        old.feed(page.read_text(encoding="utf-8"))
+    kept = {
+        row["filename"]: _link(row["filename"], row["hashes"]["sha256"], row.get("upload-time")) for row in old.rows
+    }
+    lines = [f"{line}\n" for _, line in sorted({**kept, **links}.items())]
     return f"<!DOCTYPE html>\n<html><body>\n{''.join(lines)}</body></html>\n"
 
 

@@ -67,7 +67,7 @@ def by_content(
     config = config_document(plan, base, tuple(made), more)
     for key in sorted({*config["config"], *image.config.get("config", {})}):
         if config["config"].get(key) != image.config.get("config", {}).get(key):
-            yield Finding("error", "configuration", f"its {key} isn't what the lock gives{_why(image, key)}")
+            yield Finding("error", "configuration", f"{key} has another value than the lock gives{_why(image, key)}")
     # what was known is no part of the lock: another policy has to know more, or less
     said = {name: text for name, text in image.annotations.items() if name != DATES}
     if said and said != {**image_labels(plan, base), **more, **annotations}:

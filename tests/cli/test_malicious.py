@@ -64,6 +64,23 @@ def test_it_is_not_installed_by_an_older_lock(osv: Osv, project: Project, envspe
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("install", "--prefix", "p"),
+        ("run",),
+        ("bundle", "-o", "x"),
+        ("image", "-o", "x.tar"),
+        ("image", "--squashfs", "x"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_puts_it_anywhere(osv: Osv, project: Project, envspec: Envspec, words: tuple[str, ...]) -> None:
+    project.lock(lambda target: (served(APP, "lib"), served(EVIL)))
+    told = envspec(words[0], PATH, *words[1:], *(["--", "true"] if words[0] == "run" else []))
+    assert told.code == 1 and "MAL-2026-7" in told.err and not [*project.folder.glob("x*"), *project.folder.glob("p/*")]
+
+
+@pytest.mark.parametrize(
     ("status", "body"), [(503, b""), (200, b"<html>"), (200, b'{"results": []}'), (200, b"[]"), (302, b"")]
 )
 def test_a_service_that_fails_stops_nothing_and_is_told(

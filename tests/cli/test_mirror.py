@@ -17,8 +17,9 @@ from support.documents import valid
 from support.index import Index
 from support.installs import write_lock
 from support.machine import Machine, cpu
-from support.packages import sdist, wheel
+from support.packages import wheel
 from support.serving import QuietFiles, serving
+from support.site import place_policy
 from test_image_python import BUILD, FILES, archive
 
 from envspec.lock.model import LockedPython
@@ -41,7 +42,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def test_a_plain_web_server_is_the_mirror_of_what_is_locked(
-    machine: Machine, index: Index, served: tuple[Path, str], tmp_path: Path
+    machine: Machine, index: Index, served: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     mirror, url = served
     content = archive(FILES, {"python/bin/python3": "python3.12"})
@@ -49,7 +50,7 @@ def test_a_plain_web_server_is_the_mirror_of_what_is_locked(
     builds.mkdir(parents=True)
     (builds / FILE).write_bytes(content)
     with Index() as internal:
-        index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"), sdist("built", "1.0"))
+        index.add(wheel("alpha", "1.0", "beta"), wheel("beta", "1.0"), uploaded="2020-01-01T00:00:00Z")
         internal.add(wheel("acme", "1.0+cu1", "alpha"))
         extra = f"indexes = {{ own = '{internal.url}' }}\nsources = {{ acme = 'own' }}\n"
         machine.locked(spec=cpu("alpha", "acme", extra=extra, python=PYTHON))
@@ -70,7 +71,9 @@ def test_a_plain_web_server_is_the_mirror_of_what_is_locked(
     machine.envspec("install", SPEC, "--prefix", "p", env={**env, "UV_PYTHON_DOWNLOADS": "never"}, status=0)
     write_base(machine.folder / "base", system())
     machine.envspec("image", SPEC, "--base", "./base", "-o", "out", env=env, status=0)
+    place_policy(monkeypatch, tmp_path, '[releases]\nminimum-age = "7 days"\n[releases.except]\nacme = "ours"\n')
     machine.envspec("lock", SPEC, "--upgrade", env=env, status=0)
+    (tmp_path / "etc/envspec/policy.toml").unlink()
     assert machine.versions("cpu") == {"acme": "1.0+cu1", "alpha": "1.0", "beta": "1.0"} and not index.asked
     # with another lock what is there stays, what rotted comes anew, and what is left out is told
     index.add(wheel("beta", "2.0"))

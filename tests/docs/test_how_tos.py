@@ -304,23 +304,26 @@ def test_team_image(machine: Machine, index: Index) -> None:
 
 
 def test_site(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With /etc and /opt elsewhere. tests/journeys/test_whole_site.py lives it in a namespace with two users."""
-    index.add(wheel("alpha", "1.0"))
+    """With /etc and /opt elsewhere. tests/journeys/test_whole_site.py lives all of it in a namespace with two users."""
+    index.add(wheel("alpha", "1.0"), uploaded="2020-01-01T00:00:00Z")
     page = (HOW_TOS / "site.md").read_text("utf-8")
-    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    for words in ("https://mirror.example/simple", "https://mirror.example/internal"):
-        text = text.replace(words, index.url)
-    config = place_site(monkeypatch, tmp_path, "config.toml", text.replace("/opt/envspec", str(tmp_path / "opt")))
+    changed = {"https://mirror.example/pypi": index.url, "/opt/envspec": str(tmp_path / "opt")}
+    for name, text in zip(("config", "policy"), re.findall(r"```toml\n(.*?)```", page, re.DOTALL), strict=True):
+        for words, instead in changed.items():
+            text = text.replace(words, instead)
+        place = place_site(monkeypatch, tmp_path, f"{name}.toml", text.replace("/scratch", str(tmp_path)))
+        assert f"`/etc/envspec/{name}.toml`" in page
     machine.default = ""
     machine.spec(f"[env]\npython = '{HERE}'\n[pip]\ndependencies = ['alpha']\n{CPU}", "mm-v2.9")
     machine.envspec("lock", "specs/mm-v2.9.toml", status=0)
-    (line,) = (block for block in blocks(HOW_TOS / "site.md") if "cache fill" in block)
+    (line,) = (block for block in blocks(HOW_TOS / "site.md") if "cache fill" in block and "--mirror" not in block)
     variable, program, *asked = line.split()
     assert program == "envspec" and variable.startswith("UV_PYTHON_INSTALL_DIR=/opt/envspec/")
     machine.envspec(*asked, env={"UV_PYTHON_DOWNLOADS": "never"}, status=0)
     user = {"HOME": str(tmp_path / "user")}
     (tmp_path / "user").mkdir()
-    assert str(config) in machine.envspec("doctor", env=user).out
+    said = machine.envspec("doctor", env=user).out
+    assert str(place) in said and str(place.with_name("config.toml")) in said
     index.asked.clear()
     ran = machine.envspec("run", "specs/mm-v2.9.toml", "--dry-run", "--", "true", env=user, status=0)
     assert "(ready)" in ran.out and not index.asked

@@ -1,262 +1,395 @@
-"""What `test_whole_site` runs in its namespaces, as root: /etc is empty at first, and loopback is the whole network.
+"""What `test_whole_site` runs in its namespaces, as root: /etc, /opt, /srv and /usr/local/bin are empty at first, and
+loopback is the whole network. The blocks of docs/how-to/site.md run as they stand, with addresses of loopback.
 
 strace tells every address that any process of envspec's commands connects to.
 """
 
+import base64
 import json
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from support.base_image import system, write_base
+from msgspec.structs import replace
+from support.base_image import system
 from support.hub import Hub, serving_hub
 from support.index import Index
-from support.machine import ROOT, cpu
+from support.machine import ROOT
 from support.packages import sdist, wheel
+from support.python_build import BUILD, FILE, locked_build, make_build
+from support.serving import QuietFiles, serving
+from support.ssh import make_key
 
-from envspec.export.python_build import folder_name
 from envspec.lock.read import load
+from envspec.lock.store import LockFolder
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-POLICY = """
-envspec = "0.1.0"
-contact = "HPC support, hpc-help@example.org"
-[indexes]
-allow = ["pypi", "https://packages.invalid/simple"]
-[indexes.at]
-pypi = "{pypi}"
-[sources]
-allow = []
-[releases]
-minimum-age = "7 days"
-[licences]
-deny = ["AGPL-*"]
+PAGE = ROOT / "docs/how-to/site.md"
+SPEC = "specs/mm-v2.9.toml"
+TEXT = f"""
+[env]
+python = '{PYTHON}'
+[pip]
+dependencies = ['torch-like', 'acme']
+indexes = {{ internal = 'https://packages.example/simple' }}
+sources = {{ acme = 'internal' }}
+[image]
+base = 'debian:trixie-slim'
+[targets.cu128-hopper]
+platform = 'linux-64'
 """
-CONFIG = """
-final = ["mirrors.pypi"]
-[mirrors]
-pypi = "{pypi}"
-internal = "{internal}"
-"docker.io" = ""
-[trusted-indexes]
-internal = "{trusted}"
-[cache]
-shared = "{folder}/opt/cache"
-[run]
-shared = "{folder}/opt/environments"
+SIGNED = """
+[signatures]
+signers = ["{}", "{}"]
+required = 2
 """
-PRIVATE = "indexes = { internal = 'https://packages.invalid/simple' }\nsources = { acme = 'internal' }\n"
 LOGIN = ("robot", "hunter2-Zq")
+HUB_LOGIN = ("me", "a-password")
+HUB_USERS = "me:$2b$04$Vn3TmhCKKzB0p1JPu5fA9eNjUlwKKr80CI9hKQn/5VdM6ZLYcK.IG\n"
 LMOD = Path("/usr/share/lmod/lmod/init/bash")
+OLD, YOUNG = "2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
 _CONNECT = re.compile(
     r'connect\(\d+, \{sa_family=AF_INET6?, sin6?_port=htons\((\d+)\),.*?inet_(?:addr\(|pton\(AF_INET6, )"([^"]+)'
 )
 USERS = {"ada": 4001, "bob": 4002}
+PLACES = ("/etc", "/opt", "/srv", "/usr/local/bin")
 
 
-def own_etc() -> None:
-    """An /etc without envspec, and loopback up. Ends with 77 where the kernel grants neither."""
+def own_places() -> None:
+    """The page's places without anything of a site, and loopback up. Ends with 77 where the kernel grants neither."""
+    # Debian's names of programs, as Lmod has them
+    names = {path.name: os.readlink(path) for path in Path("/etc/alternatives").iterdir() if path.is_symlink()}
+    people = {name: Path("/etc", name).read_bytes() for name in ("passwd", "group")}
     try:
         subprocess.run(["mount", "--make-rprivate", "/"], check=True, capture_output=True)
-        # Debian's names of programs, as Lmod has them
-        names = {path.name: os.readlink(path) for path in Path("/etc/alternatives").iterdir() if path.is_symlink()}
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", "/etc"], check=True, capture_output=True)
-        Path("/etc/alternatives").mkdir()
-        for name, to in names.items():
-            Path("/etc/alternatives", name).symlink_to(to)
+        for place in PLACES:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", place], check=True, capture_output=True)
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"no namespaces here: {error}\n")
         sys.exit(77)
+    for name, lines in people.items():
+        Path("/etc", name).write_bytes(lines)
+    Path("/etc/alternatives").mkdir()
+    for name, to in names.items():
+        Path("/etc/alternatives", name).symlink_to(to)
 
 
 class Site:
+    """`changed` are the page's words that stand for something of this namespace."""
+
     def __init__(self, folder: Path) -> None:
         self.folder, self.project = folder, folder / "project"
         (self.project / "specs").mkdir(parents=True)
         (folder / "root").mkdir()
         self.traces = folder / "traces"
         self.traces.mkdir()
+        self.changed: dict[str, str] = {"import torch": "import torch_like, acme"}
+        self.followed: set[str] = set()
         self.login = {"UV_INDEX_INTERNAL_USERNAME": LOGIN[0], "UV_INDEX_INTERNAL_PASSWORD": LOGIN[1]}
 
+    def block(self, begins: str) -> str:
+        """A block of the page by words in it, with this namespace's addresses."""
+        found = [text for text in re.findall(r"^```\w+\n(.*?)^```$", PAGE.read_text(), re.M | re.S) if begins in text]
+        assert len(found) == 1, (begins, found)
+        self.followed.add(found[0])
+        text = found[0]
+        for words, instead in self.changed.items():
+            text = text.replace(words, instead)
+        return text
+
     def run(
-        self, *arguments: str, user: str = "", more: Mapping[str, str] | None = None, traced: bool = True
+        self,
+        script: str,
+        *,
+        user: str = "",
+        more: Mapping[str, str] | None = None,
+        routes: bool = True,
+        traced: bool = True,
     ) -> subprocess.CompletedProcess[str]:
-        home = self.folder / (user or "root")
-        words = [sys.executable, "-m", "envspec", *arguments]
+        """A script of the shell, as root or as a user; without `routes` in a namespace that hasn't even a loopback."""
+        words = ["sh", "-eu", "-c", script]
         if user:
             number = USERS[user]
             words = [
                 "setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups",
                 "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", *words,
             ]  # fmt: skip
+        if not routes:
+            words = ["unshare", "--net", *words]
+        trace = self.traces / f"{len(list(self.traces.iterdir()))}"
         if traced:
-            trace = self.traces / f"{len(list(self.traces.iterdir()))}"
             words = ["strace", "-f", "-qq", "--seccomp-bpf", "-e", "trace=connect", "-o", str(trace), *words]
-        env = {
-            "PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT),
-            "UV_PYTHON_INSTALL_DIR": str(self.folder / "opt/python"), "UV_PYTHON_DOWNLOADS": "never",
-        }  # fmt: skip
-        return subprocess.run(
-            words,
-            cwd=self.project,
-            env={**env, **({} if user else self.login), **(more or {})},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        env = {"PATH": f"/usr/local/bin:{os.environ['PATH']}", "HOME": str(self.folder / (user or "root"))}
+        env |= {"LANG": "C.UTF-8", "USER": user or "root", **({} if user else self.login), **(more or {})}
+        return subprocess.run(words, cwd=self.project, env=env, capture_output=True, text=True, check=False)
 
-    def done(self, *arguments: str, user: str = "") -> str:
-        ran = self.run(*arguments, user=user)
-        assert ran.returncode == 0, (arguments, ran.stdout, ran.stderr)
-        return ran.stdout
+    def done(self, script: str, *, user: str = "", more: Mapping[str, str] | None = None, routes: bool = True) -> str:
+        ran = self.run(script, user=user, more=more, routes=routes)
+        assert ran.returncode == 0, (script, ran.stdout, ran.stderr)
+        return ran.stdout + ran.stderr
+
+    def refused(self, script: str, status: int, *said: str, user: str = "", **more: str) -> None:
+        ran = self.run(script, user=user, more=more)
+        assert ran.returncode == status and all(one in ran.stderr + ran.stdout for one in said), (script, ran)
 
     def connected(self) -> set[tuple[str, int]]:
         """The addresses and ports that any process of any command so far connected to."""
         said = "".join(path.read_text(errors="replace") for path in self.traces.iterdir())
         return {(address, int(port)) for port, address in _CONNECT.findall(said)}
 
+    def open_project(self) -> None:
+        for path in self.project.rglob("*"):
+            path.chmod(path.stat().st_mode | 0o055)
 
-def python_for_all(site: Site) -> None:
-    """The lock's build of Python, in the place that all users can run it from: this system's stands in for it."""
-    (build,) = load(site.project / "locks/demo/envspec.lock").pythons
-    root = site.folder / "opt/python" / folder_name(build)
-    (root / "bin").mkdir(parents=True)
-    (root / "BUILD").write_text(build.build)
-    (root / "bin" / f"python{PYTHON}").symlink_to(Path("/usr/bin/python3").resolve())
+
+def put_program(site: Site) -> None:
+    """The page's first block; in the place of `pip install`, a program that starts this checkout."""
+    program = Path("/opt/envspec/program/bin/envspec")
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {shlex.quote(sys.executable)} -m envspec "$@"\n')
+    program.chmod(0o755)
+    first, *rest = site.block("ln -s /opt/envspec/program").splitlines()
+    assert first == "python3 -m venv /opt/envspec/program && /opt/envspec/program/bin/pip install envspec"
+    site.done("\n".join(rest))
+
+
+def lock_outside(site: Site, pypi: Index) -> None:
+    """Lock, and fill the mirror, where the real index answers: the lock's build of Python is one that works here."""
+    builds = site.folder / "builds" / BUILD
+    builds.mkdir(parents=True)
+    make_build(builds / FILE)
+    config = site.folder / "root/.config/envspec/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(
+        f'[mirrors]\npypi = "{pypi.url}"\npython = "{builds.parent.as_uri()}"\n"docker.io" = "{site.changed["https://registry.example"]}"\n'
+        f'internal = "{site.changed["https://packages.example/simple"]}"\n'
+    )
+    site.done(f"envspec lock {SPEC}")
+    lock = load(site.project / "locks/mm-v2.9/envspec.lock")
+    LockFolder(site.project / "locks", lock.name).write(replace(lock, pythons=(locked_build(builds / FILE),)))
+    site.done(site.block("--mirror"))
+    config.unlink()
 
 
 def main(folder: Path) -> None:
-    own_etc()
+    own_places()
     site = Site(folder)
-    spec = cpu("alpha", "acme", extra=PRIVATE, python=PYTHON)
-    (site.project / "specs/demo.toml").write_text(spec)
-    with Index() as pypi, Index(prefix="/internal", credentials=LOGIN) as internal, serving_hub(folder / "hub") as hub:
-        old = "2020-01-01T00:00:00Z"
-        pypi.add(wheel("alpha", "1.0", padding=2_000_000), sdist("source", "1.0"), uploaded=old)
-        internal.add(wheel("acme", "1.0", padding=500_000), uploaded=old)
-        Path("/etc/envspec").mkdir()
-        trusted = internal.origin.partition("//")[2]
-        given = {"pypi": pypi.url, "internal": internal.url, "trusted": trusted, "folder": folder}
-        Path("/etc/envspec/config.toml").write_text(CONFIG.format(**given))
-        Path("/etc/envspec/policy.toml").write_text(POLICY.format(**given))
-        site.done("lock", "specs/demo.toml")
-        python_for_all(site)
-        site.done("cache", "fill", "specs/demo.toml")
-        for path in site.project.rglob("*"):
-            path.chmod(path.stat().st_mode | 0o055)
-        told: dict[str, object] = {}
-        for user, number in USERS.items():
-            home = folder / user
-            home.mkdir()
-            os.chown(home, number, number)
-            pypi.asked.clear()
-            internal.asked.clear()
-            out = site.done(
-                "run", "specs/demo.toml", "--", "python", "-c", "import acme, os; print(os.getuid())", user=user
-            )
-            assert out == f"{number}\n", out
-            found = [path.lstat() for path in home.rglob("*")]
-            size = sum(one.st_size for one in found if stat.S_ISREG(one.st_mode))
-            told[user] = {"asked": len(pypi.asked) + len(internal.asked), "bytes": size, "inodes": len(found)}
-            # Slurm's programs, which doctor asks where they are, look for their controller by its name
-            doctor = site.run("doctor", user=user, traced=False).stdout
-            assert "/etc/envspec/config.toml:" in doctor and "/etc/envspec/policy.toml says what is allowed" in doctor
-        told["module"] = load_module(site)
-        told["pushed"] = push_image(site, hub)
-        told["refused"] = refusals(site, pypi)
-        told["ci"] = check_in_ci(site)
-        told["ports"] = {"pypi": port_of(pypi.url), "internal": port_of(internal.url), "hub": port_of(f"//{hub.host}")}
-    # the mirrors are down: what is filled still works, under the policy
-    site.done("install", "specs/demo.toml", "--prefix", str(folder / "ada/own"), user="ada")
+    (site.project / SPEC).write_text(TEXT)
+    told: dict[str, Any] = {"ports": {}}
+    outside, internal = Index(), Index(prefix="/internal", credentials=LOGIN)
+    with internal, serving_hub(folder / "hub", users=HUB_USERS) as hub:
+        internal.add(wheel("acme", "1.0", padding=500_000), uploaded=OLD)
+        log_in(site, hub)
+        Path("/srv/mirror").mkdir()
+        with serving(ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietFiles, directory="/srv/mirror"))) as mirror:
+            hosts = {
+                "packages.example": internal.origin.partition("//")[2],
+                "mirror.example": mirror.partition("//")[2],
+            }
+            site.changed |= {f"https://{name}": f"http://{host}" for name, host in hosts.items()}
+            site.changed["https://packages.example/simple"] = internal.url
+            site.changed = dict(sorted(site.changed.items(), key=lambda item: -len(item[0])))
+            site.changed |= {
+                "https://registry.example": f"http://{hub.host}", "registry.example": hub.host,
+                "packages.example": hosts["packages.example"], "/scratch/": f"{folder}/scratch/",
+            }  # fmt: skip
+            put_program(site)
+            with outside as pypi:
+                pypi.add(wheel("torch-like", "1.0", padding=2_000_000), sdist("source", "1.0"), uploaded=OLD)
+                lock_outside(site, pypi)
+                told["ports"]["internet"] = urlsplit(pypi.url).port
+            # from here on there is no internet
+            monday(site, told)
+            told["module"] = load_module(site)
+            told["pushed"] = push_image(site)
+            told["refused"] = refusals(site)
+            with Index() as pypi:
+                pypi.add(wheel("torch-like", "1.0", padding=2_000_000), uploaded=OLD)
+                told["upgraded"] = upgrade(site, pypi)
+                told["ports"]["internet a week later"] = urlsplit(pypi.url).port
+            sign_twice(site)
+            told["ci"] = check_in_ci(site)
+            urls = {"mirror": mirror, "internal": internal.url, "hub": f"//{hub.host}"}
+            told["ports"] |= {name: urlsplit(url).port for name, url in urls.items()}
+    # the mirrors are down, and this node has no routes: what is filled still works, under the policy
+    site.done(site.block("envspec doctor").splitlines()[1], user="bob", routes=False)
+    site.done(f"envspec install {SPEC} --prefix {folder}/ada/own --offline", user="ada", routes=False)
     told["connected"] = sorted(site.connected())
     told["secrets"] = [
-        str(path) for path in folder.rglob("*") if path.is_file() and LOGIN[1].encode() in path.read_bytes()
+        str(path)
+        for top in (folder, *map(Path, PLACES))
+        for path in top.rglob("*")
+        if path.is_file() and LOGIN[1].encode() in path.read_bytes()
     ]
+    told["left"] = remove_all(site)
+    pages = re.findall(r"^```(?:sh|toml)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    told["not followed"] = [text for text in pages if text not in site.followed]
     sys.stdout.write(f"{json.dumps(told)}\n")
 
 
-def port_of(url: str) -> int:
-    return urlsplit(url).port or 0
+def log_in(site: Site, hub: Hub) -> None:
+    """The login that `docker login` writes, and a base image in the registry."""
+    auth = json.dumps({"auths": {hub.host: {"auth": base64.b64encode(":".join(HUB_LOGIN).encode()).decode()}}})
+    (site.folder / "root/.docker").mkdir()
+    (site.folder / "root/.docker/config.json").write_text(auth)
+    (hub.folder / "auth.json").write_text(auth)
+    tree = site.folder / "base"
+    for name, text in system().items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    hub.push_tree("library/debian:trixie-slim", tree)
+
+
+def monday(site: Site, told: dict[str, Any]) -> None:
+    """Root writes the site's two files, and fills what is shared; two users run their first job."""
+    Path("/etc/envspec/config.toml").write_text(site.block("[mirrors]"))
+    # the policy has the address of the spec: where it is asked, the configuration says
+    named = "https://packages.example/simple"
+    Path("/etc/envspec/policy.toml").write_text(site.block("contact =").replace(site.changed[named], named))
+    site.done(site.block("UV_PYTHON_INSTALL_DIR="))
+    site.done(site.block("--squashfs"))
+    site.open_project()
+    doctor, job = site.block("envspec doctor").splitlines()
+    for user, number in USERS.items():
+        home = site.folder / user
+        for own in (home, site.folder / "scratch" / user):
+            own.mkdir(parents=True)
+            os.chown(own, number, number)
+        before = site.connected()
+        begun = time.monotonic()
+        site.done(job, user=user)
+        seconds = time.monotonic() - begun
+        found = [path.lstat() for path in home.rglob("*")]
+        size = sum(one.st_size for one in found if stat.S_ISREG(one.st_mode))
+        asked = sorted(site.connected() - before)
+        told[user] = {"asked": asked, "bytes": size, "inodes": len(found), "seconds": round(seconds, 1)}
+        # Slurm's programs, which doctor asks where they are, look for their controller by its name
+        said = site.run(doctor, user=user, routes=False, traced=False)
+        for name in ("/etc/envspec/config.toml:", "/etc/envspec/policy.toml says what is allowed"):
+            assert name in said.stdout, said.stdout + said.stderr
 
 
 def load_module(site: Site) -> str:
     """What a user's Python says after `module load`, for an environment that root filled."""
-    site.done("export", "specs/demo.toml", "-f", "lmod", "-o", str(site.folder / "exported"))
-    modules, environments = site.folder / "modules/demo", site.folder / "opt/modules"
-    modules.mkdir(parents=True)
-    (modules / "cpu.lua").symlink_to(site.folder / "exported/modulefile.lua")
-    environments.mkdir()
-    (filled,) = (site.folder / "opt/environments").glob("demo-cpu-*")
-    (environments / "demo-cpu").symlink_to(filled)
+    site.done(site.block("--format lmod"))
     code = "import acme, os; print(os.getuid())"
-    script = f". {LMOD}; module use {modules.parent}; module load demo/cpu && python -c '{code}'"
+    said = [
+        words for words in re.findall(r"`([^`]*)`", PAGE.read_text()) if words.startswith(("module ", "export ENVS"))
+    ]
+    assert len(said) == 3, said
+    script = f". {LMOD}; {'; '.join(said)} && python -c '{code}'"
     ran = subprocess.run(
         ["setpriv", f"--reuid={USERS['ada']}", f"--regid={USERS['ada']}", "--clear-groups", "bash", "-c", script],
-        env={"PATH": os.defpath, "HOME": str(site.folder / "ada"), "ENVSPEC_ENVS": str(environments)},
-        capture_output=True, text=True, check=False,
+        env={"PATH": os.defpath, "HOME": str(site.folder / "ada")}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()
 
 
-def push_image(site: Site, hub: Hub) -> str:
+def push_image(site: Site) -> str:
     """Push an image to the site's registry, and compare what is there with the lock."""
-    text = cpu("alpha", "acme", extra=PRIVATE, python=PYTHON)
-    (site.project / "specs/served.toml").write_text(f'{text}[image]\npython = "base"\n')
-    site.done("lock", "specs/served.toml")
-    base, name = write_base(site.folder / "base", system(PYTHON)), f"{hub.host}/team/demo:1"
-    out = site.done("image", "specs/served.toml", "--base", str(base), "-o", name)
-    site.done("image", "specs/served.toml", "--base", str(base), "--verify", name)
+    block = site.block("-o registry.example")
+    out = site.done(block)
+    site.done(block.replace(" -o ", " --verify "))
     return out.partition("digest ")[2].split()[0]
 
 
-def check_in_ci(site: Site) -> list[int]:
-    """`check` with the site's policy in the image: of a lock that keeps it, and of one that was made without it."""
-    kept = site.run("check", "specs/demo.toml")
-    policy = Path("/etc/envspec/policy.toml")
-    text = policy.read_text()
-    policy.unlink()
-    site.done("lock", "specs/other.toml")
-    policy.write_text(text)
-    broken = site.run("check", "specs/other.toml")
-    assert "[source-forbidden]" in broken.stdout + broken.stderr, broken.stdout + broken.stderr
-    return [kept.returncode, broken.returncode]
-
-
-def refusals(site: Site, pypi: Index) -> list[str]:
+def refusals(site: Site) -> list[str]:
     """What users try: another index by a variable and by their file, and a source. Nothing is asked for it."""
-    pypi.asked.clear()
-    found = []
     with Index() as evil:
-        evil.add(wheel("alpha", "1.0"))
-        ran = site.run("lock", "specs/demo.toml", "--upgrade", user="bob", more={"UV_DEFAULT_INDEX": evil.url})
-        assert ran.returncode == 2 and "leaves to the site" in ran.stderr, ran.stderr
-        found.append("final")
+        evil.add(wheel("torch-like", "1.0"))
+        site.refused(f"envspec lock {SPEC} --upgrade", 2, "leaves to the site", user="bob", UV_DEFAULT_INDEX=evil.url)
         config = Path("/etc/envspec/config.toml")
         whole = config.read_text()
         config.write_text(whole.replace('final = ["mirrors.pypi"]', ""))
         own = site.folder / "bob/.config/envspec"
         own.mkdir(parents=True)
         (own / "config.toml").write_text(f'[mirrors]\npypi = "{evil.url}"\n')
-        ran = site.run("install", "specs/demo.toml", "--prefix", "/nonexistent", user="bob")
-        assert ran.returncode == 1 and "[index-elsewhere]" in ran.stderr, ran.stderr
-        found.append("index-elsewhere")
+        site.refused(f"envspec install {SPEC} --prefix /nonexistent", 1, "[index-elsewhere]", user="bob")
         shutil.rmtree(own)
         config.write_text(whole)
-        text = cpu("source", extra="allow-source = ['source']\n", python=PYTHON)
+        text = TEXT.replace("'torch-like', 'acme'", "'source'").replace(
+            "sources =", "allow-source = ['source']\nsources ="
+        )
         (site.project / "specs/other.toml").write_text(text)
-        ran = site.run("lock", "specs/other.toml")
-        assert ran.returncode == 1 and "[source-forbidden]" in ran.stderr and not evil.asked, ran.stderr
-        found.append("source-forbidden")
-    assert not [one.path for one in pypi.asked if "source" in one.path]
-    return found
+        site.refused("envspec lock specs/other.toml", 1, "[source-forbidden]")
+        assert not evil.asked
+    return ["final", "index-elsewhere", "source-forbidden"]
+
+
+def upgrade(site: Site, pypi: Index) -> list[str]:
+    """A week later: of two new releases, the one that is old enough comes in, by way of the mirror. The old lock runs
+    on."""
+    pypi.add(wheel("torch-like", "1.1", padding=2_000_000), uploaded=OLD)
+    pypi.add(wheel("torch-like", "1.2"), uploaded=YOUNG)
+    (site.project / "specs/next.toml").write_text(TEXT)
+    config, policy = Path("/etc/envspec/config.toml"), Path("/etc/envspec/policy.toml")
+    texts = [path.read_text() for path in (config, policy)]
+    for path, text in zip((config, policy), texts, strict=True):
+        path.write_text(text.replace(f"{site.changed['https://mirror.example']}/pypi", pypi.url))
+    site.done("envspec lock specs/next.toml")
+    lock = load(site.project / "locks/next/envspec.lock")
+    keep = load(site.project / "locks/mm-v2.9/envspec.lock").pythons
+    LockFolder(site.project / "locks", lock.name).write(replace(lock, pythons=keep))
+    site.done(site.block("--mirror").replace(SPEC, "specs/next.toml"))
+    for path, text in zip((config, policy), texts, strict=True):
+        path.write_text(text)
+    site.done(site.block("UV_PYTHON_INSTALL_DIR=").replace(SPEC, "specs/next.toml"))
+    site.open_project()
+    code = "python -c 'import torch_like; print(torch_like.__file__)'"
+    new, old = (
+        site.done(f"envspec run {path} -- {code}", user="ada", routes=False) for path in ("specs/next.toml", SPEC)
+    )
+    assert "/opt/envspec/environments/next-" in new and "/opt/envspec/environments/mm-v2.9-" in old
+    return [pin.version for pin in lock.targets[0].pins if pin.name == "torch-like"]
+
+
+def sign_twice(site: Site) -> None:
+    """From now on two people answer for each lock: one alone isn't enough, and the shared environment stays."""
+    keys = [make_key(site.folder / "root", name) for name in ("head", "deputy")]
+    policy = Path("/etc/envspec/policy.toml")
+    policy.write_text(policy.read_text() + SIGNED.format(*(key.public for key in keys)))
+    job = site.block("envspec doctor").splitlines()[1]
+    for key, code in zip(keys, ("missing", "missing"), strict=True):
+        site.refused(f"envspec check {SPEC}", 1, f"[signature-{code}]")
+        site.done(f"envspec sign {SPEC} --key {key.path}")
+        site.open_project()
+    site.refused(job, 3, "ssh-keygen needs a user: No user exists for uid 4002", user="bob")
+    with Path("/etc/passwd").open("a") as people:
+        people.writelines(f"{name}:x:{number}:{number}::/:/bin/sh\n" for name, number in USERS.items())
+    site.done(job, user="bob", routes=False)
+
+
+def check_in_ci(site: Site) -> list[int]:
+    """`check` with the site's policy in the image: of a lock that keeps it, and of one that was made without it."""
+    block = site.block("envspec check")
+    kept = site.run(block).returncode
+    return [kept, site.run(block.replace(SPEC, "specs/next.toml")).returncode]
+
+
+def remove_all(site: Site) -> list[str]:
+    """What is left of a site after the page's last block and what it says of users' homes."""
+    site.done(site.block("rm -rf"))
+    for user in USERS:
+        for name in (".cache/envspec", ".config/envspec", ".local/share/envspec", ".cache/uv"):
+            assert f"`~/{name}`" in PAGE.read_text()
+            shutil.rmtree(site.folder / user / name, ignore_errors=True)
+    homes = [path for user in USERS for path in (site.folder / user).rglob("*") if "own" not in path.parts]
+    left = [path for place in PLACES for path in Path(place).rglob("*")]
+    other = {"passwd", "group", "containers", "cni", "alternatives"}
+    return [str(path) for path in (*left, *homes) if path.is_file() and not other & set(path.parts)]
 
 
 if __name__ == "__main__":

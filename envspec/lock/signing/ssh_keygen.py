@@ -117,6 +117,9 @@ def _run(
         raise ToolError(f"ssh-keygen can't be started: {error.strerror}") from None
     if ran.returncode and _USAGE.search(ran.stderr.decode(errors="replace")):
         raise ToolError("this ssh-keygen knows no signatures", hint="install OpenSSH 8.2 or newer")
+    if ran.returncode and b"No user exists for uid" in ran.stderr:
+        # of a container that runs as any number: it is no fault of the signature's
+        raise ToolError(f"ssh-keygen needs a user: {_reason(ran)}", hint="give this uid a line in /etc/passwd")
     if ran.returncode < 0:
         raise ToolError(f"ssh-keygen was ended by signal {-ran.returncode}")
     return ran

@@ -40,6 +40,11 @@ WORKER = "DataLoader worker (pid 7)"
             "Gloo finds no network interface eth9 on this machine:",
             "GLOO_SOCKET_IFNAME",
         ),
+        (
+            "RuntimeError: [enforce fail at device.cc:84] ifa != nullptr. Unable to find address for: lo",
+            "Gloo finds no address of this machine's loopback interface:",
+            "ip link set lo up",
+        ),
         ("RuntimeError: CUDA out of memory. Tried", "RuntimeError: CUDA out of memory. Tried", "memory"),
         ("ValueError: no", "ValueError: no", None),
     ],
