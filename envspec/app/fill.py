@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,13 +24,13 @@ from envspec.image.conda import link_packages
 from envspec.install.environment import Installation
 from envspec.install.environments.make import prefix_of
 from envspec.install.host import refuse_unfit, this_host
-from envspec.install.interpreter import fetch_build
+from envspec.install.interpreter import SHARED, fetch_build, with_shared_pythons
 from envspec.install.prefix import checked_prefix
 from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 from envspec.review.audit.store import share
 from envspec.spec.model import Spec
 
-_CACHE, _ENVIRONMENTS = "[cache] shared", "[run] shared"
+_ENVIRONMENTS = "[run] shared"
 
 
 class Filled(Struct, frozen=True):
@@ -61,7 +61,7 @@ def fill(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None) -
     chosen = list(permitted_targets(paths, targets, locks_dir))
     found: dict[Path, int] = {}
     made: list[Path] = []
-    with _share(settings.shared_cache, _CACHE) as cache, _share(settings.shared_environments, _ENVIRONMENTS) as below:
+    with _share(settings.shared_cache, SHARED) as cache, _share(settings.shared_environments, _ENVIRONMENTS) as below:
         for spec, lock, target in chosen:
             if cache is not None:
                 pins = [pin for pin in target.fetched if pin.artifact is not None]
@@ -72,7 +72,7 @@ def fill(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | None) -
                 if any(pin.kind == "conda" for pin in target.pins) and target.inputs.platform == this_host().platform:
                     _unpack(cache, spec, target)
             if below is not None and _fits(lock, target):
-                made.append(_make(below, spec, lock, target))
+                made.append(_make(below, spec, lock, target, with_shared_pythons(os.environ, cache)))
         if cache is not None:
             # a node without internet judges by them
             share(settings.cache(), cache)
@@ -142,10 +142,10 @@ def _fits(lock: SoundLock, target: LockedTarget) -> bool:
     return True
 
 
-def _make(below: Path, spec: Spec, lock: SoundLock, target: LockedTarget) -> Path:
+def _make(below: Path, spec: Spec, lock: SoundLock, target: LockedTarget, env: Mapping[str, str]) -> Path:
     prefix = checked_prefix(prefix_of(below, spec, lock, target, this_host()))
     with observer().progress("reading the installed packages") as progress:
-        outcome = run_installation(Installation(spec, lock, target, prefix, os.environ, progress=progress))
+        outcome = run_installation(Installation(spec, lock, target, prefix, env, progress=progress))
     tell_outcome(outcome)
     python = (prefix / "bin" / "python").resolve()
     closed = [path for path in python.parents if not path.stat().st_mode & stat.S_IXOTH]

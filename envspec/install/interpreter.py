@@ -16,7 +16,7 @@ from envspec.base import programs
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, ToolError
 from envspec.base.redact import redact
-from envspec.base.settings import Settings, load_settings
+from envspec.base.settings import Settings, load_settings, trusted_folder
 from envspec.export.python_build import RELEASES, TABLE, folder_name, uv_table
 from envspec.lock.model import LockedPython
 from envspec.net.connections import index_fetcher
@@ -36,6 +36,8 @@ MIRROR_VARIABLE = "UV_PYTHON_INSTALL_MIRROR"
 MIRROR = "python"
 """The key in `[mirrors]` of envspec's configuration."""
 _FOLDER_VARIABLE = "UV_PYTHON_INSTALL_DIR"
+SHARED = "[cache] shared"
+"""What names the cache of all users. Its folder `python` has the Pythons of their environments."""
 
 
 def may_fetch(env: Mapping[str, str], uv: Uv) -> bool:
@@ -48,9 +50,17 @@ def uvs_folder(env: Mapping[str, str]) -> Path:
     return Path(env.get(_FOLDER_VARIABLE) or _data(env) / "uv" / "python")
 
 
+def with_shared_pythons(env: Mapping[str, str], shared: Path | None) -> Mapping[str, str]:
+    """Give the environment of an installation whose Python all users run: below their cache, unless uv's variable names
+    another place."""
+    return env if shared is None or env.get(_FOLDER_VARIABLE) else {**env, _FOLDER_VARIABLE: str(shared / MIRROR)}
+
+
 def place_of_build(build: LockedPython, env: Mapping[str, str]) -> Path | None:
-    """Find the interpreter of a build that is on this machine already, among uv's Pythons or envspec's."""
-    for folder in (uvs_folder(env), _own_folder(build, env)):
+    """Find the interpreter of a build that is on this machine already, among uv's Pythons, envspec's, or those that all
+    users share. Raises InputError for a shared cache that another user may write to."""
+    shared = trusted_folder(load_settings(env).shared_cache, SHARED)
+    for folder in (uvs_folder(env), _own_folder(build, env), *([shared / MIRROR] if shared else [])):
         root = folder / folder_name(build)
         interpreter = root / "bin" / f"python{build.version.rpartition('.')[0]}"
         if _release_in(root) == build.build and interpreter.is_file():

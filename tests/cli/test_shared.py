@@ -16,6 +16,7 @@ from support.index import Index
 from support.installs import write_lock
 from support.machine import ROOT, Machine, cpu
 from support.packages import wheel
+from support.python_build import lock_build, served, standalone_build
 from support.site import place_policy, place_site
 
 from envspec.export.python_build import folder_name
@@ -88,6 +89,24 @@ def test_what_is_filled_is_fetched_and_made_once_for_all(project: Machine, index
     index.asked.clear()
     again = valid(project.envspec("cache", "fill", SPEC, "--json", status=0).out, "cache")
     assert again == document and not [one.path for one in index.asked if one.path.startswith("/files/")]
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_the_python_of_shared_environments_is_every_users(
+    project: Machine, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The lock's own build, at a prefix of one's own, where nobody may fetch any."""
+    build = standalone_build(tmp_path_factory)
+    lock_build(project, project.lock(), build)
+    with served(build, tmp_path / "builds") as mirror:
+        project.configure(f'python = "{mirror}"')
+        project.envspec("cache", "fill", SPEC, env={"UV_PYTHON_DOWNLOADS": "automatic"}, status=0)
+    env = another_users(project, tmp_path)
+    ran = project.envspec("install", SPEC, "--prefix", str(tmp_path / "p"), "--offline", env=env, status=0)
+    assert "this machine's Python" not in ran.err
+    assert (tmp_path / "p/bin/python").resolve().is_relative_to(tmp_path / "shared/cache/python")
+    assert not (tmp_path / "other/.local").exists()
 
 
 @pytest.mark.e2e

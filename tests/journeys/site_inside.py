@@ -63,6 +63,7 @@ _CONNECT = re.compile(
     r'connect\(\d+, \{sa_family=AF_INET6?, sin6?_port=htons\((\d+)\),.*?inet_(?:addr\(|pton\(AF_INET6, )"([^"]+)'
 )
 USERS = {"ada": 4001, "bob": 4002}
+FILL = f"envspec cache fill {SPEC}\n"
 PLACES = ("/etc", "/opt", "/srv", "/usr/local/bin")
 
 
@@ -104,7 +105,7 @@ class Site:
         found = [text for text in re.findall(r"^```\w+\n(.*?)^```$", PAGE.read_text(), re.M | re.S) if begins in text]
         assert len(found) == 1, (begins, found)
         self.followed.add(found[0])
-        text = found[0]
+        text = str(found[0])
         for words, instead in self.changed.items():
             text = text.replace(words, instead)
         return text
@@ -258,7 +259,7 @@ def monday(site: Site, told: dict[str, Any]) -> None:
     # the policy has the address of the spec: where it is asked, the configuration says
     named = "https://packages.example/simple"
     Path("/etc/envspec/policy.toml").write_text(site.block("contact =").replace(site.changed[named], named))
-    site.done(site.block("UV_PYTHON_INSTALL_DIR="))
+    site.done(site.block(FILL))
     site.done(site.block("--squashfs"))
     site.open_project()
     doctor, job = site.block("envspec doctor").splitlines()
@@ -346,7 +347,7 @@ def upgrade(site: Site, pypi: Index) -> list[str]:
     site.done(site.block("--mirror").replace(SPEC, "specs/next.toml"))
     for path, text in zip((config, policy), texts, strict=True):
         path.write_text(text)
-    site.done(site.block("UV_PYTHON_INSTALL_DIR=").replace(SPEC, "specs/next.toml"))
+    site.done(site.block(FILL).replace(SPEC, "specs/next.toml"))
     site.open_project()
     code = "python -c 'import torch_like; print(torch_like.__file__)'"
     new, old = (
