@@ -121,7 +121,7 @@ def reason_lines(reasons: Iterable[Finding], locks: Path, recipes: Path) -> list
     groups: dict[tuple[str, ...], list[Finding]] = {}
     for reason in reasons:
         folder = _folder(str(reason.file)) if reason.code in _SEVERAL else reason.text
-        groups.setdefault((reason.code, folder), []).append(reason)
+        groups.setdefault((reason.code, folder, _advice(reason)), []).append(reason)
     told = [f"{_message(group, locks, recipes)}  [{group[0].code}]" for group in islice(groups.values(), MOST)]
     return told if len(groups) <= MOST else [*told, f"and {len(groups) - MOST:,} more: --json has them all"]
 
@@ -136,7 +136,14 @@ def _message(group: list[Finding], locks: Path, recipes: Path) -> str:
     common = _folder(str(first.file))
     names = [str(reason.file).removeprefix(f"{common}/") for reason in group]
     named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    named += _advice(first).replace(" it", " them")
     return f"{_display_path(folder, common)}/: {len(group)} files {_SEVERAL[first.code]}: {named}"
+
+
+def _advice(reason: Finding) -> str:
+    """Give the part of a reason about a file that says what to do with it."""
+    _, comma, advice = reason.message.partition(", and ")
+    return comma + advice
 
 
 def _folder(path: str) -> str:

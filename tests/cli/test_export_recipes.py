@@ -289,6 +289,16 @@ def test_what_serves_no_more_goes(project: Project, envspec: Envspec) -> None:
     assert mine.read_text() == "mine"
 
 
+def test_what_no_export_wrote_is_the_users_to_remove(exported: Path, envspec: Envspec) -> None:
+    """One or several: the export of the hint leaves them, and the line says so."""
+    for number, said in enumerate(("wrote it: remove it", "wrote them: remove them")):
+        (exported / "requirements" / f"own-{number}.txt").write_text("mine")
+        told = envspec("check")
+        assert f"and no export {said}, or keep " in told.out, told.out
+    (again,) = re.findall("^hint: envspec (.*)$", told.err, re.MULTILINE)
+    assert envspec(*again.split()).code == 0 and "wrote them: remove them" in envspec("check").out
+
+
 def test_what_earlier_exports_named_goes_with_the_last_target(exported: Path, envspec: Envspec) -> None:
     """A Dockerfile that wasn't exported anew still builds."""
     text = "app==1.0\n"
