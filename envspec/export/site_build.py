@@ -177,8 +177,8 @@ def build_files(recipe: str, settings: Settings) -> dict[str, str]:
 def build_secrets(
     recipe: str, settings: Settings, indexes: Iterable[OwnIndex], env: Mapping[str, str]
 ) -> dict[str, str]:
-    """Give those files of a recipe's build that hold logins: a uv.toml for the default index and the mirror of Python
-    builds, a netrc for the spec's own indexes. A login goes where `lock` would send it. Raises InputError as `lock`
+    """Give those files of a recipe's build that hold logins: a uv.toml for the default index and the mirrors of PyTorch's
+    and of Python builds, a netrc for the spec's own indexes. A login goes where `lock` would send it. Raises InputError as `lock`
     does, for a login that the spec's address would get."""
     places = {
         name: settings.flat_url(name, url) if flat else settings.mirrors.get(name) or url for name, url, flat in indexes
@@ -194,6 +194,9 @@ def build_secrets(
         bare = split_credentials(url)[0]
         if login := fetcher.login(bare):
             uv = uv.replace(json.dumps(bare), json.dumps(login.within(bare)))
+    if (torch := _torch(recipe, settings)) and (login := fetcher.login(torch)):
+        # uv asks an explicit index for nothing, and sends its login wherever the argument names its host
+        uv += f'[[index]]\nname = "pytorch-mirror"\nurl = {json.dumps(login.within(torch))}\nexplicit = true\n'
     return found if uv == said else {**found, UV_SETTINGS: uv}
 
 

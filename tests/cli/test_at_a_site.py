@@ -13,9 +13,11 @@ from support.machine import Machine, cpu
 from support.network import WebProxy
 from support.packages import wheel
 
+from envspec.base.documents import read_toml
 from envspec.base.settings import load_settings
 from envspec.export.folder import render
 from envspec.export.make import make_plan
+from envspec.export.site_build import build_arguments, build_secrets
 from envspec.lock.model import SoundLock
 from envspec.lock.read import load
 from envspec.prove.smoke.run.apptainer import Apptainer
@@ -212,6 +214,19 @@ case "$*" in *" inspect "*) exit 1;; esac
   for word in "$@"; do case "$word" in *:/mnt) ls -ln "${word%:/mnt}"; cat "${word%:/mnt}"/*;; esac; done; } >>RECORD
 exit STATUS
 """
+
+
+def test_a_mirror_of_pytorchs_with_a_login(machine: Machine) -> None:
+    """Beside another default index, or none: the argument has no login, and uv's settings have it."""
+    recipe = 'uv pip install --torch-backend cu126 "$@"'
+    for default in ("", 'pypi = "https://mirror.example/simple"\n'):
+        machine.configure(f'pytorch = "https://bob:hunter2-Zq@whl.example/whl"\n{default}')
+        settings = load_settings({}, machine.home)
+        text = build_secrets(recipe, settings, (), {})["uv.toml"]
+        tables = {one.get("name", "default"): one["url"] for one in read_toml(text)["index"]}
+        assert tables.pop("pytorch-mirror") == "https://bob:hunter2-Zq@whl.example/whl/cu126"
+        assert tables == ({"default": "https://mirror.example/simple"} if default else {})
+        assert build_arguments(recipe, settings)["PYTORCH_INDEX"] == "https://whl.example/whl/cu126"
 
 
 @pytest.mark.slow
