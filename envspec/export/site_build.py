@@ -177,9 +177,9 @@ def build_files(recipe: str, settings: Settings) -> dict[str, str]:
 def build_secrets(
     recipe: str, settings: Settings, indexes: Iterable[OwnIndex], env: Mapping[str, str]
 ) -> dict[str, str]:
-    """Give those files of a recipe's build that hold logins: a uv.toml for the default index and the mirrors of PyTorch's
-    and of Python builds, a netrc for the spec's own indexes. A login goes where `lock` would send it. Raises InputError as `lock`
-    does, for a login that the spec's address would get."""
+    """Give those files of a recipe's build that hold logins: a uv.toml for the default index and mirrors of PyTorch's
+    and of Python builds, a netrc for the spec's own indexes. A login goes where `lock` would send it. Raises InputError
+    as `lock` does, for a login that the spec's address would get."""
     places = {
         name: settings.flat_url(name, url) if flat else settings.mirrors.get(name) or url for name, url, flat in indexes
     }
