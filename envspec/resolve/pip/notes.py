@@ -72,8 +72,11 @@ def tell_notes(
     for request, (one, _) in solutions.items():
         of = releases(request)
         several = behind(one.answer.found, request, one.answer.asks, one.kept, of)
-        known = {lag.name for lag in lags.get(request, ()) if lag.far or lag.needs or lag.torch != lag.own}
-        near = [one for one in several if one.name not in known]
+        lagging = lags.get(request, ())
+        far = {lag.name for lag in lagging if lag.far}
+        # of these what is compared has said why
+        known = {*far, *(lag.name for lag in lagging if lag.needs or lag.torch != lag.own)}
+        near = [one for one in several if one.name not in (known if one.fits else far)]
         over[request] = tuple(missing_wheels(near, request, one.index, of, partial(refusal, request)))
     said = {request: {one.name for one in several} for request, several in over.items()}
     tell_lags(lags, said, groups, notice)

@@ -253,6 +253,9 @@ class PipResolver(Struct, frozen=True):
                 self._solutions.setdefault(name, []).append(one)
         pins = {name: solved[request] for request, names in groups.items() for name in names}
         if needed is not None:
+            # a wheel of what stays behind comes before a source of what is there for that
+            ahead = [one for request in groups for one in self._lags.get(request, ()) if one.name in needed.about]
+            needed.ways = (*(way for one in ahead for way in one.ways), *needed.ways)
             raise needed.of(pins)
         return pins
 

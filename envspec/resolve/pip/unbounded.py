@@ -77,6 +77,17 @@ class Lag(Struct, frozen=True):
             return not self.shared and self.torch is not None
         return not self.needs and is_older(self.torch, self.own)
 
+    @property
+    def bound(self) -> str:
+        """The bound that the newer release is in."""
+        return f"{self.name}>={self.free.partition('+')[0]}"
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The glibc with which the newer release can be had."""
+        text = f'if the machines have it: glibc = "{self.glibc}" in the target'
+        return (Way(text, glibc=self.glibc, bounds=(self.bound,)),) if self.glibc else ()
+
     def reason(self, request: Request) -> str:
         """Say what the newer release wants that the target hasn't."""
         if self.shared and not self.needs:
@@ -183,14 +194,11 @@ def tell_lags(
             if one.outgrown and request.own and not one.needs:
                 continue  # judged with what was given up
             if one.far:
-                bounds = (f"{one.name}>={one.free.partition('+')[0]}",)
-                ways = [
-                    Way(f'if the machines have it: glibc = "{one.glibc}" in the target', glibc=one.glibc, bounds=bounds)
-                ]
+                ways = [*one.ways]
                 if one.shared:
                     tables = " and ".join(f"[targets.{name}.pip]" for name in names)
-                    ways.append(Way(f'add to {tables}: dependencies = ["{bounds[0]}"]', bounds=bounds))
-                notice(Finding("warning", FAR, message, targets=names, ways=tuple(ways[not one.glibc :])))
+                    ways.append(Way(f'add to {tables}: dependencies = ["{one.bound}"]', bounds=(one.bound,)))
+                notice(Finding("warning", FAR, message, targets=names, ways=tuple(ways)))
             elif one.name not in said[request]:
                 notice(Finding("info", "passed-over", message, targets=names))
 

@@ -203,6 +203,17 @@ def test_a_release_whose_wheels_want_a_newer_glibc_names_it(machine: Machine, in
     assert 'if the machines have it, set glibc = "2.31" in the target; or building from source' in ran.hint
 
 
+def test_an_old_source_isnt_asked_for_before_the_glibc_of_the_newer_wheel(machine: Machine, index: Index) -> None:
+    """As vLLM on aarch64 with glibc 2.28: the source of 0.6.5, of 2024, or 0.33.0 with glibc 2.31."""
+    index.add(sdist("server", "1.0"), wheel("server", "2.0", "native"))
+    index.add(wheel("native", "1.0", tag="cp312-cp312-manylinux_2_34_x86_64"))
+    ran = machine.envspec("lock", machine.spec(cpu("server")), status=1)
+    assert f"{NO_WHEEL}server 1.0 (pure Python)" in ran.error
+    assert ran.hint.startswith('hint: if the machines have it: glibc = "2.34" in the target; or '), ran.hint
+    machine.locked(spec=cpu("server", targets="[targets.cpu]\nplatform = 'linux-64'\nglibc = '2.34'\n"))
+    assert machine.versions("cpu")["server"] == "2.0"
+
+
 @pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("asked", ["lib==2.0", "app"])
