@@ -12,6 +12,7 @@ from functools import cache, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envspec.base.errors import AnswerNo, Way
@@ -23,7 +24,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.resolve.pip.newest import Releases, asks_of, is_skipped, newer_than, suits_target
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.pip.unbounded import FAR, distance, is_far
+from envspec.resolve.pip.unbounded import FAR, Requires, distance, is_far
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin, index_of_older
 from envspec.resolve.uv.answer import Found
 
@@ -174,7 +175,7 @@ def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferenc
 
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 """What may be a package's name."""
-_ASKED = re.compile(r"the spec asks for ([\w-]+)>=([^\s,;:]+)")
+_ASKED = re.compile(r"(the spec asks for |and )([\w-]+)>=([^\s,;:]+)(?! depends)")
 _LISTED = 8
 """Packages that a note about others names."""
 
@@ -299,17 +300,17 @@ def raise_to_floors(
     edges: Callable[[tuple[Found, ...]], Mapping[str, Iterable[str]]],
     releases: Releases,
     sole: Iterable[str],
+    requires: Requires,
 ) -> tuple[tuple[Found, ...], Raised]:
     """Give a solution in which the packages of the spec are at their floors: the newest that each gets alone, or what
     the `last` lock had, which can stand together and set nothing further back. The one that was `found` where
     there is none. Asks for two more at the most; `edges` gives the requirements of a solution's packages. Gives too
     what last stood against it."""
     taken = versions_of(found)
-    requires = cache(partial(edges, found))
+    of_found = cache(partial(edges, found))
     wanted, said, best = dict(higher), "", found
-    refused = dict(refused_floors(wanted, taken, sole, requires()))
+    refused = dict(refused_floors(wanted, taken, sole, of_found(), requires, releases))
     wanted |= {name: last.get(name, taken[name]) for name in refused}
-    plain = [f"{asker} {taken[asker]} requires {line}" for asker, line in dict.fromkeys(refused.values())]
     for _ in range(2):
         if all(wanted[name] == taken[name] for name in wanted):
             break
@@ -326,7 +327,7 @@ def raise_to_floors(
             held = {name: last.get(name, version) for name, version in held.items()}
         else:
             now = versions_of(raised)
-            several = tuple(setbacks(taken, now, higher, requires, releases))
+            several = tuple(setbacks(taken, now, higher, of_found, releases))
             if not several:
                 best = raised
                 break
@@ -339,25 +340,49 @@ def raise_to_floors(
             if held == wanted:
                 break
         wanted = held
-    return best, Raised(taken, higher, "; ".join(filter(None, [*plain, said])))
+    return best, Raised(taken, higher, "; ".join(filter(None, [*dict.fromkeys(refused.values()), said])))
 
 
 def refused_floors(
-    wanted: Mapping[str, str], taken: Mapping[str, str], sole: Iterable[str], edges: Mapping[str, Iterable[str]]
-) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Find the floors that can't be held, as what can be no other release refuses them: what is at its own floor, or is
-    the `sole` one that the spec admits. Each comes with that package and its requirement."""
-    firm = {*sole, *(name for name, version in wanted.items() if version == taken[name])}
-    for asker in sorted(firm):
+    wanted: Mapping[str, str],
+    taken: Mapping[str, str],
+    sole: Iterable[str],
+    edges: Mapping[str, Iterable[str]],
+    requires: Requires,
+    releases: Releases,
+) -> Iterator[tuple[str, str]]:
+    """Find the floors that can't be held, as METADATA has them refuse, or be refused by, what can be no other release:
+    what is at its own floor, or is the `sole` one that the spec admits. Each comes with a sentence of that."""
+    firm = sorted({*sole, *(name for name, version in wanted.items() if version == taken[name])})
+    bounds = {
+        name: [(f"{name} {taken[name]} is the newest that the spec admits", SpecifierSet(f"=={taken[name]}"))]
+        for name in firm
+    }
+    for asker in firm:
         for line in edges.get(asker, ()):
-            name = requirement_name(line)
-            if name in wanted and not published_requirement(line).specifier.contains(wanted[name], prereleases=True):
-                yield name, (asker, line)
+            said = f"{asker} {taken[asker]} requires {line}"
+            bounds.setdefault(requirement_name(line), []).append((said, published_requirement(line).specifier))
+    for name, version in wanted.items():
+        if version == taken[name]:
+            continue
+        against = [said for said, specifier in bounds.get(name, ()) if version not in specifier]
+        for line in () if against else requires(name, version):
+            asked, own = requirement_name(line), published_requirement(line).specifier
+            both = [(said, one & own) for said, one in bounds.get(asked, ())]
+            page = [release.version for release in releases(asked)] if both else []
+            against += [
+                f"{name} {version} requires {line}, and {said}"
+                for said, one in both
+                if page and not any(map(one.contains, page))
+            ]
+        if against:
+            yield name, against[0]
 
 
 def _own_words(wanted: Mapping[str, str], said: re.Match[str]) -> str:
     """Put what uv says of a floor as what it is: the spec doesn't ask for it."""
-    return f"{said[1]} alone gets {said[2]}" if wanted.get(said[1]) == said[2] else said[0]
+    _, name, version = said.groups()
+    return f"{'and ' * (said[1] == 'and ')}{name} alone gets {version}" if wanted.get(name) == version else said[0]
 
 
 def raised_finding(

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.version import Version
 
-from envspec.base.errors import EnvspecError, IndexFailure, Unsatisfiable, Way
+from envspec.base.errors import IndexFailure, Way
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
 from envspec.net.index_proxy.releases import Release, by_version
@@ -23,7 +23,6 @@ from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.confusion import is_pytorch
 from envspec.resolve.pip.direct import DirectFiles
-from envspec.resolve.pip.floors import versions_of
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.resolve.uv.answer import Found, FoundFile
@@ -294,17 +293,3 @@ class Question(Struct, frozen=True):
                 no_pre_releases,
             )
         )
-
-    def refusal(self, request: Request, bounds: Sequence[str], found: Sequence[Found]) -> str:
-        """Say, in uv's words, why bounds (`name>=2`) can't be met beside the torch that was found; nothing where they
-        can."""
-        own = versions_of(found)
-        floors = tuple(f"{name}>={own[name]}" for name in FAMILY if name in own)
-        try:
-            self.ask(replace(request, constraints=(*request.constraints, *floors, *bounds)))
-        except Unsatisfiable as conflict:
-            return conflict.message
-        except EnvspecError:
-            # the solution stands without it: this only says more of it
-            pass
-        return ""

@@ -60,13 +60,12 @@ def tell_notes(
     solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
     lags: Mapping[Request, Sequence[Lag]],
     releases: Callable[[Request], Releases],
-    refusal: Callable[[Request, tuple[str, ...]], str],
+    requires: Callable[[Request, str, str], Iterable[str]],
     hashed: Sequence[str],
     notice: Callable[[Finding], None],
 ) -> None:
     """Write what there is to say of solutions. `lags` are the packages that stay behind uv's unbounded answers,
-    `refusal` says in uv's words what keeps a request from meeting bounds, and `hashed` lists the URLs of files
-    whose pages say no sha256."""
+    `requires` gives the requirements of a release, and `hashed` lists the URLs of files whose pages say no sha256."""
     groups = {request: names for request, (_, names) in solutions.items()}
     over = {}
     for request, (one, _) in solutions.items():
@@ -77,7 +76,8 @@ def tell_notes(
         # of these what is compared has said why
         known = {*far, *(lag.name for lag in lagging if lag.needs or lag.torch != lag.own)}
         near = [one for one in several if one.name not in (known if one.fits else far)]
-        over[request] = tuple(missing_wheels(near, request, one.index, of, partial(refusal, request)))
+        now = versions_of(one.answer.found)
+        over[request] = tuple(missing_wheels(near, request, one.index, now, of, partial(requires, request)))
     said = {request: {one.name for one in several} for request, several in over.items()}
     tell_lags(lags, said, groups, notice)
     tell_missing_wheels(over, groups, notice)

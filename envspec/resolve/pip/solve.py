@@ -12,8 +12,8 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -271,23 +271,13 @@ class PipResolver(Struct, frozen=True):
 
         solutions = last_solutions(self._solutions, pins)
         groups = {request: names for request, (_, names) in solutions.items()}
-        with ExitStack() as stack:
-            proxies: list[IndexProxy] = []
-
-            def refusal(request: Request, bounds: tuple[str, ...]) -> str:
-                if not proxies:
-                    proxies.append(stack.enter_context(self._serving(groups, Counting(self.progress)))[0])
-                one, names = solutions[request]
-                question = self._question(request, one.index, proxies[0], names, lambda asked: one.direct)
-                return question.refusal(with_constraints(request, one.index.constraints), bounds, one.answer.found)
-
-            of = self._uv_indexes.releases
-            hashed = self.hashes.hashed_urls() if self.hashes else ()
-            tell_notes(solutions, self._lags, of, refusal, hashed, say)
-            for request, names in groups.items():
-                for finding in self._moved.get(request, ()):
-                    say(replace(finding, targets=names))
-            tell_followers(solutions, of, self._requires, told, notice)
+        of, requires = self._uv_indexes.releases, cache(self._requires)
+        hashed = self.hashes.hashed_urls() if self.hashes else ()
+        tell_notes(solutions, self._lags, of, requires, hashed, say)
+        for request, names in groups.items():
+            for finding in self._moved.get(request, ()):
+                say(replace(finding, targets=names))
+        tell_followers(solutions, of, requires, told, notice)
 
     @contextmanager
     def _serving(
@@ -479,6 +469,7 @@ class PipResolver(Struct, frozen=True):
                     lambda one: answer_of(one, asking, reading).edges,
                     releases,
                     [one.name for one in found if one.name in FAMILY and is_sole(one, asking, releases)],
+                    partial(self._requires, asking),
                 )
             # what was said of a solution beside another torch isn't of this one
             self._lags.pop(request, None)

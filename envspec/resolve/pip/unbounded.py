@@ -6,7 +6,6 @@ target's. What differs then is the target's doing; what doesn't is a conflict in
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -25,6 +24,7 @@ from envspec.resolve.pip.newest import (
     Behind,
     Releases,
     asks_of,
+    is_skipped,
     needed_glibc,
     newer_than,
     suits_target,
@@ -35,9 +35,8 @@ from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import NEWEST_MINOR, Retreated
 from envspec.resolve.torch_index import holes
 from envspec.resolve.torch_index.choice import TorchIndex
-from envspec.resolve.torch_index.holes import Unheld, asking_for, find_unheld, part_about
+from envspec.resolve.torch_index.holes import Unheld, find_unheld
 from envspec.resolve.uv.answer import Found
-from envspec.resolve.uv.errors import packages_without_wheel
 from envspec.spec.newer import moment_of
 
 _NEWEST_GLIBC = "2.40"
@@ -257,9 +256,6 @@ def distance(taken: str, free: str, name: str, releases: Releases) -> tuple[int,
 
 # Releases that a solution passes over because wheels are lacking: their own, or those of something that they need.
 
-_WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
-"""What may be a package's name."""
-
 
 class PassedOver(Struct, frozen=True):
     """A package that isn't the newest because a release lacks wheels.
@@ -290,62 +286,90 @@ class HeldTorch(Struct, frozen=True):
 
 
 class Unbuilt(Struct, frozen=True):
-    """A package that isn't the newest because newer ones need a release of torch that the target can't have.
-
-    every  whether all newer ones do; else others can't be had for other reasons, or what they need does
-    """
+    """A package that isn't the newest because the next one needs a release of torch that the target can't have."""
 
     name: str
     taken: str
     torch: Unheld
-    every: bool
+
+
+Requires = Callable[[str, str], Iterable[str]]
+"""A release's requirements that hold in the target, without extras; none where its METADATA can't be read."""
+_READ = 12
+"""Packages of whose METADATA a newer release's reason is read."""
 
 
 def missing_wheels(
     several: Iterable[Behind],
     request: Request,
     index: TorchIndex,
+    now: Mapping[str, str],
     releases: Releases,
-    refusal: Callable[[tuple[str, ...]], str],
+    requires: Requires,
 ) -> Iterator[PassedOver | Unbuilt | HeldTorch]:
-    """Find those of the packages that are behind for want of wheels, their own or torch's. `refusal` says in uv's words
-    what keeps bounds from being met."""
-    # what bounds torch's family is its companions' table, and told with it; torch's own requirements aren't in that
-    asked = [one for one in several if one.fits and one.name not in FAMILY]
-    asked += [held for one in several if one.fits and (held := _newest_torch(one, request, index))]
-    said: dict[str, str] = {}
-    if asked:
-        message = refusal(tuple(f"{one.name}>={one.newer[-1]}" for one in asked))
-        said = dict.fromkeys(map(canonical_name, _WORD.findall(message)), message)
-    for one in [one for one in asked if one.name == "torch"]:
-        words = {canonical_name(word) for word in _WORD.findall(said.get("torch", ""))}
-        beside = [line for line in request.effective if requirement_name(line) in words - {"torch"}]
-        if beside:
-            newest = one.newer[-1]
-            yield HeldTorch(one.name, one.taken, newest, tuple(beside), is_far(one.taken, newest, one.name, releases))
+    """Find those of the packages that are behind the solution that is there `now` for want of wheels, their own or
+    torch's, or of what their next release leads to, by METADATA."""
     for one in several:
-        if one.fits and one not in asked:
-            continue
-        why = said.get(one.name, "") if one.fits else ""
-        for torch in find_unheld(part_about(one.name, why), request, index):
-            asking = asking_for(one.name, one.newer, torch, why, request, index)
-            yield Unbuilt(one.name, one.taken, torch, asking == set(one.newer))
-        # PyTorch's index has others of its family than the page
-        lacking = packages_without_wheel(why) - {*(FAMILY if index.variant else ())}
-        for name in sorted(lacking) if one.fits else (one.name,):
-            release = without_fitting_wheel(name, request, releases, one.taken if name == one.name else "")
-            if release is not None:
-                glibc = needed_glibc(release.wheels, request)
-                yield PassedOver(one.name, one.taken, name, release.version, glibc)
+        release = without_fitting_wheel(one.name, request, releases, one.taken)
+        if release is not None and (not one.fits or release.version == one.newer[-1]):
+            yield PassedOver(one.name, one.taken, one.name, release.version, needed_glibc(release.wheels, request))
+        elif one.name not in FAMILY:
+            asking, lacking = _ahead(one, request, now, releases, requires)
+            yield from (Unbuilt(one.name, one.taken, torch) for torch in find_unheld(asking, request, index))
+            for name in lacking:
+                if release := without_fitting_wheel(name, request, releases):
+                    yield PassedOver(one.name, one.taken, name, release.version, needed_glibc(release.wheels, request))
+        elif newest := _newest_torch(one, request, index):
+            beside = _conflicting(requires("torch", newest), request, releases)
+            if beside:
+                yield HeldTorch("torch", one.taken, newest, beside, is_far(one.taken, newest, "torch", releases))
 
 
-def _newest_torch(one: Behind, request: Request, index: TorchIndex) -> Behind | None:
-    """Give torch with the newest release alone that the spec and the target admit."""
+def _ahead(
+    one: Behind, request: Request, now: Mapping[str, str], releases: Releases, requires: Requires
+) -> tuple[str, list[str]]:
+    """Read what a package's next release asks of torch's family, in uv's words, and which packages it leads to that
+    have no wheel for the target."""
+    asking, lacking, seen, waiting = [], [], {one.name}, [(one.name, one.newer[-1])]
+    for name, version in waiting:
+        for requirement in map(published_requirement, requires(name, version) if len(waiting) < _READ else ()):
+            asked = canonical_name(requirement.name)
+            if asked in seen or requirement.url or (asked in now and now[asked] in requirement.specifier):
+                continue
+            seen.add(asked)
+            admitted = [
+                release
+                for release in releases(asked)
+                if suits_target(release, request, asked, None) and release.version in requirement.specifier
+            ]
+            fitting = [release.version for release in admitted if not is_skipped(release, request, asked)]
+            if asked in FAMILY:
+                asking.append(f"{name} depends on {asked}{requirement.specifier}")
+            elif admitted and not fitting:
+                lacking.append(asked)
+            elif fitting and asked not in now:
+                waiting.append((asked, fitting[0]))
+    return ", ".join(asking), sorted(lacking)
+
+
+def _conflicting(lines: Iterable[str], request: Request, releases: Releases) -> tuple[str, ...]:
+    """Give the spec's requirements that no release meets together with these lines."""
+    asked = {requirement_name(line): line for line in request.effective if " @ " not in line}
+    found = []
+    for requirement in map(published_requirement, lines):
+        line = asked.get(canonical_name(requirement.name), "")
+        both = requirement.specifier & (published_requirement(line) if line else requirement).specifier
+        if line and not any(one.version in both for one in releases(canonical_name(requirement.name))):
+            found.append(line)
+    return tuple(found)
+
+
+def _newest_torch(one: Behind, request: Request, index: TorchIndex) -> str | None:
+    """Name the newest release of torch that the spec and the target admit, after the one that is taken."""
     newest = holes.newest_releases({request: index}).get(request)
     if one.name != "torch" or newest is None or "torch" not in map(requirement_name, request.effective):
         return None
-    had = [version for version in one.newer if not is_older(newest, version)]
-    return replace(one, newer=tuple(had[:1])) if had else None
+    return next((version for version in one.newer if not is_older(newest, version)), None)
 
 
 def tell_missing_wheels(
@@ -375,13 +399,11 @@ def _held_torch_finding(one: HeldTorch) -> Finding:
 
 
 def _of_torch(several: Sequence[Unbuilt], request: Request) -> Iterator[Finding]:
-    behind: dict[tuple[Unheld, bool], list[str]] = {}
+    behind: dict[Unheld, list[str]] = {}
     for one in several:
-        behind.setdefault((one.torch, one.every), []).append(f"{one.name} {one.taken}")
-    for (torch, every), taken in behind.items():
-        # a solution on the way may have newer ones than the last: said so that it holds of each
-        releases = "releases" if every else "some releases"
-        message = f"{releases} after {' and '.join(taken)} need {torch.sentence(request)}"
+        behind.setdefault(one.torch, []).append(f"{one.name} {one.taken}")
+    for torch, taken in behind.items():
+        message = f"releases after {' and '.join(taken)} need {torch.sentence(request)}"
         if torch.hole:
             yield Finding("warning", holes.CODE, message, remedy="use --refresh to ask the PyTorch index")
         else:

@@ -261,7 +261,6 @@ def _runs(needed: str | None, glibc: str | None) -> bool:
 _BOUNDS = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
 _ASKED = re.compile(rf"depends on ({'|'.join(FAMILY)})({_BOUNDS})")
 _ASKING = re.compile(rf"(conclude that )?(?<![\w.-])([\w.-]+)(?:\[[^]]*\])?({_BOUNDS})? {_ASKED.pattern}")
-_DEPENDS = re.compile(rf"([\w.-]+)(?:\[[^]]*\])?(?:{_BOUNDS})? depends on ([\w-]+)(?:{_BOUNDS})?")
 
 
 class Unheld(Struct, frozen=True):
@@ -291,28 +290,6 @@ def find_unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unhe
     for name, hole in dict.fromkeys(_unheld(message, request, index)):
         found[hole].append(name)
     return tuple(Unheld(tuple(names), hole) for hole, names in found.items() if names)
-
-
-def part_about(name: str, message: str) -> str:
-    """Leave of a conflict (uv's message) what a package depends on, and what that does."""
-    several, reached = [*_DEPENDS.finditer(message)], {name}
-    while more := {one[2] for one in several if one[1] in reached} - reached:
-        reached |= more
-    return ", ".join(one[0] for one in several if one[1] in reached)
-
-
-def asking_for(
-    name: str, versions: Sequence[str], torch: Unheld, message: str, request: Request, index: TorchIndex
-) -> set[str]:
-    """Find those of a package's versions that ask for releases as `torch` holds them, as a conflict (uv's message) says
-    of the package itself."""
-    found: set[str] = set()
-    for said in _ASKING.finditer(message):
-        if said[1] is not None or said[2] != name:
-            continue  # of another package, or a conclusion, which holds beside what uv said before
-        if any(one.hole == torch.hole for one in find_unheld(said[0], request, index)):
-            found.update(_matching(said[3] or "", versions))
-    return found
 
 
 def hint_about_torch(message: str, request: Request, index: TorchIndex, *, gated: bool) -> str | None:
