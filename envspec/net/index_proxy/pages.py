@@ -187,12 +187,11 @@ class Pages:
     ) -> Sequence[Release]:
         """List the page's releases, newest first, from the last reading if there was one: as a `target` sees them, and
         as they were `before` a moment. Raises IndexFailure."""
-        found = self.store.get(upstream.root, project)
+        found = self.store.get(upstream.root, project, target, before)
         if found is None and not self._is_offline(upstream):
             self._read(upstream, project, None)
-            found = self.store.get(upstream.root, project)
-        of_then = (one.before(before) if before else one for one in found or ())
-        return tuple(of_then if target is None else (one.on(target) for one in of_then))
+            found = self.store.get(upstream.root, project, target, before)
+        return found or ()
 
     def current(self, upstream: Upstream, project: str) -> Sequence[Release]:
         """List the page's releases as the index has them now; offline, as they were read last. Raises IndexFailure."""

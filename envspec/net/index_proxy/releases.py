@@ -139,14 +139,21 @@ class ReleaseStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / f"releases-v{_SCHEMA}"
-        self._read: dict[tuple[str, str], tuple[Release, ...]] = {}
+        self._read: dict[tuple[str, str], dict[tuple[Machine | None, str | None], tuple[Release, ...]]] = {}
 
-    def get(self, root: str, project: str) -> tuple[Release, ...] | None:
-        """Read a page's releases, once for all targets that ask."""
+    def get(
+        self, root: str, project: str, target: Machine | None = None, before: str | None = None
+    ) -> tuple[Release, ...] | None:
+        """Read a page's releases, as a `target` sees them, and as they were `before` a moment: once for all that ask
+        so. None for a page that isn't kept."""
         page = (root, project)
         if page not in self._read and (found := _load(self._path(root, project))) is not None:
-            self._read[page] = found
-        return self._read.get(page)
+            self._read[page] = {(None, None): found}
+        views = self._read.get(page)
+        if views is not None and (target, before) not in views:
+            of_then = (one.before(before) if before else one for one in views[None, None])
+            views[target, before] = tuple(of_then if target is None else (one.on(target) for one in of_then))
+        return None if views is None else views[target, before]
 
     def put(self, root: str, project: str, releases: Iterable[Release]) -> None:
         """Keep a page's releases."""

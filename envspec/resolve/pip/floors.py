@@ -399,9 +399,10 @@ def raised_finding(
     if not far:
         return Finding("info", "passed-over", f"{message}{beside}")
     lost = " and ".join(f"{name} {after[name]} is locked, not {before[name]}" for name in far)
-    bounds = tuple(f"{name}<={before[name]}" for name in up)
-    written = ", ".join(f'"{bound}"' for bound in bounds)
-    way = Way(f"to take the newer {' and '.join(far)}, write {written}", bounds=bounds)
+    written = tuple(f"{name}<={before[name]}" for name in up)
+    listed = ", ".join(f'"{bound}"' for bound in written)
+    has_to_come = (f"{name}>={before[name]}" for name in far)
+    way = Way(f"to take the newer {' and '.join(far)}, write {listed}", bounds=(*written, *has_to_come))
     return Finding("warning", FAR, f"{lost}: {message}{beside}", ways=(way,))
 
 

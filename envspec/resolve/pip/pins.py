@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -53,7 +54,7 @@ def pins_of(
             p.name in direct,
             _index_name(p, file_to_install(p, request), sources, request, index, proxy),
             SolverView(
-                extras=frozenset(extras_of(described[p.name][0])),
+                extras=extras_of(described[p.name][0]),
                 added=_missing_requirements(published[p.name][0], request),
                 works_with=bounds_of_extras(described[p.name][0].requires_dist),
                 newer=newer(p, request, releases) if p.name in corrected else None,
@@ -167,12 +168,16 @@ def _pin(
     )
 
 
-def extras_of(metadata: Metadata) -> Iterator[str]:
+def extras_of(metadata: Metadata) -> frozenset[str]:
     """List the extras of a package: old METADATA names some only in its markers."""
-    for extra in metadata.provides_extra:
-        yield canonical_name(extra)
-    for line in metadata.requires_dist:
-        yield from map(canonical_name, EXTRA_MARKER.findall(line))
+    return _extras(metadata.provides_extra, metadata.requires_dist)
+
+
+@lru_cache(maxsize=1 << 12)
+def _extras(provided: tuple[str, ...], lines: tuple[str, ...]) -> frozenset[str]:
+    """List extras: most targets of a spec have the same releases."""
+    named = (extra for line in lines for extra in EXTRA_MARKER.findall(line))
+    return frozenset(map(canonical_name, (*provided, *named)))
 
 
 # Rounds of a resolution: what has variants is asked for again, by each target for its own machines.

@@ -547,7 +547,7 @@ class PipResolver(Struct, frozen=True):
         ahead = {one.name: (one.free, one.reason(request), one.glibc) for one in self._lags.get(request, ())}
 
         def extras_in(package: Found) -> frozenset[str]:
-            return frozenset(extras_of(read_metadata((package,), request, reading)[package.name]))
+            return extras_of(read_metadata((package,), request, reading)[package.name])
 
         lost = lost_extras(found, request, extras_in, ahead, self._uv_indexes.releases(request))
         refuse_lost_extras([one for one in lost if self._has_extra(one, request)], request, label)

@@ -84,8 +84,10 @@ class Lag(Struct, frozen=True):
     @property
     def ways(self) -> tuple[Way, ...]:
         """The glibc with which the newer release can be had."""
-        text = f'if the machines have it: glibc = "{self.glibc}" in the target'
-        return (Way(text, glibc=self.glibc, bounds=(self.bound,)),) if self.glibc else ()
+        if self.glibc is None:
+            return ()
+        bounds = (self.bound,)
+        return (Way(f'if the machines have it: glibc = "{self.glibc}" in the target', glibc=self.glibc, bounds=bounds),)
 
     def reason(self, request: Request) -> str:
         """Say what the newer release wants that the target hasn't."""
