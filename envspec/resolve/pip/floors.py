@@ -309,6 +309,10 @@ def raise_to_floors(
     taken = versions_of(found)
     of_found = cache(partial(edges, found))
     wanted, said, best = dict(higher), "", found
+
+    def lies_far(name: str, bounds: Mapping[str, str]) -> bool:
+        return is_older(taken[name], bounds[name]) and is_far(taken[name], bounds[name], name, releases)
+
     refused = dict(refused_floors(wanted, taken, sole, of_found(), requires, releases))
     wanted |= {name: last.get(name, taken[name]) for name in refused}
     for _ in range(2):
@@ -325,6 +329,9 @@ def raise_to_floors(
                 # what the last lock had comes before what is new to it, or beyond the bound that it had
                 held = {name: version for name, version in held.items() if name in last or name not in named}
             held = {name: last.get(name, version) for name, version in held.items()}
+            if not any(is_older(taken[name], last.get(name)) or lies_far(name, held) for name in held):
+                # what is near is no question more
+                break
         else:
             now = versions_of(raised)
             several = tuple(setbacks(taken, now, higher, of_found, releases))
