@@ -28,6 +28,7 @@ def reach() -> Mapping[str, str]:
         "frameworks": f"packages as of {read('frameworks')['as-of']}",
         "gpu_only": f"packages as of {read('gpu_only')['as-of']}",
         "fabrics": f"guides as of {read('fabrics')['as-of']}",
+        "ngc": f"images as of {read('ngc')['as-of']}",
         "video": f"packages as of {read('video')['as-of']}",
         "calendar": f"packages as of {read('calendar')['as-of']}",
         "host_code": f"wheels as of {read('host_code')['as-of']}",

@@ -3,14 +3,18 @@ target asks for. An inventory that doesn't say is told, and passes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+from packaging.version import Version
 
 from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.facts.compute_capability import can_translate, covers
+from envspec.facts.ngc import images
+from envspec.packages.names import requirement_name
 from envspec.packages.python_range import is_within
+from envspec.packages.requirement import published_requirement
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Case
 
@@ -65,6 +69,24 @@ def problems(case: Case, python_range: str | None, base: KnownBase) -> Iterator[
         )
     if base.torch:
         yield from _torch(case, base.torch, base)
+
+
+def other_images(case: Case, python_range: str | None, own: str | None, lines: Iterable[str]) -> str | None:
+    """Name the other images of NVIDIA that a target fits on, where its base's torch, `own`, is NVIDIA's: as far as the
+    tables say it, which is all but GPUs and what else lies there. `lines` are what it asks for."""
+    if ".nv" not in (own or ""):
+        return None
+    asked = [published_requirement(one).specifier for one in lines if requirement_name(one) == "torch"]
+    fit = [
+        image.tag
+        for image in images()
+        if all(one.contains(Version(image.torch).base_version) for one in asked)
+        if all(
+            one.severity != "error"
+            for one in problems(case, python_range, KnownBase(image.python, image.glibc, image.cuda, image.torch))
+        )
+    ]
+    return f"take another of NVIDIA's images; these have it: {', '.join(fit)}" if fit else None
 
 
 def _torch(case: Case, version: str, base: KnownBase) -> Iterator[Finding]:

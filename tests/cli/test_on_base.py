@@ -127,6 +127,24 @@ def test_a_base_that_is_another(site: Machine, base: Path, old: str, new: str, s
     assert ran.status == (1 if "asks for" in said else 0)
 
 
+@pytest.mark.parametrize(
+    ("asked", "cuda", "tags"),
+    [("torch>=2.10", "13.1", "25.12"), ("torch>=2.11", "13.2", "26.03"), ("torch>=2.12", "13.2", None)],
+)
+def test_the_images_that_would_do(site: Machine, tmp_path: Path, asked: str, cuda: str, tags: str | None) -> None:
+    """By the tables of NVIDIA's images, for a base whose torch is NVIDIA's; `replace` stays the other way out."""
+    base = prefix(tmp_path / "opt")
+    (base / "lib/libcudart.so.13.0.96").touch()
+    text = SPEC.format(base=base, more="").replace("torch>=2.9", asked)
+    ran = site.envspec("lock", site.spec(text.replace('"linux-64"', f'"linux-64"\ncuda = "{cuda}"')), status=1)
+    assert f"has CUDA 13.0, and the target is for {cuda}" in ran.err
+    assert ("these have it: " in ran.err) == bool(tags)
+    assert not tags or f"these have it: {tags}" in ran.err
+    of_torch = site.envspec("lock", site.spec(text), status=1).err
+    assert f"asks for {asked}, but the base has torch 2.9.0" in of_torch and "[base] replace = { torch" in of_torch
+    assert bool(tags) == ("these have it: " in of_torch)
+
+
 def test_an_inventory_that_was_changed(site: Machine, base: Path) -> None:
     spec = site.spec(SPEC.format(base=base, more=""))
     site.envspec("lock", spec, status=0)

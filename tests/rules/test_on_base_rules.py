@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from envspec.rules.case import of_target
-from envspec.rules.on_base import KnownBase, problems
+from envspec.rules.on_base import KnownBase, other_images, problems
 
 BASE = KnownBase("3.12.3", "2.39", "13.0", "2.9.0a0+50eac811a6.nv25.09", "8.0 8.6 9.0 10.0 12.0+PTX")
 H100 = of_target("linux-64", "3.12", "13.0", ["H100"], None, "2.28")
@@ -42,3 +42,21 @@ def test_a_base_that_does_not(
 def test_a_patch_release_outside_of_the_range() -> None:
     (found,) = problems(H100, ">=3.12.5", BASE)
     assert "has Python 3.12.3, and the spec asks for >=3.12.5" in found.message
+
+
+@pytest.mark.parametrize(
+    ("python", "cuda", "glibc", "asked", "tags"),
+    [
+        ("3.12", "13.0", "2.28", [], "25.08, 25.09"),
+        ("3.12", "13.0", "2.28", ["torch>=2.9", "einops"], "25.09"),
+        ("3.12", "12.8", "2.39", ["torch"], "25.01, 25.03"),
+        ("3.10", "12.5", "2.35", ["torch<2.5"], "24.07"),
+        ("3.10", "12.5", "2.39", [], None),
+        ("3.11", "13.0", "2.28", [], None),
+    ],
+)
+def test_the_other_images_that_would_do(python: str, cuda: str, glibc: str, asked: list[str], tags: str | None) -> None:
+    case = of_target("linux-64", python, cuda, ["H100"], None, glibc)
+    said = other_images(case, None, BASE.torch, asked)
+    assert said == (f"take another of NVIDIA's images; these have it: {tags}" if tags else None)
+    assert other_images(case, None, "2.9.0+cu130", asked) is None

@@ -26,6 +26,7 @@ NAMED_BY = {
     "neighbours.packages": "package",
     "neighbours.cxx11abi": "torch",
     "neighbours.neighbours": "package versions release torch cuda",
+    "ngc.images": "tag",
     "released.releases": "project version",
     "peaks.peaks": "name",
     "python_builds.builds": "version build",

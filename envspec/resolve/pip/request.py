@@ -27,6 +27,8 @@ from envspec.packages.python_range import range_between, releases_of
 from envspec.packages.requirement import parse_requirement
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_choice import TargetMachine
+from envspec.rules.case import of_target
+from envspec.rules.on_base import other_images
 
 UV_PLATFORMS = {
     "linux-64": "x86_64-manylinux_2_{glibc}",
@@ -268,9 +270,13 @@ def refuse_conflicts(label: str, request: Request) -> None:
         if requirement.url or not requirement.specifier.contains(version, prereleases=True):
             whose = "the base has" if request.on_base else "conda installs"
             hint = _hint(requirement.name, str(requirement.specifier))
+            if request.on_base:
+                case = of_target(request.platform, request.python, request.cuda, (), None, request.glibc or "0")
+                is_torch = requirement_name(text) == "torch"
+                others = other_images(case, None, version, request.effective) if is_torch else None
+                hint = "; or ".join(filter(None, (REPLACE.format(name=requirement.name), others)))
             raise Unsatisfiable(
-                f"{label}: [pip] asks for {redact(text)}, but {whose} {requirement.name} {version}",
-                hint=REPLACE.format(name=requirement.name) if request.on_base else hint,
+                f"{label}: [pip] asks for {redact(text)}, but {whose} {requirement.name} {version}", hint=hint
             )
 
 

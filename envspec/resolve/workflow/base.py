@@ -16,7 +16,7 @@ from envspec.packages.requirement import published_requirement
 from envspec.resolve.workflow.notices import Notice
 from envspec.rules.case import apply_acceptances
 from envspec.rules.judge import Verdict, case_of, judge, locate
-from envspec.rules.on_base import ARCHITECTURES, KnownBase, problems
+from envspec.rules.on_base import ARCHITECTURES, KnownBase, other_images, problems
 from envspec.spec.model import Located, Spec, Target
 
 
@@ -27,7 +27,13 @@ def judge_on_base(spec: Spec, target: Target, base: Inventory, replaced: Collect
     verdict = judge(*_without(spec, target, known), told=False)
     torch = base.packages["torch"] if "torch" in stay else None
     there = KnownBase(base.python or "", base.glibc, base.cuda, torch, base.variables.get(ARCHITECTURES, ""))
-    found = [locate(spec, target, None, one) for one in problems(case_of(spec, target), spec.python_range, there)]
+    case = case_of(spec, target)
+    lines = [one.text for one in spec.pip_dependencies(target)] if torch else []
+    others = other_images(case, spec.python_range, base.packages.get("torch"), lines)
+    found = [
+        locate(spec, target, None, replace(one, remedy=others) if one.code == "base-unfit" else one)
+        for one in problems(case, spec.python_range, there)
+    ]
     terms = spec.pip_terms(target)
     return replace(verdict, findings=(*apply_acceptances(found, terms.accept), *verdict.findings))
 
