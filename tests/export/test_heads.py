@@ -1,5 +1,8 @@
 """The commands that the heads of the shipped recipes print: the files, services and targets that they name are there,
-and docker's own program takes the options of `docker run`. tests/journeys and tests/e2e run what builds and trains.
+and docker's own program takes the options of `docker run`. tests/e2e/test_slurm_heads.py gives those of `sbatch` to a
+real Slurm, as they stand. tests/journeys and tests/e2e run what builds and trains, by buildah and from images that lie
+here: not run as printed is what needs a daemon (docker), a cluster (kubectl), a registry (apptainer build, enroot), or
+nixpkgs (nix).
 """
 
 import os

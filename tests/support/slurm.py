@@ -16,9 +16,10 @@ from support.ports import free_ports
 
 
 @contextmanager
-def slurm(folder: Path, count: int = 1, gpu: bool = False) -> Iterator[Path]:
+def slurm(folder: Path, count: int = 1, gpu: bool = False, absent: str = "") -> Iterator[Path]:
     """The `slurm.conf` of a Slurm of its own with one node or two, which are all this machine; stopped at the end, also
-    where this process is killed. With `gpu`, Slurm believes that each has one.
+    where this process is killed. With `gpu`, Slurm believes that each has one. `absent` describes further nodes, in
+    slurm.conf's words, which never come up: jobs for them wait.
 
     The nodes' addresses are loopback's; the machine's own name need not resolve. Jobs that still run at the end are
     cancelled. Skips, by name, without the daemons, and where munge can't be started. Two nodes need a slurmd that can
@@ -47,7 +48,7 @@ def slurm(folder: Path, count: int = 1, gpu: bool = False) -> Iterator[Path]:
     (folder / "gres.conf").write_text("Name=gpu File=/dev/zero\n" if gpu else "")
     lines = [
         "ClusterName=tests",
-        *(["GresTypes=gpu"] if gpu else []),
+        *(["GresTypes=gpu"] if gpu or absent else []),
         f"SlurmctldHost={host}(127.0.0.1)",
         f"SlurmctldPort={control}",
         "AuthType=auth/munge",
@@ -68,6 +69,7 @@ def slurm(folder: Path, count: int = 1, gpu: bool = False) -> Iterator[Path]:
             f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {having} State=UNKNOWN"
             for node, port in zip(nodes, ports, strict=True)
         ),
+        *([f"{absent} NodeAddr=127.0.0.1 Port=1"] if absent else []),
         "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
     ]
     conf = folder / "slurm.conf"
@@ -84,7 +86,7 @@ def slurm(folder: Path, count: int = 1, gpu: bool = False) -> Iterator[Path]:
             started.append(
                 subprocess.Popen(command, env=env, start_new_session=True, stdin=null, stdout=null, stderr=null)
             )
-        sinfo = ["timeout", "10", "sinfo", "-h", "-N", "-o", "%T"]
+        sinfo = ["timeout", "10", "sinfo", "-h", "-N", "-n", ",".join(nodes), "-o", "%T"]
         deadline = time.monotonic() + 60
         wanted = ["idle"] * count
         while (told := subprocess.run(sinfo, env=env, capture_output=True, text=True)).stdout.split() != wanted:
