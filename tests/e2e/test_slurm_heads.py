@@ -1,5 +1,5 @@
-"""The `sbatch` commands that the heads of the shipped jobs print, as they stand, by a real Slurm whose nodes are as large
-as they ask for and never come up: it takes the job, or says what is wrong with the words.
+"""The `sbatch` commands that the heads of the shipped jobs print, as they stand, by a real Slurm whose nodes are as
+large as they ask for and never come up: it takes the job, or says what is wrong with the words.
 """
 
 import os
