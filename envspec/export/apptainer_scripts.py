@@ -194,8 +194,7 @@ def _apt(names: Iterable[str], more: Iterable[str] = (), snapshot: str | None = 
     if not words:
         return
     yield use_mirrors(_APT_MIRRORS, snapshot)
-    yield "# in a user namespace apt can't become its own user"
-    yield "apt='apt-get -qq -o APT::Sandbox::User=root'; $apt update"
+    yield "apt='apt-get -qq -o APT::Sandbox::User=root'; $apt update # in a user namespace apt can't be its own user"
     yield f"$apt install -y --no-install-recommends {words}"
     yield from more
     caches = "/var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
@@ -247,8 +246,8 @@ def _environment(plan: Plan) -> Iterator[str]:
 
 
 def _settings() -> Iterator[str]:
-    yield f"if [ -d {_CACHE} ]; then export UV_CACHE_DIR={_CACHE}/uv CONDA_PKGS_DIRS={_CACHE}/conda"
-    yield "else export UV_NO_CACHE=1; fi"
+    kept = f"export UV_CACHE_DIR={_CACHE}/uv CONDA_PKGS_DIRS={_CACHE}/conda"
+    yield f"if [ -d {_CACHE} ]; then {kept}; else export UV_NO_CACHE=1; fi"
     yield f"if [ -s {_UV_SETTINGS} ]; then export UV_CONFIG_FILE={_UV_SETTINGS}; fi"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envspec.base.places import LIBRARIES
-from envspec.export.plan import CARRIED, WORKSPACE, SpecPlan, hash_heading
+from envspec.export.plan import CARRIED, SHARED_FOLDER, WORKSPACE, SpecPlan, hash_heading
 from envspec.export.quote import fill
 from envspec.spec.cluster import SlurmTable
 
@@ -191,10 +191,15 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
 
 def _locks(plan: SpecPlan) -> list[str]:
     """Make the lines that name the locks which the image has to be of. A repository's `recipes/` names no digest, so
-    that plain git merges them.
+    that plain git merges them: there the job takes those of the slices beside it.
     """
     if plan.shares:
-        return []
+        preflight = f"$here/../{SHARED_FOLDER}/preflight.py"
+        return [
+            f"[[ -v ENVSPEC_LOCK || ! -e {preflight} ]] ||",
+            f'    ENVSPEC_LOCK=$(python3 -IB "{preflight}" --locks "$here"/*/target.json) || ENVSPEC_LOCK=',
+            "export ENVSPEC_LOCK # the slices beside this job, to which the image compares its own; empty for any",
+        ]
     return [
         "# The digests of the lock's slices, which the image compares with its own; empty for any image.",
         "locks=(",

@@ -5,6 +5,7 @@ file. Says in one line on stderr what is wrong and what to do. Only what the dri
 start; what the lock knows from tables is a warning, once a node.
 
 ENVSPEC_LOCK names the slices that a job was made for, as TARGET=DIGEST. An image of none of them isn't started.
+`--locks PATH...` prints these words for the named files.
 Exits with 0 when the image can work here or when nothing can tell, 1 when it can't, 2 when target.json can't be read.
 """
 
@@ -124,8 +125,12 @@ def look(load: Callable[[], Any] = lambda: None, version_file: str = "/proc/driv
 
 
 def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
-    path = arguments[0] if arguments else os.path.join(FOLDER, "target.json")
+    *named, path = arguments or [os.path.join(FOLDER, "target.json")]
     try:
+        if named:
+            slices = [read_target(one) for one in (*named[1:], path)]
+            sys.stdout.write(" ".join(f"{one['target']}={one['lock_digest']}" for one in slices) + "\n")
+            return 0
         target = read_target(path)
         if not isinstance(target, dict):
             raise ValueError("it holds no table")

@@ -30,7 +30,7 @@ def caches(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
-@pytest.mark.parametrize(("caches", "target"), CLAIMED, indirect=["caches"], ids="-".join)
+@pytest.mark.parametrize(("caches", "target"), CLAIMED, indirect=["caches"], ids=list(map("-".join, CLAIMED)))
 def test_it_is_trained_again(
     caches: dict[str, str], target: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -1,10 +1,12 @@
 """`[image] name`, `[slurm]` and `[kubernetes]`: from the spec's text to the recipes, so that nobody edits those."""
 
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -161,6 +163,21 @@ def test_jobs_name_the_slices_that_they_are_for(place: str) -> None:
             "containers"
         ]
         assert container.get("env", []) == ([] if made.shares else [{"name": "ENVSPEC_LOCK", "value": own}])
+
+
+def test_a_job_of_a_repository_reads_the_slices_beside_it(tmp_path: Path) -> None:
+    folder = ROOT / "recipes" / "llm-v2.9"
+    spec, lock = parsed("llm-v2.9")
+    made = make_spec_plan(spec, SoundLock.of(lock), ".")
+    named = [f"{of.target}={of.lock_digest}" for of in made.targets]
+    for job in (slurm.APPTAINER_JOB, slurm.PYXIS_JOB):
+        part = re.search(r"^\[\[ -v ENVSPEC_LOCK.*?^export ENVSPEC_LOCK", (folder / job).read_text(), re.M | re.S)
+        assert part is not None
+        script = f'set -euo pipefail\nhere=$1\n{part[0]}\nenv | sed -n "s/^ENVSPEC_LOCK=//p"'
+        for place, env, told in ((folder, {}, named), (folder, {"ENVSPEC_LOCK": "x=y"}, ["x=y"]), (tmp_path, {}, [])):
+            words = ["bash", "-c", script, "bash", str(place)]
+            ran = subprocess.run(words, env={"PATH": os.environ["PATH"], **env}, capture_output=True, text=True)
+            assert (ran.returncode, ran.stderr, ran.stdout.split()) == (0, "", told)
 
 
 def test_what_serves_has_a_service_and_says_when_it_is_ready() -> None:
