@@ -10,7 +10,7 @@ from collections import deque
 MOST = 10
 """How many times its limit something may take at most."""
 
-STILL = 30.0, 0.05
+STILL = 30.0, 0.02
 """What used less than this share of a processor for so many seconds waits for something that doesn't come."""
 
 

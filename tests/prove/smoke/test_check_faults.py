@@ -66,7 +66,7 @@ def test_a_bad_process_is_one_failed_check(
 @pytest.mark.parametrize(
     ("does", "least", "most"),
     [
-        ("time.sleep(60)", 1.0, 2.5),
+        ("time.sleep(60)", 1.0, 8),
         ("while 1: pass", 1.0, 11),
         ("while 1: sum(range(4 * 10**6)); time.sleep(.1)", 1.4, 11),
     ],
