@@ -1,5 +1,6 @@
 """What all users of a machine share: a cache and environments of its administrator's, below each user's own."""
 
+import json
 import os
 import shutil
 import stat
@@ -192,13 +193,18 @@ def test_a_shared_file_that_rotted_is_fetched_for_what_leaves_the_machine(
 
 @ROOT_ONLY
 @pytest.mark.e2e
-@pytest.mark.parametrize("part", [".", str(STATE_PATH), "begun"])
+@pytest.mark.parametrize("part", [".", str(STATE_PATH), "begun", "newer"])
 def test_an_environment_that_another_could_have_written_isnt_run(project: Machine, tmp_path: Path, part: str) -> None:
     document = valid(project.envspec("cache", "fill", SPEC, "--json", status=0).out, "cache")
     prefix = Path(document["filled"]["environments"][0])
     if part == "begun":
         state = prefix / STATE_PATH
         state.write_text(state.read_text().replace('"complete": true', '"complete": false'))
+    elif part == "newer":
+        # the administrator's envspec is newer than the user's, who makes an own one
+        state = prefix / STATE_PATH
+        record = json.loads(state.read_text())
+        state.write_text(json.dumps({**record, "format": 99, "what": "is new"}))
     else:
         tamper(prefix / part, "owner")
     ran = project.envspec("run", SPEC, "--dry-run", "--", "true", env=another_users(project, tmp_path), status=0)

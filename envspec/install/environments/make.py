@@ -94,7 +94,8 @@ def _is_whole_and_trusted(prefix: Path, lock: SoundLock, target: LockedTarget) -
     try:
         found = [path.lstat() for path in records]
         return not any(stranger(one, this_user()) for one in found) and is_whole(prefix, lock, target)
-    except OSError:
+    except (OSError, InputError):
+        # a newer envspec may have recorded it: its user makes an own one, as without it
         return False
 
 
