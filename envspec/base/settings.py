@@ -40,6 +40,7 @@ class Settings(Struct, frozen=True):
     """default_index  the URL that stands for "pypi", None for uv's own default; may hold credentials
     default_from      the variable or the file that named it; empty for `[mirrors]` and for none
     mirrors           index name → URL, from `[mirrors]` of envspec's config ("pypi", "pytorch", "pytorch/cu126", …)
+    unasked           what names further indexes in uv's and pip's settings: the spec's own are asked alone
     find_links        folders or pages that pip is configured to search; used to install, never to lock
     cache_dir         envspec's own cache
     cache_size        bytes that the cache may have, from `[cache] max-size`; None for any
@@ -58,6 +59,7 @@ class Settings(Struct, frozen=True):
     cache_dir: Path
     default_index: str | None = None
     default_from: str = ""
+    unasked: tuple[str, ...] = ()
     mirrors: Mapping[str, str] = field(default_factory=dict)
     find_links: tuple[str, ...] = ()
     cache_size: int | None = None
@@ -240,6 +242,9 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     for variable in PROXIES:
         # an empty one says: none
         config.refuse_other("site.proxy", config.site.proxy, env.get(variable), variable)
+    further = {name: env.get(name) for name in ("UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL")}
+    further["extra-index-url of pip's configuration"] = pip.get("extra-index-url")
+    further |= {f"extra-index-url of {path}": table.get("extra-index-url") for path, table in uv_files.items()}
     links = (
         env.get("UV_FIND_LINKS", "").split(",")
         + env.get("PIP_FIND_LINKS", "").split()
@@ -257,6 +262,7 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
         run_targets=_names(env.get("ENVSPEC_DEFAULT_TARGET")) or config.run_targets,
         default_index=default or mirrors.get("pypi"),
         default_from=where,
+        unasked=tuple(name for name, url in further.items() if url),
         mirrors=mirrors,
         find_links=tuple(dict.fromkeys(link for link in links if link)),
         cache_size=config.cache_size,

@@ -49,6 +49,29 @@ def test_a_name_that_a_package_of_the_named_index_leads_to(machine: Machine, ind
     assert machine.versions("cpu") == {"acme-models": "1.0", "acme-utils": "1.0", "numpy": "2.0"}
 
 
+@pytest.mark.parametrize("where", ["variable", "pip.conf", "uv.toml"])
+def test_an_extra_index_of_other_tools_isnt_asked_and_told(
+    machine: Machine, index: Index, internal: Index, where: str
+) -> None:
+    """pip would take the highest version of any of them. Who is used to that has to learn that envspec asks PyPI."""
+    index.add(wheel("acme-models", "99.0"))
+    internal.add(wheel("acme-models", "1.0"))
+    for name, text in (
+        ("pip/pip.conf", f"[global]\nextra-index-url = {internal.url}\n" if where == "pip.conf" else ""),
+        ("uv/uv.toml", f'extra-index-url = ["{internal.url}"]\n' if where == "uv.toml" else ""),
+    ):
+        path = machine.home / ".config" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    machine.spec(cpu("acme-models"))
+    env = {"PIP_EXTRA_INDEX_URL": internal.url} if where == "variable" else {}
+    ran = machine.envspec("lock", "specs/demo.toml", env=env, status=0)
+    named = {"variable": "PIP_EXTRA_INDEX_URL", "pip.conf": "extra-index-url of pip's", "uv.toml": "uv/uv.toml"}[where]
+    assert "note: the spec's own indexes are asked, and not those of " in ran.err and named in ran.err, ran.err
+    assert "sources" in ran.err and not internal.asked
+    assert "not those of" not in machine.envspec("lock", "specs/demo.toml", env=env, status=0).err, "nothing was asked"
+
+
 @pytest.mark.slow
 def test_all_names_at_once(machine: Machine, index: Index, internal: Index) -> None:
     """Also those that only the private package behind the public one leads to, and what lies beyond a public one."""

@@ -30,6 +30,7 @@ from envspec.base.open_folder import locate
 from envspec.base.places import config_file, home_of
 from envspec.base.reader.document import decode, key_path, parse_toml
 from envspec.base.reader.structure import Checked
+from envspec.base.settings import load_settings
 from envspec.base.storage import storage_error
 from envspec.base.texts import nearest, printable
 from envspec.base.user_config import FORMAT, load_user_config
@@ -189,6 +190,9 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
     digests = ImageDigests(spec, old, renew=renew, offline=request.offline or not asked)
     notes = Notes(folder.path)
     if resolved is None:
+        if unasked := load_settings(os.environ).unasked:
+            said = "the spec's own indexes are asked, and not those of " + printable(", ".join(unasked))
+            say(f"note: {said}: name such an index in [pip] indexes, and its packages in sources", style="cyan")
         spec, resolved = _resolve(spec, old, policy, request, notes)
         refuse_malicious(spec, resolved, str(folder.path), offline=request.offline)
         if policy is not None:
