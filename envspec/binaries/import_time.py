@@ -56,11 +56,7 @@ def modules_importing_at_start(wheel: OpenWheel, package: str) -> ImportTime:
 def imports_at_start(wheel: OpenWheel, packages: Collection[str]) -> Mapping[str, ImportTime]:
     """Find `modules_importing_at_start` for each of several packages. Raises UnreadableWheel."""
     found = dict.fromkeys(packages, ImportTime())
-    python = [
-        (name, info)
-        for info in wheel.members
-        if info.filename.endswith(".py") and not _ASIDE.search(info.filename) and (name := _module(info.filename))
-    ]
+    python = _python_of(wheel)
     # setuptools finds what lies in its `_vendor` as if it were installed
     asked = set(packages) - {name.rpartition("._vendor.")[2] for name, _ in python}
     sources = _sources(wheel, python) if asked else {}
@@ -69,6 +65,19 @@ def imports_at_start(wheel: OpenWheel, packages: Collection[str]) -> Mapping[str
     modules = _Modules(sources)
     named = {package for package in asked if _may_import(modules, sources, package)}
     return {**found, **(_from_roots(modules, _roots(wheel, sources), named) if named else {})}
+
+
+def guarded_at_start(wheel: OpenWheel, modules: Collection[str]) -> frozenset[str]:
+    """Find those of several modules ("numba.np.ufunc.tbbpool") that the wheel's own Python does without: some module
+    imports it where it catches ImportError, and none that starts with the wheel imports it elsewhere. Raises
+    UnreadableWheel."""
+    sources = (_sources(wheel, _python_of(wheel)) if modules else None) or {}
+    read, guarded = _Modules(sources), set[str]()
+    for name, source in sources.items():
+        named = {one for one in modules if one.rpartition(".")[2].encode() in source}
+        guarded |= named & {*read.guarded(name)} if named and b"except" in source else set()
+    started = _from_roots(read, _roots(wheel, sources), guarded) if guarded else {}
+    return frozenset(name for name, one in started.items() if one.complete and not one.modules)
 
 
 def _may_import(modules: _Modules, sources: Mapping[str, bytes], package: str) -> bool:
@@ -92,6 +101,15 @@ def _sources(wheel: OpenWheel, found: Sequence[tuple[str, ZipInfo]]) -> dict[str
         }
     except BudgetSpent:
         return None
+
+
+def _python_of(wheel: OpenWheel) -> list[tuple[str, ZipInfo]]:
+    """The Python modules of a wheel, each with its name; tests are left out."""
+    return [
+        (name, info)
+        for info in wheel.members
+        if info.filename.endswith(".py") and not _ASIDE.search(info.filename) and (name := _module(info.filename))
+    ]
 
 
 def _module(path: str) -> str | None:
@@ -158,17 +176,28 @@ class _Modules:
             self._imports[name] = self._read(name)
         return self._imports[name]
 
+    def guarded(self, name: str) -> Iterator[str]:
+        """The modules that a module imports, wherever it does, where it catches their ImportError and raises none."""
+        for tried in (one for statement in self._body(name) for one in ast.walk(statement) if isinstance(one, ast.Try)):
+            raising = (isinstance(one, ast.Raise) for handler in tried.handlers for one in ast.walk(handler))
+            if any(map(_catches, tried.handlers)) and not any(raising):
+                for statement in (one for top in tried.body for one in ast.walk(top) if isinstance(one, ast.stmt)):
+                    yield from _names(statement, _package(name))
+
     def _read(self, name: str) -> list[str]:
+        return [found for statement in _straight(self._body(name)) for found in _names(statement, _package(name))]
+
+    def _body(self, name: str) -> list[ast.stmt]:
         source = self._sources[name]
-        if len(source) > _LARGEST:
-            return []
         try:
             with _PARSING:
-                tree = read_python(source)
+                return read_python(source).body if len(source) <= _LARGEST else []
         except Unreadable:
             return []
-        package = name.removesuffix(".__init__") if name.endswith(".__init__") else name.rpartition(".")[0]
-        return [found for statement in _straight(tree.body) for found in _names(statement, package)]
+
+
+def _package(name: str) -> str:
+    return name.removesuffix(".__init__") if name.endswith(".__init__") else name.rpartition(".")[0]
 
 
 _PARSING = threading.Lock()

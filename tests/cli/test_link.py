@@ -109,7 +109,7 @@ def test_what_is_compiled_where_it_is_installed_is_not_called_linked(
 def test_a_damaged_entry_counts_as_absent(machine: Machine, index: Index, acme: Dist, foo: Dist, damage: str) -> None:
     locked(machine, index, acme, foo)
     first = machine.envspec("link", SPEC)
-    entries = list((machine.cache / "linked-v3").rglob("*.json.z"))
+    entries = list((machine.cache / "linked-v4").rglob("*.json.z"))
     assert len(entries) == 2
     for path in entries:
         path.write_text(damage)

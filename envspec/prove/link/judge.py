@@ -20,6 +20,7 @@ from envspec.prove.link.model import (
     Unloadable,
     families_of,
     family,
+    is_extension,
     overload_prefix,
     plain_name,
 )
@@ -160,7 +161,8 @@ class Libraries:
 
     def imported_files(self) -> frozenset[LoadedFile]:
         """Give what Python loads: extension modules, what registers operators with torch, and all they need."""
-        return frozenset(one for library in self.all if _is_imported(library) for one in self.scope(library))
+        torch = any(one.package.name == "torch" for one in self.all)
+        return frozenset(one for library in self.all if _is_imported(library, torch) for one in self.scope(library))
 
     def loaders_of(self, library: LoadedFile) -> Iterator[LoadedFile]:
         """Give those that are loaded with a library because they need it."""
@@ -171,22 +173,17 @@ def _without_numbers(library: LoadedFile) -> tuple[str, str]:
     return library.package.name, re.sub(r"\d+", "#", library.path)
 
 
-_TRIED = re.compile(
-    r"numba/np/ufunc/(omppool|tbbpool)\.|cupy_backends/cuda/libs/cutensor\.|cuda/core/cu\d+/_tensor_bridge\."
-)
-"""Extension modules that their packages use where the library is there: threading layers by numba's manual, cuTENSOR by
-CuPy's installation guide, torch beside cuda-core. docs/evidence has a run that imports all three without."""
-
-
-def _is_imported(library: LoadedFile) -> bool:
-    facts = library.facts
-    if facts.program or _TRIED.match(library.path):
+def _is_imported(library: LoadedFile, torch: bool) -> bool:
+    """Say whether importing loads a file, in a target with or without torch."""
+    facts, of_wheel = library.facts, library.package.facts
+    if facts.program or library.path in of_wheel.optional:
         return False
-    if any(family(symbol) == "python" for symbol in facts.exported):
+    if any(name.startswith(_TORCH) for name in facts.needed):
         return True
-    return any(name.startswith(_TORCH) for name in facts.needed) or any(
-        family(symbol) in ("torch", "stable") for symbol in facts.undefined
-    )
+    bound = any(family(symbol) in ("torch", "stable") for symbol in facts.undefined)
+    # cuda-core imports its bridge to torch once it is given a tensor
+    bridge = bound and not torch and all(module != "torch" for module, _ in of_wheel.imports)
+    return not bridge and (bound or is_extension(facts))
 
 
 _WITHOUT_DISTUTILS = (3, 12)

@@ -46,6 +46,11 @@ def family(symbol: str) -> Family | None:
     return found.lastgroup if found else None  # type: ignore[return-value]
 
 
+def is_extension(facts: DynamicFacts) -> bool:
+    """Say whether a file is an extension module of Python."""
+    return any(family(symbol) == "python" for symbol in facts.exported)
+
+
 def families_of(library: str) -> tuple[Family, ...]:
     """Give the families whose symbols a library exports, by its name."""
     if library.startswith(("libtorch", "libc10", "libshm")):
@@ -107,12 +112,14 @@ class WheelFacts(Struct, frozen=True):
     imports the modules that METADATA forgets most (`FORGOTTEN`), each with the first of the wheel's own that imports it
             as it is imported; none where that isn't known
     brings  those of these modules that the wheel has itself
+    optional  the files of extension modules that the wheel's own Python does without: it catches their ImportError
     """
 
     files: tuple[ElfFile, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
     imports: tuple[tuple[str, str], ...] = ()
     brings: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
 
 FORGOTTEN = {

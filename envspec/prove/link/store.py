@@ -12,9 +12,9 @@ from envspec.base.cache import keep_entry, read_entry
 from envspec.base.documents import decode, encode
 from envspec.binaries.elf import AARCH64, MAGIC, X86_64, MalformedElf, read_dynamic
 from envspec.binaries.fatbin import TEXT
-from envspec.binaries.import_time import imports_at_start
+from envspec.binaries.import_time import guarded_at_start, imports_at_start
 from envspec.binaries.wheel import installed_path, open_wheel
-from envspec.prove.link.model import FORGOTTEN, ElfFile, WheelFacts, concerns
+from envspec.prove.link.model import FORGOTTEN, ElfFile, WheelFacts, concerns, is_extension
 
 MACHINES = {"linux-64": X86_64, "linux-aarch64": AARCH64}
 """ELF's machine of each platform that link judges."""
@@ -41,12 +41,15 @@ def read_wheel(path: Path, machine: int) -> WheelFacts:
             if facts is not None:
                 files.append(ElfFile(place, facts))
         found = imports_at_start(wheel, FORGOTTEN)
+        modules = {one.path.partition(".")[0].replace("/", "."): one.path for one in files if is_extension(one.facts)}
+        optional = tuple(sorted(modules[one] for one in guarded_at_start(wheel, modules)))
     imports = tuple((module, one.modules[0]) for module, one in sorted(found.items()) if one.modules)
     brings = tuple(sorted(tops & FORGOTTEN.keys()))
-    return WheelFacts(tuple(sorted(files, key=lambda one: one.path)), tuple(sorted(unread)), imports, brings)
+    in_order = tuple(sorted(files, key=lambda one: one.path))
+    return WheelFacts(in_order, tuple(sorted(unread)), imports, brings, optional)
 
 
-_SCHEMA = 3
+_SCHEMA = 4
 """Another number for other facts: also where `envspec.prove.link.model` has another family."""
 
 _LARGEST = 512 << 20

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.compiled import Compiler, loaded, needs_compiler, platform_wheel
-from support.packages import Dist
+from support.compiled import PLATFORM, Compiler, loaded, needs_compiler, platform_wheel
+from support.packages import Dist, wheel
 
 from envspec.base.finding import Finding
 from envspec.prove.link.judge import judge
@@ -36,6 +36,15 @@ class Stack:
     @property
     def torch(self) -> list[Path]:
         return [self.site / "torch" / "lib" / name for name in ("libc10.so", "libtorch_cpu.so")]
+
+    def lacking(self, extension: str, library: str, **modules: str) -> list[LinkedPackage]:
+        """acme with an extension that needs a library which nothing brings, and modules of Python by their names."""
+        built = Compiler(self.site / "built-against")
+        built.library(library, soname=library)
+        made = self.compiler.extension(extension, needs=[library], flags=["-L", str(built.folder)])
+        files = {f"acme/{extension}": made.read_bytes()}
+        files |= {f"acme/{name.replace('__in__', '/')}.py": text.encode() for name, text in modules.items()}
+        return [linked(wheel("acme", "1.0", tag=PLATFORM, files=files), self.site)]
 
     def packages(self, *extensions: Path, name: str = "acme", version: str = "1.0") -> list[LinkedPackage]:
         torch = platform_wheel("torch", "2.13.0", files={f"torch/lib/{path.name}": path for path in self.torch})
@@ -240,19 +249,59 @@ def test_what_nothing_imports_gets_a_warning(stack: Stack) -> None:
     assert (finding.severity, finding.evidence.names) == ("warning", ("libmpi.so.40",))
 
 
+GUARDED = "def pool():\n    try:\n        from acme import _pool as lib\n    except ImportError:\n        lib = None\n"
+UNGUARDED = "from acme import _pool"
+
+
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
-    ("path", "severity"),
+    ("severity", "modules"),
     [
-        ("numba/np/ufunc/tbbpool.cpython-312-x86_64-linux-gnu.so", "warning"),
-        ("numba/np/ufunc/workqueue.cpython-312-x86_64-linux-gnu.so", "error"),
-        ("cupy_backends/cuda/libs/cutensor.cpython-312-x86_64-linux-gnu.so", "warning"),
-        ("cuda/core/cu13/_tensor_bridge.cpython-312-x86_64-linux-gnu.so", "warning"),
+        ("warning", {"__init__": "from . import parallel", "parallel": GUARDED}),
+        ("warning", {"__init__": "", "parallel": GUARDED.replace("from acme import", "import acme.")}),
+        ("warning", {"__init__": "", "parallel": GUARDED, "pool": UNGUARDED}),
+        ("error", {"__init__": "from . import parallel, pool", "parallel": GUARDED, "pool": UNGUARDED}),
+        ("error", {"__init__": GUARDED.replace("ImportError", "KeyError")}),
+        ("error", {"__init__": GUARDED.replace("lib = None", "raise")}),
+        ("error", {"__init__": "def pool():\n    from acme import _pool as lib\n"}),
+        ("error", {"__init__": "", "tests__in__test_pool": GUARDED}),
+        ("error", {"__init__": GUARDED.replace("_pool as", "_pools as")}),
+        ("error", {}),
+    ],
+    ids=[
+        "guarded",
+        "whole name",
+        "for users",
+        "started",
+        "KeyError",
+        "raises",
+        "deferred",
+        "tests",
+        "another",
+        "no Python",
     ],
 )
-def test_an_extension_that_its_package_only_tries_is_no_error(stack: Stack, path: str, severity: str) -> None:
-    made = beside("libfoo.so.1")(stack.compiler)
-    found = linked(platform_wheel("acme", "1.0", files={path: made}), stack.site)
-    assert only(judge([found], system())).severity == severity
+def test_an_extension_that_its_own_wheel_does_without_is_optional(
+    stack: Stack, severity: str, modules: dict[str, str]
+) -> None:
+    """As numba's pool of TBB: its wheel's modules catch the ImportError, and none that starts with it needs it."""
+    finding = only(judge(stack.lacking("_pool.cpython-311-x86_64-linux-gnu.so", "libtbb.so.12", **modules), system()))
+    assert (finding.code, finding.severity) == ("library-missing", severity)
+    assert finding.message.endswith("importing doesn't load this file") is (severity == "warning")
+
+
+@pytest.mark.parametrize(
+    ("severity", "source"), [("warning", "def bridge():\n    import torch\n"), ("error", "import torch")]
+)
+def test_a_bridge_to_a_torch_that_the_target_lacks_is_used_by_who_imports_torch(
+    stack: Stack, severity: str, source: str
+) -> None:
+    """As cuda-core's: it imports its bridge once it is given a tensor. torch-scatter imports torch at once."""
+    made = stack.compiler.extension("_bridge.so", uses=[STABLE])
+    files = {"acme/_bridge.so": made.read_bytes(), "acme/__init__.py": source.encode()}
+    package = linked(wheel("acme", "1.0", tag=PLATFORM, files=files), stack.site)
+    finding = only(judge([package], system()))
+    assert (finding.code, finding.severity) == ("symbol-missing", severity)
 
 
 @pytest.mark.slow
