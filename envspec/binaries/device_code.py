@@ -32,9 +32,10 @@ ALL_PACKED, ALL_UNPACKED = 1 << 30, 6 << 30
 deflated, so what lies behind can't be had alone."""
 
 _ENOUGH = 8 << 20
-"""Bytes of a wheel after which no more of its libraries are read, where some of these held machine code."""
+"""Bytes of a wheel after which no more of its libraries is read, where some of these held machine code."""
 _MODULES = 16
-"""Modules of a library after which no more are read. The names of the libraries that it loads stand before them."""
+"""Modules with SASS or PTX of a library after which no more are read. The names of the libraries that it loads stand
+before them."""
 
 _TORCH = r"torch/lib/(?:libtorch_python\.so|torch_python\.dll)"
 _TENSORFLOW = r"tensorflow/python/platform/build_info\.py"
@@ -112,12 +113,14 @@ def device_code(wheel: OpenWheel, *, to_the_end: bool = False) -> DeviceCode:
     versions = tuple(sorted({f"{name[1]}.{name[2]}" for name in names if name}))
     for number, info in enumerate(compiled):
         # of libraries for different CUDAs each is asked
-        told = not (to_the_end or versions) and budget.packed - left > _ENOUGH and any(one.sm for one in found)
-        if told or left <= 0 or budget.unpacked <= 0:
+        # each has its share, and what small ones leave of theirs is for the larger
+        most = left // (len(compiled) - number)
+        if not (to_the_end or versions) and any(one.sm for one in found):
+            most = min(most, _ENOUGH - (budget.packed - left))
+        if most <= 0 or budget.unpacked <= 0:
             complete = False
             break
-        # each has its share, and what small ones leave of theirs is for the larger
-        library, packed = _scan(wheel, info, left // (len(compiled) - number), budget, None if to_the_end else _MODULES)
+        library, packed = _scan(wheel, info, most, budget, None if to_the_end else _MODULES)
         left -= packed
         complete = complete and library.complete
         if not library.profiles and (library.modules or library.named or library.loads):

@@ -67,7 +67,7 @@ def imports_at_start(wheel: OpenWheel, packages: Collection[str]) -> Mapping[str
     return {**found, **(_from_roots(modules, _roots(wheel, sources), named) if named else {})}
 
 
-def guarded_at_start(wheel: OpenWheel, modules: Collection[str]) -> frozenset[str]:
+def find_guarded_modules(wheel: OpenWheel, modules: Collection[str]) -> frozenset[str]:
     """Find those of several modules ("numba.np.ufunc.tbbpool") that the wheel's own Python does without: some module
     imports it where it catches ImportError, and none that starts with the wheel imports it elsewhere. Raises
     UnreadableWheel."""
@@ -75,7 +75,7 @@ def guarded_at_start(wheel: OpenWheel, modules: Collection[str]) -> frozenset[st
     read, guarded = _Modules(sources), set[str]()
     for name, source in sources.items():
         named = {one for one in modules if one.rpartition(".")[2].encode() in source}
-        guarded |= named & {*read.guarded(name)} if named and b"except" in source else set()
+        guarded |= named & {*read.find_guarded(name)} if named and b"except" in source else set()
     started = _from_roots(read, _roots(wheel, sources), guarded) if guarded else {}
     return frozenset(name for name, one in started.items() if one.complete and not one.modules)
 
@@ -176,7 +176,7 @@ class _Modules:
             self._imports[name] = self._read(name)
         return self._imports[name]
 
-    def guarded(self, name: str) -> Iterator[str]:
+    def find_guarded(self, name: str) -> Iterator[str]:
         """The modules that a module imports, wherever it does, where it catches their ImportError and raises none."""
         for tried in (one for statement in self._body(name) for one in ast.walk(statement) if isinstance(one, ast.Try)):
             raising = (isinstance(one, ast.Raise) for handler in tried.handlers for one in ast.walk(handler))

@@ -138,8 +138,9 @@ class Inspection(Struct, frozen=True):
 
 def scan(window: Window, path: str, size: int, most: int | None = None) -> Library:
     """Read the window as one library; `modules` is empty if there is no device code. It isn't complete where the window
-    raises BudgetSpent, nor where `most` modules were found.
+    raises BudgetSpent, nor where `most` modules with SASS or PTX were found: libcudf has others of LTO IR before them.
     """
+    runnable = 0
     modules = Counter[frozenset[Code]]()
     named: set[CudaNamed] = set()
     loads: set[str] = set()
@@ -158,7 +159,8 @@ def scan(window: Window, path: str, size: int, most: int | None = None) -> Libra
             if module is not None:
                 modules[module.codes] += 1
                 complete = complete and module.complete
-                if sum(modules.values()) == most:
+                runnable += any(code.kind in (Kind.SASS, Kind.PTX) for code in module.codes)
+                if runnable == most:
                     complete = False
                     break
     except BudgetSpent:

@@ -31,6 +31,7 @@ def reach() -> Mapping[str, str]:
         "ngc": f"images as of {read('ngc')['as-of']}",
         "video": f"packages as of {read('video')['as-of']}",
         "calendar": f"packages as of {read('calendar')['as-of']}",
+        "wheel_code": f"wheels as of {read('wheel_code')['as-of']}",
         "host_code": f"wheels as of {read('host_code')['as-of']}",
         "most_used": f"PyPI's downloads as of {read('most_used')['as-of']}",
         "released": f"releases as of {read('released')['as-of']}",

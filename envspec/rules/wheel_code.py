@@ -56,11 +56,12 @@ class WheelBuild(Struct, frozen=True):
         return all(any(_runs(one, capability, self) for one in libraries) for capability in capabilities)
 
     def is_undecided(self, capabilities: Collection[str], major: str) -> bool:
-        """Say whether the part of it that was read holds code, and no machine code for one of these capabilities."""
-        if self.code is None or self.code.complete:
+        """Say whether the part of it that was read holds no machine code for one of these capabilities, of a wheel that
+        is for GPUs by its name, by its METADATA or by what that part has."""
+        if self.code is None or self.code.complete or (self.by_content and not self.code.libraries):
             return False
         libraries = _loadable_libraries(self.code, major)
-        return bool(libraries) and not all(any(_has_sass(one, gpu, self) for one in libraries) for gpu in capabilities)
+        return not all(any(_has_sass(one, gpu, self) for one in libraries) for gpu in capabilities)
 
     @property
     def cuda(self) -> str | None:

@@ -155,6 +155,11 @@ def test_no_more_is_read_once_code_was_found(monkeypatch: pytest.MonkeyPatch) ->
     members = {"acme/_a.so": many, "acme/_b.so": os.urandom(3 << 20) + library("sm_100")}
     found = code(members)
     assert not found.complete and found.read < 4 << 20 and {one.sm for one in found.libraries} == {("8.0",)}
+    # 500 modules of libcudf 26.10 are for nvJitLink, and stand before all that a GPU runs
+    (linked,) = code({"acme/libcudf.so": library("lto_80") * 5 + library("sm_90")}).libraries
+    assert linked.sm == ("9.0",)
+    # what small libraries have left of it is all that a large one gets
+    assert code({"acme/_a.so": library("sm_80"), "acme/_b.so": os.urandom(9 << 20)}).read < 4 << 20
     cudas = {"118": "sm_80", "130": "sm_90"}
     for_cudas = {f"acme/lib_cuda{cuda}.so": os.urandom(2 << 20) + library(sm) for cuda, sm in cudas.items()}
     assert {one.sm for one in code(for_cudas).libraries} == {("8.0",), ("9.0",)}

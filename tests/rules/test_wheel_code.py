@@ -352,7 +352,7 @@ def test_what_was_read_in_a_wheel_comes_before_what_a_source_says() -> None:
         (("9.0",), (), False, True),
         (("7.0",), ("7.0",), False, True),  # whether that is all for the GPU, its rest says
         (("9.0",), (), True, False),
-        ((), (), False, False),
+        ((), (), False, True),
     ],
 )
 def test_a_part_without_machine_code_for_the_gpu_decides_nothing(

@@ -38,7 +38,8 @@ NAMED_BY = {
     "triton.releases": "version",
     "video.packages": "name",
 }
-"""What names a row in its table. Left out: `former`, which no source says any more, and the ranking of names."""
+"""What names a row in its table. Left out: `former`, which no source says any more, the ranking of names, and what a
+program read in wheels, which nobody could compare by hand."""
 
 SIZE = {"tables": 90, "wheels": 10}
 """How many rows are drawn of the tables, and of the files of the PyTorch indexes, which are many times as many."""

@@ -3,7 +3,8 @@
 `python -m tools.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
 for that of the most used names, `conda FOLDER` for that of conda-forge's builds of pytorch, `conda-names FILE` for
 that of conda-forge's names of PyPI projects, `pythons FILE` for that of the builds of Python, and `wheels` for the
-tables of the PyTorch indexes. `host-code NAME…` reads whole wheels for the table of those without code for GPUs.
+tables of the PyTorch indexes. `host-code NAME…` and `wheel-code NAME…` read whole wheels, for the tables of those
+without code for GPUs and with it.
 `sizes VARIANT…` asks these how large the wheels of the tables are. `linked SPEC…` writes what `envspec link` knows of
 wheels without reading them, `edition` the tables as the package envspec-facts.
 
@@ -55,6 +56,7 @@ from tools.refresh.published import PublishedFile
 from tools.refresh.releases import refreshed_dates
 from tools.refresh.torch_table import refresh
 from tools.refresh.triton_table import refreshed_triton
+from tools.refresh.wheel_code_table import refreshed_wheel_code
 from tools.refresh.wheels_table import Group, Source, refreshed_wheels
 
 
@@ -96,6 +98,8 @@ TRITON_TABLE = TABLE.with_name("triton.toml")
 CONDA_TABLE = TABLE.with_name("conda_builds.toml")
 
 HOST_CODE_TABLE = TABLE.with_name("host_code.toml")
+
+WHEEL_CODE_TABLE = TABLE.with_name("wheel_code.toml")
 
 CONDA_NAMES = Path(envspec.packages.__file__).parent / "data" / "conda_pypi.txt"
 
@@ -286,6 +290,20 @@ def of_host_code(names: tuple[str, ...], write: bool) -> int:
         say(f"note: {note}", style="yellow")
     command_line = " ".join(["python -m tools.refresh host-code", *names, "--write"])
     return _show(HOST_CODE_TABLE, text, write, command_line)
+
+
+@command.command("wheel-code")
+@click.argument("names", nargs=-1)
+@click.option("--write", is_flag=True, help="Write the table instead of only showing what would change.")
+def of_wheel_code(names: tuple[str, ...], write: bool) -> int:
+    """Read the wheels of packages' newest releases for GPUs to their end, or of a release (vllm==0.11.0), and print the
+    difference: of all packages in the table (some 10 GB), or of those that are named."""
+    today = datetime.now(timezone.utc).date()
+    text, notes = refreshed_wheel_code(WHEEL_CODE_TABLE.read_text(encoding="utf-8"), names, _pypi(), today)
+    for note in notes:
+        say(f"note: {note}", style="yellow")
+    command_line = " ".join(["python -m tools.refresh wheel-code", *names, "--write"])
+    return _show(WHEEL_CODE_TABLE, text, write, command_line)
 
 
 @command.command("wheels")

@@ -12,7 +12,7 @@ from envspec.base.cache import keep_entry, read_entry
 from envspec.base.documents import decode, encode
 from envspec.binaries.elf import AARCH64, MAGIC, X86_64, MalformedElf, read_dynamic
 from envspec.binaries.fatbin import TEXT
-from envspec.binaries.import_time import guarded_at_start, imports_at_start
+from envspec.binaries.import_time import find_guarded_modules, imports_at_start
 from envspec.binaries.wheel import installed_path, open_wheel
 from envspec.prove.link.model import FORGOTTEN, ElfFile, WheelFacts, concerns, is_extension
 
@@ -42,7 +42,7 @@ def read_wheel(path: Path, machine: int) -> WheelFacts:
                 files.append(ElfFile(place, facts))
         found = imports_at_start(wheel, FORGOTTEN)
         modules = {one.path.partition(".")[0].replace("/", "."): one.path for one in files if is_extension(one.facts)}
-        optional = tuple(sorted(modules[one] for one in guarded_at_start(wheel, modules)))
+        optional = tuple(sorted(modules[one] for one in find_guarded_modules(wheel, modules)))
     imports = tuple((module, one.modules[0]) for module, one in sorted(found.items()) if one.modules)
     brings = tuple(sorted(tops & FORGOTTEN.keys()))
     in_order = tuple(sorted(files, key=lambda one: one.path))

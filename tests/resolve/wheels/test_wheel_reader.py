@@ -211,6 +211,26 @@ def test_what_was_read_is_kept(index: Index, tmp_path: Path) -> None:
     assert one.builds([asked], None, "linux-64") == {"xformers": WheelBuild(paths={})}
 
 
+def test_a_wheel_of_the_table_isnt_read_for_its_code(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its hash names its content: another wheel of the same name is read."""
+    said = '{"notes": {"cuda": "12.6"}, "code": {"libraries": [{"member": "a.so", "sm": ["9.0"]}]}, "to_the_end": true}'
+    monkeypatch.setattr(reader_module, "_rows", lambda: {XFORMERS.sha256: said})
+    index.add(XFORMERS)
+    asked = pinned(XFORMERS)
+    code = DeviceCode((CompiledLibrary("a.so", ("9.0",)),))
+    before = inspector(index, tmp_path, XFORMERS, asked)
+    found = before.builds([asked], "12.8", "linux-64", ["6.0"])["xformers"]
+    assert (found.notes, found.code) == (BuildNotes("12.6"), code)
+    fetched = sum(int(one.range.rpartition("-")[2]) - int(one.range[6:].partition("-")[0] or 0) for one in index.asked)
+    assert fetched < 200_000
+    other = wheel("xformers", "9.0", tag=f"cp312-cp312-{LINUX}", files={MEMBER: b"\x7fELF\0libcudart.so.12\0"})
+    index.add(other)
+    read = inspector(index, tmp_path, other, pinned(other)).builds([pinned(other)], "12.8", "linux-64", ["6.0"])
+    assert read["xformers"].code != code
+
+
 PLATFORM = "cp312-cp312-manylinux_2_28_x86_64"
 UNSAID = wheel("acme", "1.0", tag=PLATFORM, files={"acme/_core.so": cubin(80, abi=7) + b"\0libcudnn.so.9\0"})
 """Neither its name nor its METADATA speaks of GPUs."""
@@ -306,3 +326,21 @@ def test_a_large_wheel_is_read_to_its_end_where_its_first_part_has_nothing_for_t
     asks = len(index.asked)
     assert found("9.0").complete and found("7.5").complete
     assert len(index.asked) == asks
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "read_on"),
+    [("libacme-cu12", b"", True), ("acme", b"\0libcudart.so.12\0", True), ("acme", b"", False)],
+)
+def test_a_large_wheel_whose_first_part_holds_no_code_is_read_on_if_it_is_for_gpus(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, before: bytes, read_on: bool
+) -> None:
+    """As libcudf-cu12: 40 MB of host code stand before its kernels."""
+    monkeypatch.setattr(device_code_module, "PACKED", 1 << 20)
+    content = b"\x7fELF" + before + os.urandom(2 << 20) + cubin(90, abi=7)
+    large = wheel(name, "9.0", tag=PLATFORM, files={"acme/libacme.so": content})
+    index.add(large)
+    asked = pinned(large)
+    builds = inspector(index, tmp_path, large, asked).builds([asked], "12.8", "linux-64", ["6.0"])
+    code = builds[name].code if name in builds else None
+    assert (code is not None and code.complete and code.libraries[0].sm == ("9.0",)) is read_on
