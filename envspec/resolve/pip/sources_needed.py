@@ -26,6 +26,7 @@ class NeededSource(Struct, frozen=True):
     python    with which a wheel would; None where none does
     inert     its build runs no code of its own
     late      its wheels for the target came after the spec's `exclude-newer`
+    fetches   the index from which its build downloads the wheel, where it holds nothing itself
     """
 
     name: str
@@ -38,6 +39,7 @@ class NeededSource(Struct, frozen=True):
     inert: bool = False
     late: bool = False
     python: str | None = None
+    fetches: str | None = None
 
 
 class SourcesNeeded(AnswerNo):
@@ -64,7 +66,7 @@ class SourcesNeeded(AnswerNo):
         source = "from source" if any(one.unfit or one.late for one in self.needed) else "published only as source"
         super().__init__(
             f"{', '.join(targets)}: the newest solution needs {count} {source}: {told}" + _open_end(self.needed),
-            hint=_allowing(self.names, inert=self.inert),
+            hint=_allowing(self.names, inert=self.inert) + _naming_indexes(self.needed),
         )
         self.about = tuple(dict.fromkeys(one.path[0] for one in self.needed))
         self.targets, self.ways = tuple(targets), (*_newer_glibc(self.needed), *_other_python(self.needed))
@@ -110,6 +112,16 @@ def _allowing(names: Sequence[str], *, inert: bool) -> str:
     return f"{option}, or add to [pip]: allow-source = [{listed}]"
 
 
+def _naming_indexes(needed: Sequence[NeededSource]) -> str:
+    """Name the index whose wheels the builds of sources download: named by the spec, it needs no build of these."""
+    address = next((one.fetches for one in needed if one.fetches), None)
+    if address is None:
+        return ""
+    from_there = sorted({f'{one.name} = "maker"' for one in needed if one.fetches == address})
+    lines = f'indexes = {{ maker = "{address}" }} and sources = {{ {", ".join(from_there)} }}'
+    return f"; or lock their maker's wheels by hash, and build none of these: add to [pip] {lines}"
+
+
 def _open_end(needed: Sequence[NeededSource]) -> str:
     """Say that the list may be incomplete, if requirements aren't certain."""
     names = sorted({one.name for one in needed if one.trust != "static"})
@@ -136,7 +148,8 @@ def _other_python(needed: Sequence[NeededSource]) -> Iterator[Way]:
 
 def _line(one: NeededSource) -> str:
     notes = [" → ".join(one.path)] if len(one.path) > 1 else []
-    notes.append(f"needs a compiler: {one.compiles}" if one.compiles else "pure Python")
+    contents = f"needs a compiler: {one.compiles}" if one.compiles else "pure Python"
+    notes.append(f"its build downloads a wheel from {one.fetches}" if one.fetches else contents)
     if one.inert:
         notes.append("its build runs no code of its own")
     if one.trust != "static":
@@ -169,6 +182,7 @@ def needed_source(
         facts.inert,
         release is not None and wheels_fit([file for file, _ in release.late], request),
         needed_python(wheels, request),
+        facts.fetches,
     )
 
 

@@ -184,7 +184,7 @@ class _Bounded(io.RawIOBase):
         return b"".join(pieces)
 
 
-_SCHEMA = 5
+_SCHEMA = 6
 _PIECE = 1 << 20
 
 Trust = Literal["static", "unproved", "unknown"]
@@ -211,6 +211,7 @@ class SourceFacts(Struct, frozen=True):
     builds    what its build requires, as its pyproject.toml declares it, or the default for one that doesn't
     asks      its build backend may ask for more than that; if not, it needn't be run
     inert     its build runs no code of its own
+    fetches   the index from which its build downloads the wheel: NVIDIA's sources on PyPI hold nothing else
     """
 
     metadata: Metadata
@@ -219,6 +220,7 @@ class SourceFacts(Struct, frozen=True):
     builds: tuple[str, ...] = ()
     asks: bool = True
     inert: bool = False
+    fetches: str | None = None
 
 
 class StaticReader(Struct, frozen=True):
@@ -301,7 +303,21 @@ def facts_of(content: Content, name: str, version: str, size: int | None) -> Sou
         build_requires(project),
         content.asks or not _is_setuptools_alone(project),
         bool(setup) and not content.asks,
+        _wheels_index(project),
     )
+
+
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]{1,200}(?::\d{1,5})?(?:/[A-Za-z0-9._~-]+){0,9}/?")
+
+
+def _wheels_index(project: Mapping[str, Any]) -> str | None:
+    """Read the index of a source that is built by wheel-stub (`[tool.wheel_stub] index_url`)."""
+    system, tools = project.get("build-system"), project.get("tool")
+    if not isinstance(system, dict) or str(system.get("build-backend")).partition(".")[0] != "wheel_stub":
+        return None
+    stub = tools.get("wheel_stub") if isinstance(tools, dict) else None
+    address = str(stub.get("index_url")) if isinstance(stub, dict) else ""
+    return address if _ADDRESS.fullmatch(address) else None
 
 
 def _is_setuptools_alone(project: Mapping[str, Any]) -> bool:

@@ -62,6 +62,33 @@ def test_all_are_named_at_once_for_all_targets(machine: Machine, index: Index) -
     assert 'allow-source = ["deep", "fast", "lib"]' in ran.hint
 
 
+STUB = '[build-system]\nrequires = ["wheel-stub"]\nbuild-backend = "wheel_stub.buildapi"\n[tool.wheel_stub]\n'
+
+
+def test_a_source_that_downloads_its_wheel_names_the_index_that_has_it(machine: Machine, index: Index) -> None:
+    """As torch-tensorrt's libraries, whose sources on PyPI are a pyproject.toml alone. What the hint says locks."""
+    with Index() as makers:
+        makers.add(wheel("engine-libs", "11.1", tag="py3-none-manylinux_2_28_x86_64"))
+        address = f'index_url = "{makers.url}"\n'
+        index.add(
+            wheel("app", "1.0", "engine-libs"), sdist("engine-libs", "11.1", files={"pyproject.toml": STUB + address})
+        )
+        ran = machine.envspec("lock", machine.spec(cpu("app")), status=1)
+        assert f"engine-libs 11.1 (app → engine-libs, its build downloads a wheel from {makers.url})" in ran.error
+        lines = ran.hint.partition("build none of these: add to [pip] ")[2].replace(" and sources", "\nsources")
+        assert lines.count("\n") == 1 and 'sources = { engine-libs = "maker" }' in lines
+        machine.envspec("lock", machine.spec(cpu("app", extra=lines)), status=0)
+        engine = next(pin for pin in machine.lock().targets[0].pins if pin.name == "engine-libs")
+        assert engine.is_wheel and engine.index == "maker"
+
+
+@pytest.mark.parametrize("url", ["ftp://a", "https://a/\\u001b[2J", "https://a b", "https://u:p@a/", "https://a/?t=s"])
+def test_an_address_that_is_none_is_not_told(machine: Machine, index: Index, url: str) -> None:
+    index.add(sdist("engine-libs", "11.1", files={"pyproject.toml": f'{STUB}index_url = "{url}"\n'}))
+    ran = machine.envspec("lock", machine.spec(cpu("engine-libs")), status=1)
+    assert "engine-libs 11.1 (pure Python" in ran.error and "maker" not in ran.err
+
+
 @pytest.mark.slow
 def test_allow_needed_writes_them_and_goes_on(machine: Machine, index: Index) -> None:
     index.add(sdist("lib", "2.0", "deep"), sdist("deep", "0.1", "later", static=False), sdist("later", "1.0"))
