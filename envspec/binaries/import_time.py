@@ -75,7 +75,7 @@ def find_guarded_modules(wheel: OpenWheel, modules: Collection[str]) -> frozense
     read, guarded = _Modules(sources), set[str]()
     for name, source in sources.items():
         named = {one for one in modules if one.rpartition(".")[2].encode() in source}
-        guarded |= named & {*read.find_guarded(name)} if named and b"except" in source else set()
+        guarded |= named & {*read.caught_imports(name)} if named and b"except" in source else set()
     started = _from_roots(read, _roots(wheel, sources), guarded) if guarded else {}
     return frozenset(name for name, one in started.items() if one.complete and not one.modules)
 
@@ -176,7 +176,7 @@ class _Modules:
             self._imports[name] = self._read(name)
         return self._imports[name]
 
-    def find_guarded(self, name: str) -> Iterator[str]:
+    def caught_imports(self, name: str) -> Iterator[str]:
         """The modules that a module imports, wherever it does, where it catches their ImportError and raises none."""
         for tried in (one for statement in self._body(name) for one in ast.walk(statement) if isinstance(one, ast.Try)):
             raising = (isinstance(one, ast.Raise) for handler in tried.handlers for one in ast.walk(handler))

@@ -456,7 +456,8 @@ def _ptx_of_cudnn(name: str, found: LibraryWheel, capability: str, case: Case) -
         f"{name} has no machine code for {sm_of(capability)} ({case.names(capability)}), only PTX of {found.ptx[-1]}, "
         "and NVIDIA doesn't support it there"
     )
-    remedy = f"take a newer {name.partition(' ')[0]}"
+    # tensorflow 2.16.1 fixes its cuDNN: what requires one knows which
+    remedy = f"take a newer release of what requires {name.partition(' ')[0]}: `envspec why` shows it"
     return Finding("warning", "library-architecture", message, key="gpus", remedy=remedy)
 
 

@@ -343,7 +343,8 @@ class WheelInspector(Struct, frozen=True):
                 for pin in unsaid
                 if pin not in unlisted
                 and isinstance(says := answers[pin], WheelSays)
-                and speaks_of_gpus(says.paths or ())
+                # what the package is called says nothing: numba_cuda_mlir/_core.so
+                and speaks_of_gpus(path.replace(pin.name.replace("-", "_"), "") for path in says.paths or ())
             ]
             answers |= ask(dict.fromkeys(speaking, directory | content), self._ask, self._recall)
             for pin, says in answers.items():

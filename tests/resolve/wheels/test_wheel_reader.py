@@ -255,6 +255,8 @@ def test_what_only_a_wheels_content_tells_is_read_once_and_for_cuda_alone(index:
         ("numpy", PLATFORM, "numpy/_core.so", False),  # its wheels were read, and hold none
         ("numpy", PLATFORM, "numpy/backends/cuda/_core.so", True),
         ("numpy", PLATFORM, "numpy/libicudata.so", False),
+        ("numba-cuda-mlir", PLATFORM, "numba_cuda_mlir/_core.so", False),
+        ("numba-cuda-mlir", PLATFORM, "numba_cuda_mlir/cuda_core.so", True),
         ("acme", "py3-none-any", "acme/_core.so", False),
     ],
 )
