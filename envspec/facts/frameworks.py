@@ -15,12 +15,14 @@ class Framework(Struct, frozen=True):
     backends   packages of which one brings CUDA; none where PyPI has another project of its name
     ask        the requirement that brings it, without a version; None where none on PyPI does
     otherwise  what to do then
+    what       what PyPI's package of its name is, where that is no build for CPUs
     """
 
     package: str
     backends: tuple[str, ...]
     ask: str | None
     otherwise: str | None
+    what: str | None
     sources: tuple[str, ...]
 
     def backends_for(self, major: str) -> frozenset[str]:
@@ -32,6 +34,11 @@ class Framework(Struct, frozen=True):
 def frameworks() -> tuple[Framework, ...]:
     """Every framework in the table, by name."""
     return tuple(
-        Framework(row["package"], words(row["backends"]), row.get("ask"), row.get("otherwise"), words(row["source"]))
+        Framework(
+            row["package"],
+            words(row["backends"]),
+            *map(row.get, ("ask", "otherwise", "what")),
+            sources=words(row["source"]),
+        )
         for row in read("frameworks")["frameworks"]
     )

@@ -133,7 +133,9 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *_for_servers(case, pins, builds, origins, read),
     ]
     findings = [locate(spec, target, wanted, problem) for problem in found]
-    findings += framework_problems(case, pins, spec.pip_dependencies(target), own)
+    # a source that the spec allows is built for what the machine has
+    built = {one for one, at in origins.items() if not at.file.endswith(".whl")} & spec.pip.allow_source
+    findings += framework_problems(case, pins, spec.pip_dependencies(target), own | built)
     return apply_acceptances(findings, spec.pip_terms(target).accept)
 
 
@@ -529,7 +531,7 @@ def framework_problems(
     One that the spec asks for (`asked` are the requirements) is an error where nothing else of the target has CUDA
     either, and a warning beside torch or another framework, where it often serves another purpose: kohya-ss has
     tensorflow for tensorboard alone. One that another package brings is a note, and so is one that the spec asks for
-    as a CPU build (`jax[cpu]`). `own` names the builds that aren't PyPI's: their wheels say what they are.
+    as a CPU build (`jax[cpu]`, `tensorflow-cpu`). `own` names the builds that aren't PyPI's: they say what they are.
     """
     if case.cuda is None:
         return
@@ -541,7 +543,11 @@ def framework_problems(
     for row in without:
         line = direct.get(row.package)
         severity: Severity = (
-            "info" if line is None or _is_for_cpus(line.text) else "warning" if partly and row.backends else "error"
+            "info"
+            if line is None or _is_for_cpus(line.text)
+            else "warning"
+            if partly and row.backends and row.what is None
+            else "error"
         )
         yield _without_backend(row, pins[row.package], major, severity, line)
     for name, version in sorted(pins.items()):
@@ -553,13 +559,14 @@ def framework_problems(
 
 
 def _is_for_cpus(line: str) -> bool:
-    return "cpu" in parse_requirement(line).extras
+    asked = parse_requirement(line)
+    return "cpu" in asked.extras or asked.name.endswith("-cpu")
 
 
 def _without_backend(row: Framework, version: str, major: str, severity: Severity, line: Located | None) -> Finding:
     needed = " or ".join(sorted(row.backends_for(major)))
     message = (
-        f"{row.package} {version} computes on the CPU: {needed}, which brings CUDA {major}, isn't there"
+        f"{row.package} {version} {row.what or 'computes on the CPU'}: {needed}, which brings CUDA {major}, isn't there"
         if needed
         else f"{row.package} {version} has nothing for CUDA"
     )

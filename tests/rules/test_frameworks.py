@@ -62,6 +62,28 @@ def test_where_the_backend_is_another_package_advice_names_it() -> None:
     assert severity == "error" and "2.6.2, brings none of NVIDIA's libraries" in str(remedy)
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "says"),
+    [
+        ("cudf", "0.6.1.post1", "is a placeholder of RAPIDS' name: cudf-cu12, which brings CUDA 12"),
+        ("cupy", "14.2.0", "is a source alone: cupy-cuda12x, which brings CUDA 12"),
+    ],
+)
+def test_a_name_that_holds_no_wheel_is_an_error_beside_torch_too(name: str, version: str, says: str) -> None:
+    pins = {name: version, "torch": "2.9.1"}
+    (found,) = framework_problems(case(), pins, [Located(name, AT)])
+    backend = says.partition(": ")[2].partition(",")[0]
+    assert found.severity == "error" and says in found.message
+    assert found.remedy == f'write "{backend}" in place of {name}'
+    assert not list(framework_problems(case(), pins, [Located(name, AT)], {name}))  # the spec allows its source
+
+
+@pytest.mark.parametrize("name", ["tensorflow-cpu", "faiss-cpu", "xgboost-cpu"])
+def test_a_name_that_says_cpu_is_a_note(name: str) -> None:
+    assert told(name, f"{name}==2.0") == [("info", "no-cuda-backend", None)]
+    assert told(name, f"{name}==2.0", cuda=None) == []
+
+
 @pytest.mark.parametrize("name", ["jax-rocm7-plugin", "tensorflow-rocm", "rocm", "pytorch-triton-xpu"])
 def test_builds_for_another_vendors_gpus_are_refused_in_a_cuda_target_alone(name: str) -> None:
     assert [(severity, code) for severity, code, _ in told(name, f"{name}==1.0")] == [("error", "other-vendor")]
