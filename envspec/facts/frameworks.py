@@ -37,8 +37,10 @@ def frameworks() -> tuple[Framework, ...]:
         Framework(
             row["package"],
             words(row["backends"]),
-            *map(row.get, ("ask", "otherwise", "what")),
-            sources=words(row["source"]),
+            row.get("ask"),
+            row.get("otherwise"),
+            row.get("what"),
+            words(row["source"]),
         )
         for row in read("frameworks")["frameworks"]
     )
