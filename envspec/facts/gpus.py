@@ -22,7 +22,7 @@ _BRANDS = frozenset({"nvidia", "geforce", "tesla", "quadro", "grid"})
 _EXTRAS = re.compile(
     r"pcie|sxm\d?|hbm\d?e?|nvl\d*|\d+gb|\d+g|gpu|generation|max|q|d|v2|server|workstation|edition|sff|nvgpu"
     r"|ac|hgx|dgx|dgxs|cnx|fhhl|lc|ls|active|lhr|oem|with|design|refresh|developer|kit|devkit|module"
-    r"|engineering|reference|embedded|mega|series"
+    r"|engineering|reference|embedded|mega|series|shared"
 )
 """Words of a device's name that aren't part of the product's: form factor, memory, edition."""
 

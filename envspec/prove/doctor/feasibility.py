@@ -56,6 +56,7 @@ class Feasibility(Struct, frozen=True):
     """feasible    the rules find no error; `torch` has the releases that the target can take, newest first
     infeasible     the rules find an error
     elsewhere      the target is for other hardware and isn't judged: `reason` says for which
+    A target for another platform is judged on paper, by what it says itself: `reason` says so.
     """
 
     target: str
@@ -74,8 +75,10 @@ def assess(spec: Spec, hardware: Hardware, only: Collection[str] = ()) -> tuple[
     meant = [target for target in targets if _is_meant(target, hardware)]
     chosen = targets if only or not any(target.cuda for target in meant) else meant
     return tuple(
-        _verdict(spec, target, hardware)
-        if target in chosen and _fits_platform(target, hardware)
+        replace(_verdict(spec, target, Hardware()), reason=_reason(target, hardware))
+        if not _fits_platform(target, hardware)
+        else _verdict(spec, target, hardware)
+        if target in chosen
         else Feasibility(target.name, "elsewhere", reason=_reason(target, hardware))
         for target in targets
     )
@@ -159,7 +162,7 @@ def _fits_platform(target: Target, hardware: Hardware) -> bool:
 
 def _reason(target: Target, hardware: Hardware) -> str:
     if not _fits_platform(target, hardware):
-        return f"for {target.platform}; this machine is {hardware.platform}"
+        return f"on paper: for {target.platform}, and this machine is {hardware.platform}"
     return f"for {', '.join(target.gpus)}; another target is for {', '.join(hardware.gpus)}"
 
 

@@ -91,10 +91,15 @@ def test_an_old_glibc_breaks_the_lock_where_torch_would_run(spec: Spec) -> None:
     assert codes(verdicts(older, Hardware(glibc="2.17"))["cpu"]) == ["glibc-too-old"]
 
 
-def test_another_platform_is_elsewhere(spec: Spec) -> None:
-    found = verdicts(spec, Hardware(platform="linux-aarch64"))
-    assert {verdict.status for verdict in found.values()} == {"elsewhere"}
-    assert found["cpu"].reason == "for linux-64; this machine is linux-aarch64"
+def test_another_platforms_targets_are_judged_on_paper(spec: Spec) -> None:
+    """By their own words: neither this machine's GPUs, nor its driver and glibc, say anything of them."""
+    found = verdicts(spec, Hardware(("K80",), "470.57.02", glibc="2.17", platform="linux-aarch64"))
+    assert [(one.status, codes(one)) for one in found.values()] == [
+        (one.status, codes(one)) for one in verdicts(spec, Hardware()).values()
+    ]
+    assert found["cpu"].reason == "on paper: for linux-64, and this machine is linux-aarch64"
+    old = replace(spec, targets=tuple(replace(one, cuda="10.2", gpus=("H100",)) for one in spec.targets))
+    assert verdicts(old, Hardware(platform="linux-aarch64"))["hopper"].status == "infeasible"
 
 
 def test_a_cpu_target_stays_one(spec: Spec) -> None:
