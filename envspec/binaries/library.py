@@ -22,7 +22,7 @@ _PROFILING = re.compile(
 )
 """CUPTI's libraries, as the nvidia-cuda-cupti and triton wheels have them."""
 
-_NAMED = (b"libcud", b"libcublas", b"libnccl", b"libnvinfer")
+_NAMED = (b"libcu", b"libn")
 _NAME = re.compile(
     rb"lib(?P<stem>(?P<cuda>cudart|cublas)(?:Lt)?|cudnn|nccl|nvinfer)(?P<hash>[.-][0-9a-f]{8})?\.so\.(?P<major>[1-9]\d?)(?:\.\d+)*\0"
 )
