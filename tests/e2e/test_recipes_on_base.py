@@ -190,7 +190,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         machine = Machine(folder / "machine", index.url)
         spec = machine.spec(SPEC.format(host=hub.host))
         machine.envspec("lock", spec, status=0)
-        machine.envspec("export", spec, "--format", "dockerfile", "--format", "apptainer", "-o", "recipe", status=0)
+        formats = [word for name in ("dockerfile", "apptainer", "edf") for word in ("--format", name)]
+        machine.envspec("export", spec, *formats, "-o", "recipe", status=0)
         yield Made(hub, machine, index)
 
 
@@ -202,6 +203,7 @@ SAID = f"{TORCH} 1.26.4 0.7.0"
 def test_a_dockerfile_leaves_the_vendors_files(made: Made, tmp_path: Path) -> None:
     hub, text = made.hub, (made.recipe / "cpu/Dockerfile").read_text()
     assert f'ARG BASE_IMAGE="{hub.host}/vendor/torch:25.09@sha256:' in text and text.count("pip install") == 1
+    assert 'image = "./demo-cpu.sqsh"' in (made.recipe / "cpu/environment.toml").read_text()
     (tmp_path / "uv.toml").write_text(made.settings)
     hub.buildah(
         *("bud", "--isolation", "chroot", "--quiet", "--tls-verify=false", "--layers"),

@@ -15,7 +15,9 @@ from msgspec.structs import replace
 sys.path.append(str(Path(__file__).parents[1] / "export"))
 from recipe_plans import of_target
 
-from envspec.base.user_config import SlurmSite
+from envspec.app.site_policy import fabric_variables
+from envspec.base.places import LIBRARIES
+from envspec.base.user_config import FabricSite, SlurmSite
 from envspec.export.site_build import variables
 from envspec.export.slurm import APPTAINER_JOB, render
 from envspec.spec.cluster import SlurmTable
@@ -117,6 +119,21 @@ def test_a_warned_job_saves_and_is_queued_again_with_the_environment_that_it_ask
         assert (tmp_path / "said").read_text().split() == ["saved"]
     finally:
         ask("scancel", job)
+
+
+@pytest.mark.nightly
+def test_a_sites_fabric_reaches_the_container(ask: Ask, tmp_path: Path) -> None:
+    site = FabricSite("slingshot", libraries=("/opt/ofi/lib",), variables={"FI_CXI_RDZV_PROTO": "default"})
+    given = fabric_variables(site, {"SLURM_JOB_NUM_NODES": "2"})
+    given["APPTAINERENV_LD_LIBRARY_PATH"] = given.pop(LIBRARIES)
+    (tmp_path / "job.sbatch").write_text(job_of(SlurmTable()))
+    (tmp_path / "train.sh").write_text('env >"$1/environment"\n')
+    ask("sbatch", "--wait", "--time=5", "job.sbatch", "train.sh", str(tmp_path), **given)
+    seen = dict(line.partition("=")[::2] for line in (tmp_path / "environment").read_text().splitlines())
+    inside = {name.removeprefix("APPTAINERENV_"): value for name, value in given.items()}
+    assert inside.items() <= seen.items()
+    assert (seen["NCCL_NET"], seen["FI_CXI_RDZV_PROTO"]) == ("AWS Libfabric", "default")
+    assert seen["LD_LIBRARY_PATH"] == "/opt/ofi/lib"
 
 
 ENDS = {
