@@ -82,6 +82,13 @@ def test_a_plan_comes_first_where_reports_are_kept(answered: Smoke) -> None:
     assert "plan: " not in answered(SPEC).err
 
 
+def test_a_record_that_cannot_be_read_stops_no_plan(answered: Smoke, machine: Machine) -> None:
+    record = machine.folder / "docs" / "evidence" / "x.json"
+    record.parent.mkdir(parents=True)
+    record.write_text("{")
+    assert "plan: 1 of 1 target, " in answered(SPEC, "--dry-run").out
+
+
 @pytest.mark.slow
 def test_a_run_that_passes(smoke: Smoke, machine: Machine, root: Path) -> None:
     document = valid(smoke(SPEC, "--json", "-o", "out").out, "smoke")

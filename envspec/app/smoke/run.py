@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from envspec.prove.smoke.report.compare import Comparison, compare
 from envspec.prove.smoke.report.junit import junit
 from envspec.prove.smoke.report.page import page
 from envspec.prove.smoke.report.read import as_json, load_report
-from envspec.prove.smoke.report.result import Results, Run, is_pretended
+from envspec.prove.smoke.report.result import Results, Run, SmokeReport, is_pretended
 from envspec.prove.smoke.report.words import WIDTH, lines, seconds
 from envspec.prove.smoke.run import slurm
 from envspec.prove.smoke.run.case import CONFIG, TIMEOUT, Command, Folders, SmokeCase, Step, dry
@@ -187,7 +188,9 @@ def plan_lines(
     asked: SmokeRequest, cases: Sequence[SmokeCase], skipped: Sequence[Skipped], folders: Folders
 ) -> Iterator[str]:
     """Say, before it is done, which targets run here, what they download at most, and how long each took before."""
-    kept = kept_runs((case.path for case in cases), asked.evidence)
+    kept: dict[tuple[str, str], SmokeReport] = {}
+    with suppress(InputError, StorageError):  # whoever keeps reports there is told
+        kept = kept_runs((case.path for case in cases), asked.evidence)
     files = [frozenset() if _is_made(asked, case, folders) else case.files for case in cases]
     took = [kept[case.spec, case.target].seconds for case in cases if (case.spec, case.target) in kept]
     fit = f"plan: {len(cases)} of {plural(len(cases) + len(skipped), 'target')}"
@@ -195,7 +198,9 @@ def plan_lines(
     yield f"{fit}, at most {byte_size(_total(frozenset().union(*files)))} to download{known}"
     for case, own in zip(cases, files, strict=True):
         report = kept.get((case.spec, case.target))
-        before = f"{seconds(report.seconds)} before, with {hardware(report)}" if report else "no report is kept"
+        before = (
+            f"{seconds(report.seconds)} before, with {printable(hardware(report))}" if report else "no report is kept"
+        )
         yield f"  {case.name}: {byte_size(_total(own)) if own else 'nothing to download'}; {before}"
 
 
