@@ -91,6 +91,15 @@ def test_pyxis_gets_the_image_and_the_folder(tmp_path: Path) -> None:
     assert f"<--container-mounts={tmp_path}:{tmp_path},{tmp_path}:/workspace>" in ran.stdout
 
 
+def test_pyxis_hands_on_the_lock_and_the_file_of_the_warning(tmp_path: Path) -> None:
+    plan = replace(of_target("mm-v2.9", "cu128-hopper"), slurm=SlurmTable(signal="USR1@60"))
+    ran = run(tmp_path, render(plan)[PYXIS_JOB], ENVSPEC_IMAGE="team/mm:1", ENVSPEC_LOCK="cu128-hopper=sha256:0")
+    (exported,) = re.findall("<--export=([^>]*)>", ran.stdout)
+    assert {"ENVSPEC_LOCK", "ENVSPEC_CHECKPOINT"} <= {*exported.split(",")}
+    ran = run(tmp_path, render(plan)[PYXIS_JOB], ENVSPEC_IMAGE="team/mm:1")
+    assert ("ENVSPEC_LOCK," in ran.stdout) is not plan.shares
+
+
 def test_pyxis_gets_what_the_sites_fabric_needs(tmp_path: Path) -> None:
     script = render(of_target("mm-v2.9", "cu128-hopper"))[PYXIS_JOB]
     given = {
@@ -101,7 +110,7 @@ def test_pyxis_gets_what_the_sites_fabric_needs(tmp_path: Path) -> None:
     ran = run(tmp_path, script, ENVSPEC_IMAGE="team/mm:1", **given)
     assert f",{tmp_path}:/workspace,/opt/ofi:/opt/ofi> <--no-container-mount-home>" in ran.stdout
     exported = next(word for word in ran.stdout.split("> <") if word.startswith("--export="))
-    assert exported.endswith(",LD_LIBRARY_PATH=/opt/ofi/lib:/opt/cray") and "=NCCL_NET," in exported
+    assert exported.endswith(",LD_LIBRARY_PATH=/opt/ofi/lib:/opt/cray") and "NCCL_NET," in exported
 
 
 def test_a_missing_image_is_said_before_a_node_is_used(tmp_path: Path) -> None:
