@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -22,10 +23,11 @@ from envspec.image.holdings import WANTED, read_folder, take_stock
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import read_image, variables_of
 from envspec.image.sif import open_sif, read_sif
+from envspec.install.modules import load_modules
 from envspec.lock.inventory import MOST_INVENTORY_BYTES, Difference, Inventory, differences, read_inventory
 from envspec.lock.model import Lock
 from envspec.net.file_store import sha256_of
-from envspec.spec.model import Spec
+from envspec.spec.model import ON_MACHINES, Spec
 
 _BASES = "a base is an image's name, an OCI layout's folder or FILE.tar, a FILE.sif, or a folder"
 
@@ -41,19 +43,18 @@ def inventories_of(spec: Spec, *, offline: bool) -> Mapping[str, Inventory]:
 
 
 def refuse_changed_base(spec: Spec, lock: Lock) -> None:
-    """Raise InputError where the prefix on which a lock comes has other packages, or another Python, than were locked.
-    Raises also as `read_base`."""
-    if spec.base is None or spec.base.kind != "prefix":
+    """Raise InputError where the prefix, or what a module brings, on which a lock comes has other packages, or another
+    Python, than were locked. Raises also as `read_base`."""
+    if spec.base is None or spec.base.kind not in ON_MACHINES:
         return
     for platform, found in inventories_of(spec, offline=True).items():
         left = [one for one in differences(lock.inventories[platform], found) if one.part in _DECIDING]
         if left:
-            first = left[0]
+            told = "; ".join(f"{one.name} is {one.new or 'gone'}, not {one.old or 'absent'}" for one in left[:3])
             raise InputError(
-                f"{spec.base.place} isn't as it was locked: {first.name} is {first.new or 'gone'}, not"
-                f" {first.old or 'absent'}{f' (and {len(left) - 1} more)' if len(left) > 1 else ''}",
+                f"{spec.base.place} isn't as it was locked: {told}{f' (and {len(left) - 3} more)' * (len(left) > 3)}",
                 hint=f"envspec lock {spec.path} --upgrade-images reads it again",
-                place=spec.places.get("base.prefix"),
+                place=spec.places.get(f"base.{spec.base.kind}"),
             )
 
 
@@ -62,13 +63,15 @@ _DECIDING = ("python", "executable", "folders", "packages")
 
 def read_base(base: str, platform: str, kind: str | None = None, *, offline: bool = False) -> Inventory:
     """Read what a base has: an image of a registry, an OCI layout's folder or tar, a SIF, or the folder of a system or
-    of an environment, as `kind` says ("image", "sif", "prefix"), or the path. None of its code is run. Raises
-    InputError, IndexFailure, ToolError, StorageError."""
+    of an environment, as `kind` says ("image", "sif", "prefix", "module"), or the path. None of its code is run, but
+    for modules' own files by `module load`. Raises InputError, IndexFailure, ToolError, StorageError."""
     path = Path(base)
     with observer().progress(f"reading {base}") as progress:
         try:
             if kind == "image":
                 found = _read_image(f"docker://{base}", platform, progress, offline=offline)
+            elif kind == "module":
+                found = _read_module(base, platform)
             elif kind == "prefix" or (path.is_dir() and not (path / "oci-layout").is_file()):
                 found = take_stock(read_folder(path), base, {}, machine=platform)
             elif path.suffix == ".sif" and not path.exists():
@@ -86,6 +89,31 @@ def read_base(base: str, platform: str, kind: str | None = None, *, offline: boo
     if found.python is None:
         raise InputError(f"{base} has no Python", hint="name an image, a SIF or an environment that has one")
     return replace(found, source=base)
+
+
+_USR = Path("/usr")
+
+
+def _read_module(names: str, platform: str) -> Inventory:
+    """Read what modules bring: the Python that PATH leads to with its prefix, and the folders that they name."""
+    loaded = load_modules(names, os.environ)
+    python = shutil.which("python3", path=loaded["PATH"])
+    if python is None:
+        raise InputError(f"module load {names} gives no python3", hint="name the module of the Python, too: its words")
+    found = Path(python)
+    prefix = found.parents[1] if (found.parents[1] / "pyvenv.cfg").is_file() else found.resolve().parents[1]
+    system = prefix in (Path("/"), _USR, _USR / "local")
+    parts = [
+        one
+        for top in ("/usr", "/usr/local")
+        for part in ("include", "lib*")
+        for one in Path(top).glob(f"{part}/python3*")
+    ]
+    own = [prefix / "bin", *parts] if system else [prefix]
+    named = [Path(one) for key in ("PYTHONPATH", "LD_LIBRARY_PATH") for one in loaded.get(key, "").split(":")]
+    tops = [one for one in dict.fromkeys([found.parent, *own, *named]) if one.is_absolute() and one.is_dir()]
+    outer = [one for one in tops if not any(other in one.parents for other in tops)]
+    return take_stock(read_folder(Path("/"), outer), names, loaded, machine=platform)
 
 
 def _read_sif(path: Path, progress: Progress) -> Inventory:

@@ -49,7 +49,7 @@ def variables(ready: Ready, *, keep_pythonpath: bool) -> dict[str, str]:
 def program_in(ready: Ready, words: tuple[str, ...], env: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
     """Give the command that runs a program in an environment, and its file. Raises InputError where there is none of
     that name."""
-    if program(words[0], env) is None:
+    if program(words[0], env) is None and not ready.scripts:  # which may lead to more programs
         raise InputError(
             f"{words[0]!r} is neither in the environment {ready.prefix} nor elsewhere in PATH",
             hint="add the package that brings it to the spec, and lock again",
@@ -104,9 +104,11 @@ class Planned(Struct, frozen=True):
 
     def installation(self, asked: RunRequest, progress: Progress) -> Installation:
         from envspec.install.environment import Installation
+        from envspec.install.modules import with_modules
 
+        env = with_modules(self.lock, os.environ)
         return Installation(
-            self.spec, self.lock, self.target, self.prefix, os.environ, offline=asked.offline, progress=progress
+            self.spec, self.lock, self.target, self.prefix, env, offline=asked.offline, progress=progress
         )
 
 
@@ -160,12 +162,26 @@ def _sources(asked: RunRequest, path: str) -> memo.Sources:
     spec = inputs.read_spec(path)
     lock = os.path.abspath(inputs.folder_of(spec, asked.locks_dir).path)
     # a site may demand a signature: one that goes is no answer of before any more
-    found = memo.Sources.of([lock, lock + SUFFIX])
+    found = memo.Sources.of([lock, lock + SUFFIX, *_places_of_base(asked, spec)])
     if spec.asked_project is None:
         return memo.Sources({**first.files, **found.files}, {})
     folder = project_location(spec).path.absolute()
     project = memo.Sources.of([str(folder / FILE)], [str(folder)])
     return memo.Sources({**first.files, **found.files, **project.files}, project.trees)
+
+
+def _places_of_base(asked: RunRequest, spec: Spec) -> list[str]:
+    """List the folders that change with what a base on this machine has, and the files of its modules."""
+    from envspec.app import inputs
+    from envspec.install.on_base import base_of
+
+    if spec.base is None:
+        return []
+    lock = inputs.there(inputs.folder_of(spec, asked.locks_dir).look(), spec)
+    bases = [found for target in lock if (found := base_of(lock, target))]
+    files = [one for base in bases for one in base.inventory.variables.get("_LMFILES_", "").split(":") if one]
+    folders = [str(one) for base in bases for one in (base.python.parent, *base.folders)]
+    return sorted({*files, *map(os.path.dirname, files), *folders})
 
 
 def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:

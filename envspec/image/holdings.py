@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from email.message import Message
 from email.parser import HeaderParser
+from itertools import chain
 from pathlib import Path
 
 from envspec.image.base import BaseFiles, ReadPaths
@@ -22,13 +23,12 @@ from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.version_numbers import numbers
 
-_SITE = r"(?:.*/)?(?:site|dist)-packages"
 _LIBRARIES = "libcudart|libcublas|libcudnn|libnccl|libmpi|libfabric|libnccl-net-ofi|libnvinfer|libstdc\\+\\+"
 _LIBRARY = re.compile(rf"(?:.*/)?({_LIBRARIES})\.so\.([0-9]+(?:\.[0-9]+)*)")
 _LIBC = re.compile(r"(?:.*/)?lib(?:64)?/(?:[^/]+-linux-gnu/)?(?:libc\.so\.6|libc-(2\.[0-9]+)\.so)")
 _PYTHON = re.compile(r"(?:.*/)?bin/python(3(?:\.[0-9]+)?)")
 _CONDA = re.compile(r"(?:.*/)?conda-meta/([^/]+)-([^-/]+)-([^-/]+)\.json")
-_RECORD = re.compile(rf"({_SITE})/[^/]+\.(?:dist-info/METADATA|egg-info/PKG-INFO|egg-info)")
+_RECORD = re.compile(r"((?:.*/)?[^/]+)/[^/]+\.(?:dist-info/METADATA|egg-info/PKG-INFO|egg-info)")
 _PATCHLEVEL = re.compile(r"(?:.*/)?include/python(3\.[0-9]+)/patchlevel\.h")
 _CONSTRAINTS = re.compile(r"etc/pip/[^/]+\.txt")
 _SCRIPTS = re.compile(r"\.singularity\.d/env/[^/]+\.sh")
@@ -46,7 +46,7 @@ _VERSIONS = re.compile(r"[A-Z0-9_]+_VERSION")
 _VALUES = re.compile(r"[0-9][0-9A-Za-z.+_-]{0,40}")
 _OTHERS = (
     *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "PIP_CONSTRAINT", "NVIDIA_REQUIRE_CUDA", "OPAL_PREFIX"),
-    "TORCH_CUDA_ARCH_LIST",
+    *("TORCH_CUDA_ARCH_LIST", "MODULEPATH", "MODULESHOME", "LOADEDMODULES", "_LMFILES_"),
 )
 _EXPORT = re.compile(r"""^(?:export )?([A-Z][A-Z0-9_]*)="?(?:\$\{[A-Z0-9_]+:-)?"?([^"}\n]*)"?\}?"?$""", re.MULTILINE)
 _SEARCH = "/usr/local/bin:/usr/bin:/bin"
@@ -58,9 +58,9 @@ _HOPS = 8
 """Links of a program that are followed."""
 
 
-def read_folder(root: Path) -> BaseFiles:
-    """Read the files that an inventory is made from, below a whole system's root or an environment's; no link is
-    followed. Raises OSError for a folder that can't be listed."""
+def read_folder(root: Path, tops: Iterable[Path] | None = None) -> BaseFiles:
+    """Read the files that an inventory is made from, below a whole system's root or an environment's, or of a system
+    below `tops` alone; no link is followed. Raises OSError for a folder that can't be listed."""
     files: dict[str, bytes] = {}
     paths: set[str] = set()
     links: dict[str, str] = {}
@@ -69,7 +69,7 @@ def read_folder(root: Path) -> BaseFiles:
         if error.filename == str(root):
             raise error
 
-    for folder, below, names in os.walk(root, onerror=fail):
+    for folder, below, names in chain.from_iterable(os.walk(one, onerror=fail) for one in tops or [root]):
         if folder == str(root):
             below[:] = [one for one in below if one not in _NO_PART]
         for name in names:
@@ -100,7 +100,8 @@ def take_stock(
     minor = _minor_of(files, executable) if executable else None
     folders = tuple(_folders(files, prefix, minor, variables)) if minor else ()
     exact = (_patch_of(files, prefix, minor) or minor) if minor else None
-    packages, requires, shadowed = _packages(files, folders, Markers(platform or machine, exact or "3"))
+    named = _listed(variables, "LD_LIBRARY_PATH")
+    packages, requires, extras, shadowed = _packages(files, folders, Markers(platform or machine, exact or "3"))
     return Inventory(
         source,
         digest,
@@ -109,11 +110,12 @@ def take_stock(
         executable,
         folders,
         _glibc(files),
-        _libraries(files.paths, (*_PLACES, posixpath.join(prefix, "lib"), *folders)),
+        _libraries(files.paths, (*_PLACES, posixpath.join(prefix, "lib"), *folders, *named)),
         dict(_told_variables(variables)),
         tuple(_constraints(files)),
         packages,
         requires,
+        extras,
         shadowed,
         {one[1]: f"{one[2]} {one[3]}" for one in map(_CONDA.fullmatch, sorted(files.paths)) if one},
     )
@@ -147,6 +149,11 @@ def _find_python(files: BaseFiles, variables: Mapping[str, str]) -> tuple[str | 
                     return path, prefix
                 return real, posixpath.dirname(posixpath.dirname(real))
     return None, ""
+
+
+def _listed(variables: Mapping[str, str], name: str) -> list[str]:
+    """List the folders in a variable, as paths below the root."""
+    return [one.strip("/") for one in variables.get(name, "").split(":") if one.strip("/")]
 
 
 def _follow(files: BaseFiles, path: str) -> str:
@@ -183,33 +190,34 @@ def _folders(files: BaseFiles, prefix: str, minor: str, variables: Mapping[str, 
     """List the folders of a Python's packages that hold any, in its own order; Debian's Python has folders of its own
     (its python3 package, README.Debian)."""
     there = {one[1] for one in map(_RECORD.fullmatch, files.files) if one}
-    first = [one.strip("/") for one in variables.get("PYTHONPATH", "").split(":") if one]
     system = "include-system-site-packages = true" in files.text(posixpath.join(prefix, "pyvenv.cfg"))
     debians = [f"usr/local/lib/python{minor}/dist-packages", "usr/lib/python3/dist-packages"]
     own = posixpath.join(prefix, f"lib/python{minor}/site-packages")
     after = debians if prefix in ("usr", "usr/local") or system else []
     lib64 = posixpath.join(prefix, f"lib64/python{minor}/site-packages")
-    yield from (one for one in dict.fromkeys([*first, own, lib64, *after]) if one in there)
+    yield from (one for one in dict.fromkeys([*_listed(variables, "PYTHONPATH"), own, lib64, *after]) if one in there)
 
 
 def _packages(
     files: BaseFiles, folders: Iterable[str], markers: Markers
-) -> tuple[dict[str, str], dict[str, tuple[str, ...]], dict[str, str]]:
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]], dict[str, tuple[str, ...]], dict[str, str]]:
     rank = {folder: number for number, folder in enumerate(folders)}
     records = [(rank[one[1]], one[0]) for one in map(_RECORD.fullmatch, files.files) if one and one[1] in rank]
     packages: dict[str, str] = {}
     requires: dict[str, tuple[str, ...]] = {}
+    extras: dict[str, tuple[str, ...]] = {}
     shadowed: dict[str, str] = {}
     for _, path in sorted(records):
         head = HeaderParser().parsestr(files.text(path).partition("\n\n")[0])
         name, version = head.get("Name"), head.get("Version")
         if name and version and is_package(canonical_name(name), version.strip()):
-            if canonical_name(name) not in packages and (lines := tuple(_requirements(head, markers))):
-                requires[canonical_name(name)] = lines
+            if canonical_name(name) not in packages:
+                requires[canonical_name(name)] = tuple(_requirements(head, markers))
+                extras[canonical_name(name)] = tuple(_requirements_of_extras(head, markers))
             first = packages.setdefault(canonical_name(name), version.strip())
             if first != version.strip():
                 shadowed.setdefault(canonical_name(name), version.strip())
-    return packages, requires, shadowed
+    return packages, _filled(requires), _filled(extras), shadowed
 
 
 def _requirements(head: Message, markers: Markers) -> Iterator[str]:
@@ -219,6 +227,21 @@ def _requirements(head: Message, markers: Markers) -> Iterator[str]:
             requirement = published_requirement(line)
             if requirement.url is None and markers.hold(line):
                 yield str(requirement).partition(";")[0].strip()
+
+
+def _requirements_of_extras(head: Message, markers: Markers) -> Iterator[str]:
+    """List the requirements that hold with an extra alone, once for each, with the extra as their marker."""
+    offered = sorted({canonical_name(one.strip()) for one in head.get_all("Provides-Extra", [])})
+    for line in head.get_all("Requires-Dist", []):
+        with suppress(ValueError):
+            requirement = published_requirement(line)
+            if requirement.url is None and "extra" in line and not markers.hold(line):
+                text = str(requirement).partition(";")[0].strip()
+                yield from (f'{text} ; extra == "{one}"' for one in offered if markers.hold(line, [one]))
+
+
+def _filled(table: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    return {name: lines for name, lines in table.items() if lines}
 
 
 def _glibc(files: BaseFiles) -> str | None:

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
+
+from msgspec import Struct
 
 from envspec.base.places import KEEP_PYTHONPATH
 
@@ -25,11 +28,11 @@ case "$(command -V deactivate 2>/dev/null)" in
     *function*) deactivate nondestructive ;;
 esac
 
-{finding}deactivate () {{
+{finding}{load}deactivate () {{
     _envspec_run deactivate.d
     local name
     for name in {names}; do _envspec_restore "$name"; done
-    if [ -n "${{_ENVSPEC_OLD_PS1+x}}" ]; then PS1="$_ENVSPEC_OLD_PS1"; unset _ENVSPEC_OLD_PS1; fi
+{unload}    if [ -n "${{_ENVSPEC_OLD_PS1+x}}" ]; then PS1="$_ENVSPEC_OLD_PS1"; unset _ENVSPEC_OLD_PS1; fi
     if [ "${{1:-}}" != nondestructive ]; then
         unset -f deactivate _envspec_run _envspec_save _envspec_restore
 {forgetting}    fi
@@ -69,7 +72,7 @@ _FISH = """\
 
 functions -q deactivate; and deactivate
 
-{finding}function deactivate -d 'Leave the environment {name}'
+{finding}{load}function deactivate -d 'Leave the environment {name}'
     _envspec_run deactivate.d
     for name in {names}
         set -l had _ENVSPEC_HAD_$name
@@ -82,7 +85,7 @@ functions -q deactivate; and deactivate
         set -e $had
         set -e $old
     end
-    if functions -q _envspec_old_fish_prompt
+{unload}    if functions -q _envspec_old_fish_prompt
         functions -e fish_prompt
         functions -c _envspec_old_fish_prompt fish_prompt
         functions -e _envspec_old_fish_prompt
@@ -130,6 +133,67 @@ set -g _ENVSPEC_ROOT (builtin realpath (dirname (status filename))/..)
 """
 
 
+# `module` is a function, which a program's shell may lack: MODULESHOME of the site's start files leads to it
+_LOAD = """\
+if ! command -v module >/dev/null 2>&1; then
+    if [ -z "${{MODULEPATH:-}}" ]; then export MODULEPATH={path}; fi
+    if [ -n "${{ZSH_VERSION:-}}" ]; then _ENVSPEC_MODULES=zsh; else _ENVSPEC_MODULES=${{BASH_VERSION:+ba}}sh; fi
+    . {home}/init/"$_ENVSPEC_MODULES"
+fi
+unset _ENVSPEC_MODULES
+for _ENVSPEC_MODULE in {names}; do
+    if ! module is-loaded "$_ENVSPEC_MODULE"; then
+        module load "$_ENVSPEC_MODULE"
+        if ! module is-loaded "$_ENVSPEC_MODULE"; then
+            echo "envspec: module load $_ENVSPEC_MODULE failed" >&2
+            return 1
+        fi
+        _ENVSPEC_MODULES=loaded
+    fi
+done
+
+"""
+_UNLOAD = """\
+    if [ -n "${{_ENVSPEC_MODULES:-}}" ]; then module unload {names}; unset _ENVSPEC_MODULES; fi
+"""
+_FISH_LOAD = """\
+if not functions -q module
+    set -q MODULEPATH; or set -gx MODULEPATH {path}
+    source {home}/init/fish
+end
+set -e _ENVSPEC_MODULES
+for module in {names}
+    if not module is-loaded $module
+        module load $module
+        if not module is-loaded $module
+            echo "envspec: module load $module failed" >&2
+            return 1
+        end
+        set -g _ENVSPEC_MODULES loaded
+    end
+end
+
+"""
+_FISH_UNLOAD = """\
+    if set -q _ENVSPEC_MODULES
+        module unload {names}
+        set -e _ENVSPEC_MODULES
+    end
+"""
+
+
+class SiteModules(Struct, frozen=True):
+    """A site's modules below an environment: their names, where `module` itself is, and MODULEPATH."""
+
+    names: tuple[str, ...]
+    home: str
+    path: str
+
+    def fill(self, text: str, quote: Callable[[str], str]) -> str:
+        """Fill in a script's part."""
+        return text.format(names=" ".join(map(quote, self.names)), home=quote(self.home), path=quote(self.path))
+
+
 _TOLD = f"envspec: PYTHONPATH is unset here: its modules came before the lock's. {KEEP_PYTHONPATH}=1 keeps it."
 _UNSET = (
     f'if [ -z "${{{KEEP_PYTHONPATH}:-}}" ]; then',
@@ -145,13 +209,17 @@ _FISH_UNSET = (
 )
 
 
-def scripts(prefix: Path | None, name: str, *, conda: bool) -> dict[str, str]:
+def scripts(prefix: Path | None, name: str, *, conda: bool, modules: SiteModules | None = None) -> dict[str, str]:
     """Render the activation scripts of an environment, by path relative to the prefix; without `prefix` they are for
     one that works at any path, and look where they lie.
 
-    `name` is the spec's; `conda` says whether the environment is conda's, a virtual environment otherwise.
+    `name` is the spec's; `conda` says whether the environment is conda's, a virtual environment otherwise. `modules`
+    are loaded first.
     """
-    return {"bin/activate": _posix(prefix, name, conda=conda), "bin/activate.fish": _fish(prefix, name, conda=conda)}
+    return {
+        "bin/activate": _posix(prefix, name, modules, conda=conda),
+        "bin/activate.fish": _fish(prefix, name, modules, conda=conda),
+    }
 
 
 def without_writer(text: str) -> str:
@@ -166,17 +234,21 @@ def _variables(prefix: Path | None, root: str, name: str, *, conda: bool) -> dic
     return {**own, "PYTHONNOUSERSITE": "1"}
 
 
-def _posix(prefix: Path | None, name: str, *, conda: bool) -> str:
+def _posix(prefix: Path | None, name: str, modules: SiteModules | None, *, conda: bool) -> str:
     root = shlex.quote(str(prefix)) if prefix else '"$_ENVSPEC_ROOT"'
     folder = shlex.quote(f"{prefix}/bin") if prefix else '"$_ENVSPEC_ROOT/bin"'
     variables = _variables(prefix, root, shlex.quote(name), conda=conda)
     save = [f'_envspec_save PATH {folder}:"$PATH"']
     save += [f"_envspec_save {key} {value}" for key, value in variables.items()]
     # a PYTHONHOME of another Python would break this one
-    save += ["_envspec_save PYTHONHOME ''", "unset PYTHONHOME", '_envspec_save PYTHONPATH "${PYTHONPATH-}"', *_UNSET]
+    save += ["_envspec_save PYTHONHOME ''", "unset PYTHONHOME", '_envspec_save PYTHONPATH "${PYTHONPATH-}"']
+    # a module's own is no surprise
+    save += [line for line in _UNSET if modules is None or "echo" not in line]
     return _POSIX.format(
         path=shlex.quote(f"{prefix}/bin/activate") if prefix else "FOLDER/bin/activate",
         finding="" if prefix else _FINDING,
+        load=modules.fill(_LOAD, shlex.quote) if modules else "",
+        unload=modules.fill(_UNLOAD, shlex.quote) if modules else "",
         forgetting="" if prefix else "        unset _ENVSPEC_ROOT\n",
         prefix=root,
         prompt=shlex.quote(f"({name}) "),
@@ -185,16 +257,19 @@ def _posix(prefix: Path | None, name: str, *, conda: bool) -> str:
     )
 
 
-def _fish(prefix: Path | None, name: str, *, conda: bool) -> str:
+def _fish(prefix: Path | None, name: str, modules: SiteModules | None, *, conda: bool) -> str:
     root = quote_for_fish(str(prefix)) if prefix else '"$_ENVSPEC_ROOT"'
     folder = quote_for_fish(f"{prefix}/bin") if prefix else '"$_ENVSPEC_ROOT/bin"'
     variables = _variables(prefix, root, quote_for_fish(name), conda=conda)
     save = [f"_envspec_save PATH {folder} $PATH"]
     save += [f"_envspec_save {key} {value}" for key, value in variables.items()]
-    save += ["_envspec_save PYTHONHOME ''", "set -e PYTHONHOME", '_envspec_save PYTHONPATH "$PYTHONPATH"', *_FISH_UNSET]
+    save += ["_envspec_save PYTHONHOME ''", "set -e PYTHONHOME", '_envspec_save PYTHONPATH "$PYTHONPATH"']
+    save += [line for line in _FISH_UNSET if modules is None or "echo" not in line]
     return _FISH.format(
         path=quote_for_fish(f"{prefix}/bin/activate.fish") if prefix else "FOLDER/bin/activate.fish",
         finding="" if prefix else _FISH_FINDING,
+        load=modules.fill(_FISH_LOAD, quote_for_fish) if modules else "",
+        unload=modules.fill(_FISH_UNLOAD, quote_for_fish) if modules else "",
         prefix=root,
         name=name,
         names=" ".join(["PATH", *variables, "PYTHONHOME", "PYTHONPATH"]),

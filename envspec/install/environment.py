@@ -330,7 +330,8 @@ class Installation(Struct, frozen=True, dict=True):
         return (f"the environment has {said}: {why}",)
 
     def _scripts(self) -> dict[Path, str]:
-        texts = activation.scripts(self.prefix, self.lock.name, conda=bool(self._of("conda")))
+        modules = self._base.modules if self._base else None
+        texts = activation.scripts(self.prefix, self.lock.name, conda=bool(self._of("conda")), modules=modules)
         return {Path(path): text for path, text in texts.items()}
 
     def _has_scripts(self) -> bool:

@@ -9,19 +9,24 @@ from pathlib import Path
 from msgspec import Struct
 
 from envspec.base.errors import InputError
+from envspec.base.programs import ROOT
+from envspec.install.activation import SiteModules
 from envspec.install.installed import files_of, site_packages
 from envspec.install.interpreter import make_virtual_environment, python_of
 from envspec.install.prefix import write_file
 from envspec.lock.inventory import Inventory
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.resolve.uv.program import Uv
+from envspec.spec.model import ON_MACHINES
 
 _FOLDERS = "_envspec_base.pth"
-"""The file by which Python finds the packages of a base that is a virtual environment (the site module's form)."""
+"""The file by which Python finds the packages of a base that is a virtual environment, and the folders of a module's
+PYTHONPATH, which would come before the environment's own (the site module's form)."""
 
 
 class BasePrefix(Struct, frozen=True):
-    """The base of an environment: a prefix of this machine, and its inventory."""
+    """The base of an environment: a prefix of this machine, or the root below which modules' paths are, and its
+    inventory."""
 
     prefix: Path
     inventory: Inventory
@@ -42,11 +47,20 @@ class BasePrefix(Struct, frozen=True):
         config = (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
         seen = "include-system-site-packages = true" in config
         path = site_packages(environment, self._minor) / _FOLDERS
-        return path.read_text(encoding="utf-8") == self._listed if self._is_virtual and path.is_file() else seen
+        there = path.read_text(encoding="utf-8") if path.is_file() else ""
+        return there == self._listed and seen != self._is_virtual
 
     @property
     def _is_virtual(self) -> bool:
-        return (self.prefix / "pyvenv.cfg").is_file()
+        return (self.python.parents[1] / "pyvenv.cfg").is_file()
+
+    @property
+    def modules(self) -> SiteModules | None:
+        """What activation loads first; None of a prefix."""
+        known, names = self.inventory.variables, self.inventory.source.split()
+        if self.prefix != ROOT:
+            return None
+        return SiteModules(tuple(names), known.get("MODULESHOME", ""), known.get("MODULEPATH", ""))
 
     @property
     def _minor(self) -> str:
@@ -54,7 +68,10 @@ class BasePrefix(Struct, frozen=True):
 
     @property
     def _listed(self) -> str:
-        return "".join(f"import site; site.addsitedir({str(one)!r})\n" for one in self.folders)
+        first = [one for one in self.inventory.variables.get("PYTHONPATH", "").split(":") if one.startswith("/")]
+        own = self.folders if self._is_virtual else ()
+        lines = [*first, *(f"import site; site.addsitedir({str(one)!r})" for one in own if str(one) not in first)]
+        return "".join(f"{line}\n" for line in lines)
 
     def make(self, environment: Path, env: Mapping[str, str], uv: Uv) -> None:
         """Make an environment that sees its packages. Raises ToolError, OSError."""
@@ -62,7 +79,7 @@ class BasePrefix(Struct, frozen=True):
         seeing = not self._is_virtual
         make_virtual_environment(environment, self._minor, env, uv, of=self.python, seeing_it=seeing)
         path = site_packages(environment, self._minor) / _FOLDERS
-        if self._is_virtual:
+        if self._listed:
             write_file(environment, path.relative_to(environment), self._listed)
         else:
             path.unlink(missing_ok=True)
@@ -83,9 +100,9 @@ def base_of(lock: Lock, target: LockedTarget) -> BasePrefix | None:
     base = lock.inputs.base
     if base is None:
         return None
-    if base.kind != "prefix":
+    if base.kind not in ON_MACHINES:
         raise InputError(
             f"{lock.name} comes on top of the {base.kind} {base.place}: no environment of this machine can",
             hint="make an image of it, or give its prefix inside as [base] prefix",
         )
-    return BasePrefix(Path(base.place), lock.inventories[target.inputs.platform])
+    return BasePrefix(Path(base.place) if base.kind == "prefix" else ROOT, lock.inventories[target.inputs.platform])

@@ -14,10 +14,10 @@ from msgspec import Struct, field
 from envspec.base.errors import Place
 from envspec.base.finding import Finding
 from envspec.base.texts import nearest
-from envspec.lock.model import LockedTarget, Pin
+from envspec.lock.model import LockedTarget, Pin, SolverView
 from envspec.packages.edges import Overrides, effective, markers_of, reach
 from envspec.packages.names import conda_name
-from envspec.packages.requirement import canonical_name, head_of
+from envspec.packages.requirement import canonical_name, extras_in, head_of
 
 
 class Node(NamedTuple):
@@ -86,7 +86,7 @@ class Graph(Struct, frozen=True):
     def of(target: LockedTarget, roots: Iterable[str] | None = None) -> Graph:
         """Return the graph of a target from its spec's requirements, or from the pip requirements `roots` instead of
         those."""
-        inputs = target.inputs
+        inputs, extras = target.inputs, dict(target.extras)
         asked = _Asked(
             inputs.platform,
             inputs.full_python,
@@ -95,7 +95,7 @@ class Graph(Struct, frozen=True):
             tuple(requirement for requirement, _ in inputs.overrides),
             (
                 *((Node(pin.kind, pin.name), pin.dependencies, pin.provides) for pin in target.pins),
-                *((Node("base", name), (), (name,)) for name, _ in target.provided),
+                *((Node("base", name), extras.get(name, ()), (name,)) for name, _ in target.provided),
             ),
         )
         edges = _follow(asked)
@@ -182,8 +182,12 @@ class Graph(Struct, frozen=True):
 
 
 def _of_base(target: LockedTarget) -> Iterator[Pin]:
-    """Give the packages that stay of a target's base as pins without a file, whose requirements are the base's own."""
-    return (Pin("base", name, version, "base", None) for name, version in target.provided)
+    """Give the packages that stay of a target's base as pins without a file, whose requirements are the base's own, but
+    for those of extras."""
+    lines = dict(target.extras)
+    for name, version in target.provided:
+        known = SolverView(extras=frozenset(extras_in(lines.get(name, ()))))
+        yield Pin("base", name, version, "base", None, lines.get(name, ()), solver=known)
 
 
 class _Asked(Struct, frozen=True):
@@ -254,7 +258,7 @@ class _Builder:
 
     def _edges(self, node: Node, extras: frozenset[str]) -> Iterable[Edge]:
         texts = self.dependencies[node]
-        if node.kind == "pip":
+        if node.kind != "conda":
             return self._pip_edges(node, texts, extras)
         return (edge for text in texts for edge in self._conda_edge(node, text))
 
@@ -328,26 +332,28 @@ def findings(target: LockedTarget, places: Mapping[str, Place]) -> Iterator[Find
         asker = edge.source.name if edge.source else "the spec"
         place = None if edge.source else places.get(edge.target.name)
         pin = graph.pins[edge.target]
-        if pin.kind != "pip":
-            yield _of_another(f"{asker} asks for {edge.requirement}", pin.kind)
+        if pin.kind == "conda":
+            said = f"{asker} asks for {edge.requirement}, but conda packages have no extras"
+            remedy = "if you need the extra, add its packages to the spec"
+            yield Finding("warning", "conda-extras", said, remedy=remedy)
             continue
         offered = pin.solver.extras if pin.solver.extras is not None else wanted
         for extra in sorted(wanted - offered):
-            yield _unknown(f"{asker} asks for {pin.name}[{extra}]", f"{pin.name} {pin.version}", extra, offered, place)
+            label = f"{pin.name} {pin.version}"
+            lacks = (
+                f"the base's {label} requires nothing for it" if pin.kind == "base" else f"{label} has no such extra"
+            )
+            yield _unknown(f"{asker} asks for {pin.name}[{extra}], but {lacks}", extra, offered, place)
 
 
-def _of_another(asks: str, kind: str) -> Finding:
-    message = f"{asks}, but conda packages have no extras"
-    if kind == "base":
-        message = f"{asks}, and the base's inventory doesn't say what its extras require"
-    return Finding("warning", f"{kind}-extras", message, remedy="if you need the extra, add its packages to the spec")
+_OFFERS = {"pip": "{} {} has no such extra", "base": "the base's {} {} requires nothing for it"}
 
 
-def _unknown(asks: str, label: str, extra: str, offered: frozenset[str], place: Place | None) -> Finding:
+def _unknown(message: str, extra: str, offered: frozenset[str], place: Place | None) -> Finding:
     meant = nearest(extra, sorted(offered))
     listed = ", ".join(sorted(offered)[:12]) + (", …" if len(offered) > 12 else "")
     remedy = f"did you mean {meant}?" if meant else f"its extras: {listed}" if offered else "leave the extra out"
-    return Finding("warning", "unknown-extra", f"{asks}, but {label} has no such extra", place, remedy)
+    return Finding("warning", "unknown-extra", message, place, remedy)
 
 
 def _edges(graph: Graph) -> Iterator[Edge]:

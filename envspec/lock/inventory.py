@@ -35,6 +35,7 @@ class Inventory(Struct, frozen=True):
     constraints  the lines of pip's constraint files, such as NVIDIA's /etc/pip/constraint.txt
     packages     name -> version, of what Python imports
     requires     name -> the requirements of its METADATA that hold there, but for those of its extras
+    extras       name -> those of its extras, each with the extra as its marker
     shadowed     name -> version, of another version in a later folder: no program imports it
     conda        name -> version and build
     """
@@ -51,6 +52,7 @@ class Inventory(Struct, frozen=True):
     constraints: tuple[str, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
     requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shadowed: Mapping[str, str] = field(default_factory=dict)
     conda: Mapping[str, str] = field(default_factory=dict)
 
@@ -69,6 +71,10 @@ class Inventory(Struct, frozen=True):
     def packages_besides(self, replaced: Collection[str]) -> tuple[tuple[str, str], ...]:
         """List its packages but those that are replaced, sorted, each with the version that requirements see."""
         return tuple(sorted((name, as_release(text)) for name, text in self.packages.items() if name not in replaced))
+
+    def extras_besides(self, replaced: Collection[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """List what the extras of its packages require, but of those that are replaced, sorted."""
+        return tuple(sorted((name, lines) for name, lines in self.extras.items() if name not in replaced))
 
     def constraints_on(self, replaced: Collection[str]) -> tuple[str, ...]:
         """List its packages' and its constraint files' requirements on packages that it doesn't have or that are
@@ -111,7 +117,7 @@ def _refuse_odd(found: Inventory) -> None:
     for name, version in found.packages.items():
         if not is_package(name, version):
             raise Unreadable(f"{printable(name)} {printable(version)} is no package")
-    for name, lines in found.requires.items():
+    for name, lines in (*found.requires.items(), *found.extras.items()):
         for line in lines:
             if not is_requirement(line):
                 raise Unreadable(f"{printable(name)} requires {printable(line)}, which is no requirement")
@@ -160,7 +166,7 @@ def differences(old: Inventory, new: Inventory) -> Iterator[Difference]:
     before, after = asdict(old), asdict(new)
     for part, was in before.items():
         now = after[part]
-        if part == "requires":  # it follows from the packages
+        if part in ("requires", "extras"):  # they follow from the packages
             continue
         if isinstance(was, dict):
             names = sorted({*was, *now})

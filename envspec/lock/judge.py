@@ -169,7 +169,8 @@ def _judge_each(targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator
         for shown, rules in _RULES:
             inputs = shown(target.inputs)
             if (rules, inputs, pins) not in judged:
-                case = LockedCase(LockedTarget(target.name, inputs, target.pins, provided=target.provided), shared)
+                own = LockedTarget(target.name, inputs, target.pins, provided=target.provided, extras=target.extras)
+                case = LockedCase(own, shared)
                 judged[rules, inputs, pins] = tuple(flaw for rule in rules for flaw in rule(case))
             for flaw in judged[rules, inputs, pins]:
                 yield replace(flaw, targets=(target.name,))

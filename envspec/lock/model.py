@@ -229,7 +229,7 @@ class TargetInputs(RecordWithNotes, frozen=True, eq=False):
 class BaseInputs(Struct, frozen=True):
     """`[base]` of a spec: what is there already.
 
-    kind     "image", "sif" or "prefix"; `place` is its name or path, as the spec has it
+    kind     "image", "sif", "prefix" or "module"; `place` is its name or path, as the spec has it
     replace  packages of the base that the lock may replace, each with the reason
     """
 
@@ -267,10 +267,11 @@ class LockedTarget(RecordWithNotes, frozen=True, eq=False):
     """A target of a lock: its inputs, what the GPU facts say of it, and its pins, sorted by (kind, name).
 
     provided  the packages of its base that stay, each with the version that requirements see
-              (`envspec.lock.inventory`): of the inventory beside the lock, which the lock's text doesn't hold
+              (`envspec.lock.inventory`), and what their `extras` require: of the inventory beside the lock, which the
+              lock's text doesn't hold
     """
 
-    notes: ClassVar = frozenset({"provided"})
+    notes: ClassVar = frozenset({"provided", "extras"})
 
     name: str
     inputs: TargetInputs
@@ -278,6 +279,7 @@ class LockedTarget(RecordWithNotes, frozen=True, eq=False):
     architectures: tuple[str, ...] = ()
     driver_floor: str | None = None
     provided: tuple[tuple[str, str], ...] = ()
+    extras: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def is_past_requires_python(self) -> bool:
@@ -424,7 +426,9 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
 
         def with_base(target: LockedTarget) -> LockedTarget:
             base = inventories.get(target.inputs.platform)
-            return replace(target, provided=base.packages_besides(kept) if base else ())
+            if base is None:
+                return replace(target, provided=(), extras=())
+            return replace(target, provided=base.packages_besides(kept), extras=base.extras_besides(kept))
 
         targets = tuple(map(with_base, self.targets))
         return replace(self, targets=targets, inventories=inventories).with_python_versions()

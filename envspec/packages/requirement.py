@@ -7,7 +7,7 @@ too long for Python.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -204,6 +204,11 @@ def head_of(text: str) -> RequirementHead:
 
 
 @lru_cache(maxsize=TEXTS)
+def extras_in(lines: Iterable[str]) -> tuple[str, ...]:
+    """List the extras that requirements name in their markers, sorted."""
+    return tuple(sorted({name for line in lines for name in re.findall(r'extra == "([^"]+)"', line)}))
+
+
 def is_requirement(text: str) -> bool:
     """Say whether `published_requirement` and `head_of` can read a text."""
     try:

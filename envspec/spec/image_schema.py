@@ -150,7 +150,7 @@ IMAGE_TABLE = Table(
     },
 )
 
-BASES = ("image", "sif", "prefix")
+BASES = ("image", "sif", "prefix", "module")
 """The keys of `[base]` that say what it is: one of them."""
 
 _FOLDER = Text(
@@ -161,9 +161,12 @@ _FOLDER = Text(
     max_length=1000,
 )
 
+_MODULE = r"(?!\S*\.\.)[A-Za-z0-9][A-Za-z0-9._+-]*(?:/[A-Za-z0-9._+-]+)*"
+"""No path: `module load` runs the file of one."""
+
 BASE_TABLE = Table(
-    doc="What is there already: a vendor's image, a centre's SIF or prefix. Its packages stay, and the lock holds what"
-    " comes on top.",
+    doc="What is there already: a vendor's image, a centre's SIF, prefix or module. Its packages stay, and the lock"
+    " holds what comes on top.",
     keys={
         "image": Text(
             doc="An image in a registry, such as one of NVIDIA's; the lock has its digest.",
@@ -181,6 +184,13 @@ BASE_TABLE = Table(
             pattern=rf"(?!-){LINE}(?<=\.sif)",
         ),
         "prefix": _FOLDER,
+        "module": Text(
+            doc="A module of this machine's, or several, as `module load` has them (Lmod, Environment Modules).",
+            example="pytorch/2.9",
+            says="names of modules with spaces between: NAME or NAME/VERSION",
+            pattern=rf"{_MODULE}(?: {_MODULE})*",
+            max_length=300,
+        ),
         "replace": Names(
             doc="Packages of the base that the lock may replace, each with the reason.",
             names=Text(doc="A package's name.", example="numpy", says="a package's name", pattern=PACKAGE),

@@ -181,11 +181,15 @@ class Image(Struct, frozen=True):
     shm: str = "8g"
 
 
+ON_MACHINES = ("prefix", "module")
+"""The kinds of bases on which a machine has environments."""
+
+
 class Base(Struct, frozen=True):
     """`[base]`: what is there already, to lock on top of.
 
-    kind     "image", "sif" or "prefix"
-    place    an image's name, a SIF's or a folder's path as the spec has it
+    kind     "image", "sif", "prefix" or "module"
+    place    an image's name, a SIF's or a folder's path, the modules' names, as the spec has it
     replace  packages of the base (normalised names) that the lock may replace, each with the reason
     """
 

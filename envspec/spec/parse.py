@@ -429,7 +429,7 @@ def _base(checked: Checked, targets: Collection[Target]) -> Base | None:
             checked.problem(("base",), message, "take them from PyPI, or give them a spec of their own", at_key=True)
     platforms = dict.fromkeys(target.platform for target in targets)
     if (given[0] != "image" and len(platforms) > 1) or any(not one.startswith("linux-") for one in platforms if one):
-        message = f"a base of {', '.join(platforms)}: an image is for Linux, and a SIF or a prefix for one platform"
+        message = f"a base of {', '.join(platforms)}: an image is for Linux, and any other for one platform"
         checked.problem(("base", given[0]), message, "give each platform a spec of its own", at_key=True)
     replaced = {canonical_name(str(path[-1])): str(why) for path, why in checked.children("base", "replace")}
     return Base(given[0], str(checked.value("base", given[0]) or ""), _freeze(replaced))

@@ -334,11 +334,29 @@ def test_a_base_that_has_all(site: Machine, tmp_path: Path) -> None:
     assert said.stdout.decode().strip() == TORCH
 
 
-def test_an_extra_of_the_base_is_told(site: Machine, base: Path) -> None:
-    spec = site.spec(SPEC.format(base=base, more="").replace("torch>=2.9", "torch[optional]>=2.9"))
-    ran = site.envspec("lock", spec, status=0)
+@pytest.mark.parametrize("asker", ["spec", "package"])
+def test_an_extra_of_the_base_comes_by_the_delta(site: Machine, index: Index, tmp_path: Path, asker: str) -> None:
+    index.add(wheel("opt-einsum", "3.4"), wheel("deep", "1.0"), wheel("acme-extra", "1.0", "torch[optional]"))
+    lines = (
+        *("Provides-Extra: optional", "Provides-Extra: none", 'Requires-Dist: numpy<2 ; extra == "optional"'),
+        'Requires-Dist: opt-einsum>=3.3 ; extra == "optional"',
+        *('Requires-Dist: torch[none] ; extra == "optional"', 'Requires-Dist: deep ; extra == "none"'),
+        'Requires-Dist: absent ; extra == "optional" and sys_platform == "win32"',
+    )
+    opt = prefix(tmp_path / "opt")
+    (opt / f"{SITE}/torch-{TORCH}.dist-info/METADATA").write_text(
+        "\n".join(["Metadata-Version: 2.1", "Name: torch", f"Version: {TORCH}", *lines, ""])
+    )
+    asks = "torch[optional]>=2.9" if asker == "spec" else "acme-extra"
+    spec = site.spec(SPEC.format(base=opt, more="").replace("torch>=2.9", asks))
+    site.envspec("lock", spec, status=0)
+    assert {"opt-einsum": "3.4", "deep": "1.0"}.items() <= site.versions("cpu").items()
+    assert not {"torch", "numpy", "absent"} & site.versions("cpu").keys()
+    site.envspec("check", spec, status=0)
+    assert "torch[optional]" in site.envspec("why", spec, "opt-einsum", status=0).out
+    ran = site.envspec("lock", site.spec(SPEC.format(base=opt, more="").replace("torch>=2.9", "torch[optimal]")))
     assert (
-        "the spec asks for torch[optional]>=2.9, and the base's inventory doesn't say what its extras require"
+        "the spec asks for torch[optimal], but the base's torch 2.9.0+50eac811a6.nv25.9 requires nothing for it"
         in ran.err
     )
 
@@ -347,3 +365,93 @@ def test_what_the_base_lacks_is_told(site: Machine, tmp_path: Path) -> None:
     opt = prefix(tmp_path / "opt", {f"torch=={TORCH}": ("sympy>=1.13", "numpy"), "numpy==1.26.4": ()})
     ran = site.envspec("lock", site.spec(SPEC.format(base=opt, more="")), status=0)
     assert "the base lacks packages that its own require: torch requires sympy>=1.13" in ran.err
+
+
+MODULE = """
+local top = "{top}"
+prepend_path("PATH", pathJoin(top, "bin"))
+prepend_path("PYTHONPATH", pathJoin(top, "site"))
+prepend_path("LD_LIBRARY_PATH", pathJoin(top, "nccl"))
+setenv("ACME_FABRIC", "cxi")
+setenv("SECRET_TOKEN", "hush")
+"""
+
+
+@pytest.fixture
+def module(machine: Machine, tmp_path: Path) -> Path:
+    """A centre's modules: pytorch/2.9, whose torch PYTHONPATH leads to, beside the Python of its prefix."""
+    if not Path("/etc/profile.d/lmod.sh").exists():
+        pytest.skip("no Lmod (apt-get install lmod)")
+    opt = vendors(tmp_path / "opt")
+    site = opt / f"lib/python{MINOR}/site-packages"
+    (opt / "site").mkdir()
+    for path in [*site.glob("torch*")]:
+        path.rename(opt / "site" / path.name)
+    (opt / "nccl").mkdir()
+    (opt / "nccl/libnccl.so.2.28.3").write_text("")
+    file = tmp_path / "modules/pytorch/2.9.lua"
+    file.parent.mkdir(parents=True)
+    file.write_text(MODULE.format(top=opt))
+    machine.variables["MODULEPATH"] = str(tmp_path / "modules")
+    return opt
+
+
+ON_MODULE = SPEC.replace('prefix = "{base}"', 'module = "{base}"').replace('"3.12"', f'"{MINOR}"')
+
+
+def test_a_module_is_a_base(site: Machine, module: Path, tmp_path: Path) -> None:
+    before = hashes(module)
+    more = 'replace = { numpy = "a repair" }'
+    text = ON_MODULE.format(base="pytorch/2.9", more=more).replace("torch>=2.9", "numpy<2,!=1.26.4")
+    spec = site.spec(text)
+    site.envspec("lock", spec, status=0)
+    inventory = (site.locks / "demo/base-linux-64.toml").read_text()
+    assert f'torch = "{TORCH}"' in inventory and 'libnccl = "2.28.3"' in inventory
+    assert 'LOADEDMODULES = "pytorch/2.9"' in inventory and "hush" not in inventory + site.lock_path().read_text()
+    code = "import torch, numpy as n, acme_models, os; print(torch.version, n.version, torch.__file__)"
+    code += "; print(os.environ['ACME_FABRIC'])"
+    said = [TORCH, "1.26.5", f"{module}/site/torch.py", "cxi"]
+    ran = site.envspec("run", spec, "--", "python", "-B", "-c", code, spawn=True, status=0)
+    assert ran.out.split() == said
+    site.envspec("install", spec, "--prefix", str(tmp_path / "env"), status=0)
+    words = f'''. {tmp_path}/env/bin/activate && python -B -c "{code}" && module -t list 2>&1 && deactivate &&
+        echo "[${{ACME_FABRIC-}}${{PYTHONPATH-}}]" && module -t list 2>&1'''
+    shell = ["env", "-i", "PATH=/usr/bin:/bin", f"HOME={tmp_path}", "bash", "--noprofile", "--norc", "-c", words]
+    done = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
+    assert done.split()[:4] == said
+    assert "pytorch/2.9" in done and "[]" in done and done.splitlines()[-1] == "No modules loaded"
+    assert hashes(module) == before
+
+
+def test_a_module_that_changed_is_seen_by_a_run_that_was_ready(site: Machine, module: Path, tmp_path: Path) -> None:
+    spec = site.spec(ON_MODULE.format(base="pytorch/2.9", more=""))
+    site.envspec("lock", spec, status=0)
+    site.envspec("run", spec, "--", "true", spawn=True, status=0)
+    found = module / "site" / f"torch-{TORCH}.dist-info"
+    text = (found / "METADATA").read_text().replace(TORCH, "2.9.1")
+    found.rename(found.with_name("torch-2.9.1.dist-info"))
+    (found.with_name("torch-2.9.1.dist-info") / "METADATA").write_text(text)
+    ran = site.envspec("run", spec, "--", "true", spawn=True, status=2)
+    assert f"pytorch/2.9 isn't as it was locked: torch is 2.9.1, not {TORCH}" in ran.err
+    (tmp_path / "modules/pytorch/2.9.lua").unlink()
+    ran = site.envspec("run", spec, "--", "true", spawn=True, status=2)
+    assert "module load pytorch/2.9 failed" in ran.err and "pytorch/2.9" in ran.err
+
+
+def test_a_prefix_that_changed_is_seen_by_a_run_that_was_ready(site: Machine, tmp_path: Path) -> None:
+    opt = vendors(tmp_path / "opt")
+    text = SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"')
+    spec = site.spec(text)
+    site.envspec("lock", spec, status=0)
+    assert "making the environment" in site.envspec("run", spec, "--", "true", spawn=True, status=0).err
+    assert site.envspec("run", spec, "--", "true", spawn=True, status=0).err.count("\n") <= 1
+    shutil.rmtree(opt / f"lib/python{MINOR}/site-packages/numpy-1.26.4.dist-info")
+    ran = site.envspec("run", spec, "--", "true", spawn=True, status=2)
+    assert f"{opt} isn't as it was locked: numpy is gone, not 1.26.4" in ran.err
+
+
+@pytest.mark.parametrize("name", ["/tmp/x", "../x", "a/../../x", "./x", "x; touch y", "-x", "x\n", "$(y)", "~/x"])
+def test_a_module_is_no_path_and_no_command(machine: Machine, name: str) -> None:
+    text = ON_MODULE.format(base="NAME", more="").replace('"NAME"', repr(name))
+    ran = machine.envspec("lock", machine.spec(text), status=2)
+    assert "names of modules with spaces between" in ran.err

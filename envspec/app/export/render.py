@@ -25,7 +25,7 @@ from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.formats.uv_project import uv_project
 from envspec.lock.model import Lock, LockedTarget, Pin, SoundLock
-from envspec.spec.model import Spec
+from envspec.spec.model import ON_MACHINES, Spec
 
 # The formats of a lock, and projects of other tools, that `envspec export` writes; `envspec.export.folder` has the
 # recipes.
@@ -142,7 +142,7 @@ def render_files(
     recipes, if there are any. Calls `on_left_out` with what other tools' projects can't hold.
     """
     for name in names:
-        if name not in ON_BASE or (spec.base and spec.base.kind == "prefix" and name != "requirements"):
+        if name not in ON_BASE or (spec.base and spec.base.kind in ON_MACHINES and name != "requirements"):
             refuse_base(spec, f"--format {name}")
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}

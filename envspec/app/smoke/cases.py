@@ -35,7 +35,7 @@ from envspec.prove.smoke.run.case import (
 from envspec.prove.smoke.run.docker import Docker, user_of
 from envspec.prove.smoke.run.process import ask_program
 from envspec.prove.smoke.run.slurm import Resources
-from envspec.spec.model import Spec
+from envspec.spec.model import ON_MACHINES, Spec
 
 # A request to smoke: the targets, the checks, the runner, and the folders and files for the results.
 
@@ -113,7 +113,7 @@ def choose_cases(asked: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skip
     unknown = set(asked.targets)
     for path in dict.fromkeys(asked.paths):
         spec, lock = inputs.read_lock(path, asked.locks_dir, making="proof", on_base=True)
-        if spec.base and (spec.base.kind != "prefix" or asked.within != "local"):
+        if spec.base and (spec.base.kind not in ON_MACHINES or asked.within != "local"):
             inputs.refuse_base(spec, f"--runner {asked.within} on a {spec.base.kind}")
         locks = inputs.folder_of(spec, asked.locks_dir).folder.parent
         # with one spec, a misspelt target gets its hint; of several, each may have some of those named

@@ -39,7 +39,7 @@ class Ready(Struct, frozen=True):
     spec     the spec's name; `target` the target's
     said     the line that says which target it is and why; empty where the user named it
     conda    it is conda's, and a virtual environment otherwise
-    scripts  packages have scripts of their own for activation, which a shell has to run
+    scripts  packages have scripts of their own for activation, or modules are loaded: a shell has to do that
     fixed    variables of every process; `own` those that the caller's replace
     """
 

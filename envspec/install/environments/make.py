@@ -71,7 +71,8 @@ def ready_of(spec: Spec, target: LockedTarget, prefix: Path, said: str) -> Ready
         target=target.name,
         said=said,
         conda=any(pin.kind == "conda" for pin in target.pins),
-        scripts=any((prefix / "etc" / "conda" / "activate.d").glob("*.sh")),
+        scripts=any((prefix / "etc" / "conda" / "activate.d").glob("*.sh"))
+        or (spec.base is not None and spec.base.kind == "module"),
         fixed=fixed,
         own=own,
     )

@@ -26,7 +26,7 @@ FOLDER = "runs-v1"
 """The folder of memos, below envspec's cache."""
 _ASKED = (
     "CUDA_VISIBLE_DEVICES", "ENVSPEC_CONFIG", "ENVSPEC_DEFAULT_TARGET", "ENVSPEC_ENVIRONMENTS_DIR", "HOME",
-    "SLURM_JOB_ID", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+    "MODULEPATH", "SLURM_JOB_ID", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
 )  # fmt: skip
 """The variables that an answer depends on. Of a job's number it matters only that there is one."""
 _MOST_FILES = 20_000
@@ -95,9 +95,12 @@ def remember(cache: str, key: str, ready: Ready, sources: Sources) -> None:
 
 
 def digest_of(path: str) -> str | None:
-    """Compute a plain file's digest; None where there is none to be read. Never waits, as for the writer of a pipe; the
-    end of a file that is longer than any of these counts by its size and time alone."""
+    """Compute a plain file's digest; None where there is none to be read. Of a folder it is the time at which a name in
+    it last came or went: installing a package, or another version of it, does that. Never waits, as for the writer of a
+    pipe; the end of a file that is longer than any of these counts by its size and time alone."""
     try:
+        if os.path.isdir(path):
+            return str(os.stat(path).st_mtime_ns)
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):

@@ -39,15 +39,16 @@ from envspec.net.index_proxy.address import VARIANT, WHEEL, FileAddress, parse
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream, belongs, facts_digest, facts_page
 from envspec.net.index_proxy.shown import Glibc, by_number, proxied_row
 from envspec.net.simple_page import LivePages
-from envspec.packages.requirement import canonical_name
+from envspec.packages.requirement import canonical_name, extras_in
 
-Provided = tuple[tuple[str, str], ...]
-"""PyPI name (normalised) and version (PEP 440) of each package that conda installs, sorted."""
+Provided = tuple[tuple[str, str, tuple[str, ...]], ...]
+"""PyPI name (normalised), version (PEP 440) and the requirements of the extras of each package that conda installs or a
+base has, sorted."""
 
 
-def stub_page(name: str, version: str) -> list[dict[str, object]]:
+def stub_page(name: str, version: str, lines: Sequence[str] = ()) -> list[dict[str, object]]:
     """Make the `files` of a provided package's page (PEP 691)."""
-    text = stub_metadata(name, version)
+    text = stub_metadata(name, version, lines)
     return [
         {
             "filename": f"{name.replace('-', '_')}-{version}-py3-none-any.whl",
@@ -61,8 +62,9 @@ def stub_page(name: str, version: str) -> list[dict[str, object]]:
     ]
 
 
-def stub_metadata(name: str, version: str) -> bytes:
-    return f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode()
+def stub_metadata(name: str, version: str, lines: Sequence[str] = ()) -> bytes:
+    more = [f"Provides-Extra: {one}" for one in extras_in(lines)] + [f"Requires-Dist: {line}" for line in lines]
+    return "\n".join(["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *more, ""]).encode()
 
 
 def correct_metadata(metadata: bytes, corrections: Corrections) -> bytes:
@@ -290,14 +292,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve_stub(self, parts: Sequence[str]) -> None:
         number = parts[0].removeprefix(_PROVIDED)
         provided = self.proxy.provided
-        versions = dict(provided[int(number)]) if number.isdecimal() and int(number) < len(provided) else {}
+        of_number = provided[int(number)] if number.isdecimal() and int(number) < len(provided) else ()
+        known = {name: (name, version, lines) for name, version, lines in of_number}
         name = parts[-1].removesuffix(".whl.metadata")
-        if name not in versions:
+        if name not in known:
             self._reply(404, b"conda doesn't install it", "text/plain")
         elif len(parts) == 3 and parts[1] == "files":
-            self._reply(200, stub_metadata(name, versions[name]), "text/plain")
+            self._reply(200, stub_metadata(*known[name]), "text/plain")
         else:
-            page = {"meta": {"api-version": "1.1"}, "name": name, "files": stub_page(name, versions[name])}
+            page = {"meta": {"api-version": "1.1"}, "name": name, "files": stub_page(*known[name])}
             self._reply(200, json.dumps(page).encode(), _JSON)
 
     def _reply(self, status: int, body: bytes, kind: str, *, etag: str | None = None, age: int = 0) -> None:

@@ -49,12 +49,13 @@ def _follow(
     markers = _markers(request.platform, request.full_python)
     overrides = Overrides(request.overrides)
     edges: dict[str, tuple[str, ...]] = {}
+    of_base = {name: tuple(lines) for name, lines in request.extras}
 
     def heads(texts: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        return ((one.name, one.extras) for one in map(head_of, texts) if one.name in packages)
+        return ((one.name, one.extras) for one in map(head_of, texts) if one.name in packages or one.name in of_base)
 
     def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        lines = packages[name].requires_dist
+        lines = of_base[name] if name in of_base else packages[name].requires_dist
         try:
             edges[name], texts = _edges(lines, extras, request.platform, request.full_python, request.overrides)
         except IndexFailure as failure:

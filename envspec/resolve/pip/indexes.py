@@ -62,7 +62,7 @@ class UvIndexes(Struct, frozen=True):
             for own in (self._upstream_of(request, source),)
         ]
         if request.provided:
-            ordered.append(UvIndex("conda", proxy.provided_url(request.provided), cacheable=False))
+            ordered.append(UvIndex("conda", proxy.provided_url(request.stand_ins), cacheable=False))
         pytorch = []
         if torch is not None:
             variant = str(torch.variant)

@@ -58,6 +58,7 @@ class Request(RecordWithNotes, frozen=True, eq=False):
     exclude_newer   RFC 3339, or None
     exempt          packages that it doesn't hold for → the bound that holds for them, None for none
     provided        packages of conda or of a base in the same environment: PyPI name and version, which pip keeps
+    extras          what the extras of a base's packages require
     metadata        what the spec states of sources, in place of their METADATA
     corrections     of published METADATA
     variants        names whose releases uv sees as the variant that `machine` installs
@@ -86,6 +87,7 @@ class Request(RecordWithNotes, frozen=True, eq=False):
     exclude_newer: str | None = None
     exempt: tuple[tuple[str, str | None], ...] = ()
     provided: tuple[tuple[str, str], ...] = ()
+    extras: tuple[tuple[str, tuple[str, ...]], ...] = ()
     metadata: tuple[StatedMetadata, ...] = ()
     corrections: Corrections = NO_CORRECTIONS
     overrides: tuple[str, ...] = ()
@@ -99,6 +101,12 @@ class Request(RecordWithNotes, frozen=True, eq=False):
     any_python: tuple[str, ...] = ()
     own_machine: TargetMachine | None = None
     on_base: bool = False
+
+    @property
+    def stand_ins(self) -> Provided:
+        """What is provided, as the index proxy shows it."""
+        lines = dict(self.extras)
+        return tuple((name, version, lines.get(name, ())) for name, version in self.provided)
 
     @property
     def full_python(self) -> str:
@@ -239,7 +247,7 @@ def group(requests: Mapping[str, Request]) -> dict[Request, tuple[str, ...]]:
 # A page has one wheel, which is never downloaded. Its METADATA names no dependencies: conda has solved those.
 
 
-def provided_packages(pins: Iterable[Pin]) -> Provided:
+def provided_packages(pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
     """List the packages that a target's conda pins provide. One whose version isn't PEP 440 provides nothing."""
     found = {}
     for pin in pins:
@@ -324,4 +332,4 @@ def _pep440(version: str) -> str | None:
 
 def requests_of(requests: Iterable[Request]) -> Sequence[Provided]:
     """List the distinct sets of provided packages, for the index proxy to serve."""
-    return tuple(dict.fromkeys(request.provided for request in requests if request.provided))
+    return tuple(dict.fromkeys(request.stand_ins for request in requests if request.provided))

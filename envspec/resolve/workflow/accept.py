@@ -217,6 +217,7 @@ def _lock_target(solved: Solved) -> LockedTarget:
         architectures=architectures(inputs.gpus),
         driver_floor=driver_floor(inputs.cuda, inputs.platform, inputs.gpus),
         provided=solved.prepared.provided,
+        extras=solved.prepared.extras,
     )
     locked = _with_overwrites(locked, solved.builds)
     flaws = judge_target(locked, solved.prepared.shared)

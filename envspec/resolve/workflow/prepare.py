@@ -143,7 +143,7 @@ class Prepared(Struct, frozen=True):
     conda        the request of its conda half; None without one
     tools        what the build of the spec's project alone requires, as `inputs` has it, each with its place: it
                  shapes nothing else. What the project may be compiled against isn't among it
-    provided     the packages that stay of its base, each with the version that requirements see
+    provided     the packages that stay of its base, each with the version that requirements see; `extras` are theirs
     """
 
     target: Target
@@ -156,6 +156,7 @@ class Prepared(Struct, frozen=True):
     conda: CondaRequest | None = None
     tools: tuple[tuple[str, Place], ...] = ()
     provided: tuple[tuple[str, str], ...] = ()
+    extras: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def name(self) -> str:
@@ -214,7 +215,8 @@ def prepare(
         if base is None:
             return one
         bounds = map(normalise_requirement, base.constraints_on(replaced))
-        return replace(one, provided=base.packages_besides(replaced), constraints=(*one.constraints, *bounds))
+        there, extras = base.packages_besides(replaced), base.extras_besides(replaced)
+        return replace(one, provided=there, extras=extras, constraints=(*one.constraints, *bounds))
 
     return tuple(
         replace(

@@ -135,7 +135,7 @@ class Solved(Struct, frozen=True, dict=True):
         prepared = self.prepared
         if not prepared.inputs.requirements:
             return None
-        return request_for(
+        found = request_for(
             prepared.shared,
             prepared.inputs,
             tuple(sorted({*prepared.constraints, *self.constraints})),
@@ -145,6 +145,7 @@ class Solved(Struct, frozen=True, dict=True):
             tuple(sorted({name for one in self.gave_up if (name := one.final)})),
             tuple(sorted(set(self._bounds))),
         )
+        return replace(found, extras=prepared.extras)
 
     @property
     def _provided(self) -> tuple[tuple[str, str], ...]:

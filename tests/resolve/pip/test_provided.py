@@ -61,7 +61,7 @@ def test_what_is_provided() -> None:
 
 
 def test_the_proxy_shows_one_version_and_nothing_else() -> None:
-    first, second = (("torch", "2.7.1"),), (("ruamel-yaml", "0.18"),)
+    first, second = (("torch", "2.7.1", ()),), (("ruamel-yaml", "0.18", ()),)
     with open_proxy(provided=(first, second)) as proxy:
         url = proxy.provided_url(second)
         assert proxy.is_provided(f"{url}/files/ruamel-yaml.whl") and not proxy.is_provided(proxy.url("cu126"))
