@@ -24,6 +24,7 @@ from envspec.image.layer import Descriptor
 from envspec.image.manifest import read_image, variables_of
 from envspec.image.sif import open_sif, read_sif
 from envspec.install.modules import load_modules
+from envspec.install.on_base import base_of
 from envspec.lock.inventory import MOST_INVENTORY_BYTES, Difference, Inventory, differences, read_inventory
 from envspec.lock.model import Lock
 from envspec.net.file_store import sha256_of
@@ -56,6 +57,15 @@ def refuse_changed_base(spec: Spec, lock: Lock) -> None:
                 hint=f"envspec lock {spec.path} --upgrade-images reads it again",
                 place=spec.places.get(f"base.{spec.base.kind}"),
             )
+
+
+def changing_paths(lock: Lock) -> list[str]:
+    """List the folders that change with what a lock's base on this machine has, and the files of its modules."""
+    known = [target for target in lock if target.inputs.platform in lock.inventories]
+    bases = [found for target in known if (found := base_of(lock, target))]
+    files = [one for base in bases for one in base.inventory.variables.get("_LMFILES_", "").split(":") if one]
+    folders = [str(one) for base in bases for one in (base.python.parent, *base.folders)]
+    return sorted({*files, *map(os.path.dirname, files), *folders})
 
 
 _DECIDING = ("python", "executable", "folders", "packages")

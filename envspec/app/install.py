@@ -18,7 +18,6 @@ from envspec.base.settings import load_settings
 from envspec.install.environment import Installation
 from envspec.install.environments.make import default_prefix
 from envspec.install.model import InstallOutcome
-from envspec.install.modules import with_modules
 from envspec.install.prefix import checked_prefix
 from envspec.lock.model import LockedTarget, SoundLock
 from envspec.spec.model import Spec
@@ -54,8 +53,7 @@ def install(asked: InstallRequest, *, dry_run: bool) -> Installed:
     prefix = checked_prefix(asked.prefix or default_prefix(spec, lock, target, make=not dry_run))
     is_shared = asked.prefix is None and prefix.parent == load_settings(os.environ).shared_environments
     with observer().progress("reading the installed packages") as progress:
-        env = with_modules(lock, os.environ)
-        made = Installation(spec, lock, target, prefix, env, offline=asked.offline, progress=progress)
+        made = Installation(spec, lock, target, prefix, os.environ, offline=asked.offline, progress=progress)
         outcome = made.look() if dry_run or is_shared else run_installation(made)
     if not dry_run:
         prune_to_limit()

@@ -104,11 +104,9 @@ class Planned(Struct, frozen=True):
 
     def installation(self, asked: RunRequest, progress: Progress) -> Installation:
         from envspec.install.environment import Installation
-        from envspec.install.modules import with_modules
 
-        env = with_modules(self.lock, os.environ)
         return Installation(
-            self.spec, self.lock, self.target, self.prefix, env, offline=asked.offline, progress=progress
+            self.spec, self.lock, self.target, self.prefix, os.environ, offline=asked.offline, progress=progress
         )
 
 
@@ -152,7 +150,7 @@ def _make_ready(asked: RunRequest, path: str, key: str) -> Ready:
 
 def _sources(asked: RunRequest, path: str) -> memo.Sources:
     """Take the digests of all that the answer comes from, before it is read."""
-    from envspec.app import inputs, site_policy
+    from envspec.app import base, inputs, site_policy
     from envspec.lock.signing.model import SUFFIX
     from envspec.spec.project import FILE, project_location
 
@@ -160,28 +158,16 @@ def _sources(asked: RunRequest, path: str) -> memo.Sources:
     own = [os.path.abspath(path), site_policy.place(), *said]
     first = memo.Sources.of(own)
     spec = inputs.read_spec(path)
-    lock = os.path.abspath(inputs.folder_of(spec, asked.locks_dir).path)
+    folder_of_lock = inputs.folder_of(spec, asked.locks_dir)
+    lock = os.path.abspath(folder_of_lock.path)
+    of_base = base.changing_paths(inputs.there(folder_of_lock.look(), spec)) if spec.base else []
     # a site may demand a signature: one that goes is no answer of before any more
-    found = memo.Sources.of([lock, lock + SUFFIX, *_places_of_base(asked, spec)])
+    found = memo.Sources.of([lock, lock + SUFFIX, *of_base])
     if spec.asked_project is None:
         return memo.Sources({**first.files, **found.files}, {})
     folder = project_location(spec).path.absolute()
     project = memo.Sources.of([str(folder / FILE)], [str(folder)])
     return memo.Sources({**first.files, **found.files, **project.files}, project.trees)
-
-
-def _places_of_base(asked: RunRequest, spec: Spec) -> list[str]:
-    """List the folders that change with what a base on this machine has, and the files of its modules."""
-    from envspec.app import inputs
-    from envspec.install.on_base import base_of
-
-    if spec.base is None:
-        return []
-    lock = inputs.there(inputs.folder_of(spec, asked.locks_dir).look(), spec)
-    bases = [found for target in lock if (found := base_of(lock, target))]
-    files = [one for base in bases for one in base.inventory.variables.get("_LMFILES_", "").split(":") if one]
-    folders = [str(one) for base in bases for one in (base.python.parent, *base.folders)]
-    return sorted({*files, *map(os.path.dirname, files), *folders})
 
 
 def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:

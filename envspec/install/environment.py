@@ -38,6 +38,7 @@ from envspec.install.interpreter import (
     version_of,
 )
 from envspec.install.model import Change, Fault, Fetching, InstallOutcome, OnWait, identity, shown_version
+from envspec.install.modules import with_modules
 from envspec.install.on_base import BasePrefix, base_of
 from envspec.install.pip import PipInstaller, pip_check, uninstall
 from envspec.install.prefix import (
@@ -162,6 +163,11 @@ class Installation(Struct, frozen=True, dict=True):
     def _base(self) -> BasePrefix | None:
         return base_of(self.lock, self.target)
 
+    @cached_property
+    def _variables(self) -> Mapping[str, str]:
+        """The variables of programs: the base's Python may start only with its modules."""
+        return with_modules(self.lock, self.env)
+
     def look(self) -> InstallOutcome:
         """Plan what `run` would do, and change nothing. Raises InputError, StorageError."""
         refuse_unfit(self.host, self.lock, self.target)
@@ -216,7 +222,7 @@ class Installation(Struct, frozen=True, dict=True):
             warnings = (
                 tuple(self._base.collisions(self._of("pip"), self.prefix))
                 if self._base  # whose packages uv's check doesn't see
-                else pip_check(self.prefix, find_uv(self.env), variants)
+                else pip_check(self.prefix, find_uv(self._variables), variants)
             )
             close_uvs_lock(self.prefix)
             write_state(self.prefix, replace(begun, complete=True, pip=known))
@@ -243,7 +249,7 @@ class Installation(Struct, frozen=True, dict=True):
         own = self._project
         if own is None:
             return state.pip, ()
-        uv = find_uv(self.env)
+        uv = find_uv(self._variables)
         settings = load_settings(self.env)
         cache = settings.cache()
         with scratch_folder(settings.scratch()) as folder:
@@ -305,7 +311,7 @@ class Installation(Struct, frozen=True, dict=True):
         build = self.lock.python(self.target)
         if self.target.pin("python", "conda") or (build is not None and self._has_build()):
             return
-        version = version_of(self.prefix, self.env)
+        version = version_of(self.prefix, self._variables)
         if version is None or not (flaws := judge_on_python(self.lock, self.target, version)):
             return
         wanted = build.version if build else self.target.inputs.python
@@ -386,15 +392,15 @@ class Installation(Struct, frozen=True, dict=True):
     ) -> Mapping[str, str]:
         """Install new and changed pip packages, and give the file of each installed one. `notes` gets what is wrong
         with their files."""
-        uv = find_uv(self.env)
+        uv = find_uv(self._variables)
         uv.offline = self.offline
         if not self._has_python():
             self.progress.phase("making a virtual environment")
             if self._base:
-                self._base.make(self.prefix, self.env, uv)
+                self._base.make(self.prefix, self._variables, uv)
             else:
                 build = self.lock.python(self.target)
-                make_virtual_environment(self.prefix, self.target.inputs.python, self.env, uv, build)
+                make_virtual_environment(self.prefix, self.target.inputs.python, self._variables, uv, build)
         self._refuse_python()
         names = {change.name for change in found if change.kind == "pip" and change.action != "remove"}
         damaged = {

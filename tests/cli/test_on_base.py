@@ -281,7 +281,7 @@ def test_each_command_knows_a_base_or_refuses(site: Machine, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("prefix =", "image = 'x'\nprefix =", "[base] is one of image, sif, prefix, not image and prefix"),
+        ("prefix =", "image = 'x'\nprefix =", "[base] is one of image, sif, prefix, module, not image and prefix"),
         ("prefix =", "prefixes =", "did you mean 'prefix'"),
         ("[base]", "[image]\napt = ['libgl1']\n[base]", "image.apt doesn't go with [base]"),
         ("[base]", "[conda]\nchannels = ['x']\ndependencies = ['ffmpeg']\n[base]", "conda.dependencies doesn't go"),

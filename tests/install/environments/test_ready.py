@@ -230,10 +230,12 @@ def is_free(prefix: str) -> bool:
         return free
 
 
-def test_only_plain_files_have_one(tmp_path: Path) -> None:
-    assert memo.digest_of(str(tmp_path)) is None and memo.digest_of(str(tmp_path / "none")) is None
+def test_only_plain_files_and_folders_have_one(tmp_path: Path) -> None:
+    before = memo.digest_of(str(tmp_path))
+    assert before and memo.digest_of(str(tmp_path / "none")) is None
     os.mkfifo(tmp_path / "pipe")
     assert memo.digest_of(str(tmp_path / "pipe")) is None
+    assert memo.digest_of(str(tmp_path)) != before
 
 
 def test_a_file_without_end_isnt_read_to_its_end(tmp_path: Path) -> None:
