@@ -21,10 +21,11 @@ from msgspec.structs import replace
 from envspec.base import programs
 from envspec.base.errors import ToolError
 from envspec.base.redact import redact
+from envspec.export.apptainer_scripts import export_variables
 from envspec.export.plan import Plan
 from envspec.image.conda import LinkedPackages, history_entry
 from envspec.image.layer import PROGRAM, LayerEntry, OnBytes, folder_entry, in_order, link_entry, tar_pieces, text_entry
-from envspec.image.layers import package_entries, project_entries
+from envspec.image.layers import LayerInputs, layer_plans, package_entries, project_entries
 from envspec.image.wheel import Scheme
 from envspec.install import activation
 from envspec.install.collect import Paths
@@ -43,6 +44,8 @@ MOUNT = "mount"
 ANYWHERE = "anywhere"
 MOUNTER = "bin/envspec-mount"
 """The carried script that mounts the file that it lies in."""
+_VARIABLES = ".singularity.d/env/91-envspec.sh"
+"""After those of the image's own definition, 90-environment.sh (Apptainer's SIF layout)."""
 _BROUGHT = re.compile(r"lib/python3\.\d+/site-packages/.*|bin/pip[\d.]*")
 """What a build of Python has as a package: its own pip, which no lock names."""
 
@@ -76,6 +79,16 @@ def tree_entries(inputs: TreeInputs) -> list[LayerEntry]:
     found = [replace(one, path=one.path.removeprefix(root)) for one in _first_entries(inputs)]
     tops = {PurePosixPath(one.path).parts[0] for one in found if "/" in one.path}
     return list(in_order([*map(folder_entry, sorted(tops)), *found, *_own(inputs)]))
+
+
+def overlay_entries(inputs: LayerInputs) -> list[LayerEntry]:
+    """List the entries of what lies over a base: its layers in one tree, and the image's variables, which Apptainer
+    reads from there."""
+    variables = "".join(f"{line}\n" for line in export_variables(inputs.plan.env))
+    own = text_entry(_VARIABLES, variables, PROGRAM)
+    found = [*(one for layer in layer_plans(inputs) for one in layer.entries()), own]
+    tops = {PurePosixPath(one.path).parts[0] for one in found}
+    return list(in_order([*map(folder_entry, sorted(tops)), *found]))
 
 
 def _first_entries(inputs: TreeInputs) -> Iterator[LayerEntry]:

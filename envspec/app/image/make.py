@@ -17,7 +17,6 @@ from envspec.app.carried_facts import facts_text
 from envspec.app.image.base import Output, ToArchive, ToFolder, ToRegistry, open_base, output_of, registry_of
 from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels
 from envspec.app.image.squashfs import MadeSquashfs, make_squashfs
-from envspec.app.inputs import refuse_base
 from envspec.app.observer import observer, say
 from envspec.app.outputs import location, open_output
 from envspec.base.errors import InputError, NotPlain
@@ -75,8 +74,6 @@ def make_images(order: ImageOrder) -> tuple[MadeImage | None, MadeSquashfs | Non
     for kind, file in (("SIF", order.sif), ("squashfs", order.squashfs)):
         if file is not None and len(order.targets) > 1:
             raise InputError(f"a {kind} is for one platform", hint=f"choose with --target {order.targets[0].name}")
-    if order.squashfs is not None:
-        refuse_base(order.spec, "--squashfs")
     permit(order)
     image = None
     if order.output is not None or order.sif is not None:

@@ -74,8 +74,6 @@ def linux_targets(
     """Read a lock and pick the named targets, or all of Linux; each is for another platform. Raises InputError and as
     `read_lock`."""
     spec, lock = inputs.read_lock(path, locks_dir, on_base=True)
-    if spec.base and spec.base.kind != "image":
-        inputs.refuse_base(spec, f"an image on a {spec.base.kind}")
     found = inputs.locked_targets(lock, names)
     if not names:
         found = tuple(target for target in found if target.inputs.platform.startswith("linux-")) or found
@@ -110,6 +108,9 @@ def permit(order: ImageOrder, carried: Stored | None = None) -> None:
     own, and each keeps the pieces of a stream that passed through it. With 16 downloads, two packers and two hashers,
     that is 60 MB.
     """
+    base = order.spec.base
+    if base and base.kind != "image" and (base.kind != "sif" or order.squashfs is None or order.output or order.sif):
+        inputs.refuse_base(order.spec, f"an image on a {base.kind}")
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
     require_extra("image", "images need")
@@ -174,25 +175,30 @@ def prepare(
 
 def _prepare_on_base(order: ImageOrder, target: LockedTarget, plan: Plan, source: BaseSource) -> ReadyImage:
     """Bring what comes on top of a base, of which no layer is read."""
-    if order.lock.inputs.base and order.lock.inputs.base.replace:
-        raise InputError(
-            f"{target.name} replaces packages of its base, which an image from the lock can't take away yet",
-            hint=f"build its Dockerfile: envspec export {order.spec.path} --format dockerfile -o DIR",
-        )
     if source.top.digest != plan.base.digest:
         raise InputError(
             f"the lock is on {plan.base.pinned}, and this base is {source.top.digest}",
             hint="leave --base out, or give the same image",
         )
-    refuse_unknown(plan)
     manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
+    bill = sbom(order.lock, target)
+    labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}
+    layers = layer_plans(contents_on_base(order, target, plan))
+    return ReadyImage(plan, BaseImage(source, manifest, BaseFiles()), layers, labels, {SBOM: bill})
+
+
+def contents_on_base(order: ImageOrder, target: LockedTarget, plan: Plan) -> LayerInputs:
+    """Bring the files of what a lock adds to a base. Raises InputError, IndexFailure, StorageError."""
+    if order.lock.inputs.base and order.lock.inputs.base.replace:
+        raise InputError(
+            f"{target.name} replaces packages of its base, which nothing that lies over it can take away yet",
+            hint=f"build its recipe: envspec export {order.spec.path} --format dockerfile --format apptainer -o DIR",
+        )
+    refuse_unknown(plan)
     files = collect_wheels(order.spec, target, target.pins, offline=order.offline)
     slice_parts = split_slice(json.loads(plan.carried[SLICE]), layer_of)
     carried = {**plan.carried, SLICE: slice_parts.target}
-    bill = sbom(order.lock, target)
-    labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}
-    contents = LayerInputs(plan, target, BaseFiles(), None, carried, slice_parts.of_layers, files)
-    return ReadyImage(plan, BaseImage(source, manifest, BaseFiles()), layer_plans(contents), labels, {SBOM: bill})
+    return LayerInputs(plan, target, BaseFiles(), None, carried, slice_parts.of_layers, files)
 
 
 def linked_packages(

@@ -14,7 +14,14 @@ from msgspec import Struct
 from envspec.app import inputs
 from envspec.app.cache_size import prune_to_limit
 from envspec.app.collecting import collect_wheels
-from envspec.app.image.prepare import ImageOrder, fetch_python, linked_packages, own_project, source_wheels
+from envspec.app.image.prepare import (
+    ImageOrder,
+    contents_on_base,
+    fetch_python,
+    linked_packages,
+    own_project,
+    source_wheels,
+)
 from envspec.app.install import InstallRequest, permit_target
 from envspec.app.observer import observer
 from envspec.app.outputs import open_output
@@ -26,7 +33,7 @@ from envspec.export.make import make_plan
 from envspec.export.plan import ENVIRONMENT, Plan
 from envspec.image.layer import LayerEntry
 from envspec.image.python import standalone_python
-from envspec.image.squashfs import MOUNTER, TreeInputs, find_mksquashfs, tree_entries, write_squashfs
+from envspec.image.squashfs import MOUNTER, TreeInputs, find_mksquashfs, overlay_entries, tree_entries, write_squashfs
 from envspec.install.prefix import checked_prefix
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.model import LockedTarget
@@ -39,7 +46,7 @@ _PIECE = 1 << 20
 
 class MadeSquashfs(Struct, frozen=True):
     """A squashfs that was written: its `inside` entries, bytes and digest ("sha256:…"), and the path that its content
-    names; None where it works at any."""
+    names; None where it works at any. `start` starts Python in it."""
 
     file: Path
     target: str
@@ -48,12 +55,7 @@ class MadeSquashfs(Struct, frozen=True):
     size: int
     digest: str
     at: str | None
-
-    @property
-    def start(self) -> str:
-        """The command that starts Python in it."""
-        file, at = shlex.quote(str(self.file)), f" --at {shlex.quote(self.at)}" if self.at else ""
-        return f"unsquashfs -cat {file} {MOUNTER} >envspec-mount && bash envspec-mount{at} {file} python"
+    start: str
 
     @property
     def told(self) -> tuple[str, str]:
@@ -76,14 +78,29 @@ def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> Mad
     plan = make_plan(order.spec, order.lock, target)
     with ExitStack() as stack:
         progress = stack.enter_context(observer().progress())
-        tree = _inputs(order, target, plan, path, progress, stack)
-        entries = tree_entries(tree)
+        if plan.on_base:
+            entries, at = overlay_entries(contents_on_base(order, target, plan)), None
+        else:
+            tree = _inputs(order, target, plan, path, progress, stack)
+            entries, at = tree_entries(tree), path if tree.conda else None
         progress.phase(f"writing {file}")
         with open_output(file, OPTION, [order.spec.path]) as opened:
             write_squashfs(program, entries, opened, order.compression, plan.epoch, os.environ, progress.came)
             size, digest = _measure(opened.fileno())
-    at = path if tree.conda else None
-    return MadeSquashfs(file, target.name, len(target.pins), len(entries), size, digest, at)
+    return MadeSquashfs(
+        file, target.name, len(target.pins), len(entries), size, digest, at, _start(order, plan, file, at)
+    )
+
+
+def _start(order: ImageOrder, plan: Plan, file: Path, at: str | None) -> str:
+    """Give the command that starts Python in a squashfs."""
+    said = shlex.quote(str(file))
+    if plan.on_base:
+        of_spec = os.path.join(os.path.dirname(order.spec.path), plan.base.name)
+        base = f"docker://{plan.base.pinned}" if plan.on_base.kind == "image" else of_spec
+        return f"apptainer exec --overlay {said}:ro {shlex.quote(base)} {plan.on_base.python}"
+    where = f" --at {shlex.quote(at)}" if at else ""
+    return f"unsquashfs -cat {said} {MOUNTER} >envspec-mount && bash envspec-mount{where} {said} python"
 
 
 def _inputs(

@@ -94,6 +94,8 @@ class SmokeRequest(Struct, frozen=True):
 Skipped = tuple[str, str, str]
 """A spec, a target, and the reason why this machine can't run it."""
 
+_RUNNERS = {"image": ("docker", "apptainer"), "sif": ("apptainer",), **dict.fromkeys(ON_MACHINES, ("local",))}
+"""The runners that have what comes on top of a base, by the base's kind."""
 _FORMATS = {"docker": "dockerfile", "apptainer": "apptainer"}
 """The recipe that a runner builds."""
 
@@ -113,7 +115,7 @@ def choose_cases(asked: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skip
     unknown = set(asked.targets)
     for path in dict.fromkeys(asked.paths):
         spec, lock = inputs.read_lock(path, asked.locks_dir, making="proof", on_base=True)
-        if spec.base and (spec.base.kind not in ON_MACHINES or asked.within != "local"):
+        if spec.base and asked.within not in _RUNNERS[spec.base.kind]:
             inputs.refuse_base(spec, f"--runner {asked.within} on a {spec.base.kind}")
         locks = inputs.folder_of(spec, asked.locks_dir).folder.parent
         # with one spec, a misspelt target gets its hint; of several, each may have some of those named

@@ -6,7 +6,7 @@ InfiniBand and Slingshot, and the paths of the site's fabric. They are read wher
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, field
@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from envspec.base.places import LIBRARIES
 from envspec.export.apptainer import FILE as DEFINITION
 from envspec.export.apptainer_scripts import SETTINGS
+from envspec.export.on_base import SIF
 from envspec.export.slurm import PASSED
 from envspec.facts.fabrics import fabrics
 from envspec.prove.smoke.run.case import (
@@ -30,7 +31,6 @@ from envspec.prove.smoke.run.case import (
 
 CARRIED = "/mnt/envspec"
 RESULTS = "/mnt/results"
-PYTHON = "/opt/env/bin/python"
 _WITH_LOGINS = (
     # apptainer takes files alone: they are there while it builds
     "trap 'rm -f {0}' EXIT; trap 'exit 143' HUP INT TERM; rm -f {0}; mkdir -p \"$0\" && (umask 077; {1}) && \"$@\""
@@ -81,6 +81,7 @@ class Apptainer(Struct, frozen=True):
             Files(folder, tuple(sorted(recipe.items())), f"the recipe of {case.title}"),
             *([Files(given, files, "what the build takes of this site")] if files else []),
             Command(("mkdir", "-p", str(image.parent)), "the folder of images"),
+            *_base_steps(case, folder, there),
             Command(
                 build,
                 f"the image of {case.title}",
@@ -107,8 +108,18 @@ class Apptainer(Struct, frozen=True):
         # contained, they are 64 MiB where Apptainer is installed setuid (sessiondir max size)
         words += ["--bind", "/tmp", "--bind", "/dev/shm"]
         # HOME can't be set by --env, and what isn't there can't hold the caches of compilers
-        words += ["--env", "PYTHONNOUSERSITE=1", "--pwd", RESULTS, str(self.image(case)), "env", "HOME=/tmp", PYTHON]
-        return Command((*words, *arguments), f"the checks of {case.title}")
+        words += ["--env", "PYTHONNOUSERSITE=1", "--pwd", RESULTS, str(self.image(case)), "env", "HOME=/tmp"]
+        return Command((*words, case.python, *arguments), f"the checks of {case.title}")
+
+
+def _base_steps(case: SmokeCase, folder: Path, there: tuple[str, ...]) -> Iterator[Command]:
+    """Put the SIF that an image comes on top of where its recipe names it."""
+    if case.base is None:
+        return
+    path, digest = case.base
+    test = ("sh", "-c", 'echo "$1  $2" | sha256sum --check --quiet --strict', "sh", digest.partition(":")[2], path)
+    yield Command(test, f"the base of {case.title} is as it was locked", there)
+    yield Command(("ln", "-sfn", path, str(folder / case.target / SIF)), "the base", there)
 
 
 def _shell_of(logins: Mapping[str, str]) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import re
 import shlex
 import zipfile
@@ -21,7 +22,8 @@ from msgspec.structs import replace
 from envspec.base.programs import HERE
 from envspec.base.settings import Settings
 from envspec.export import apt_mirrors
-from envspec.export.plan import CHECK, SLICE
+from envspec.export.images import base_reference, on_base
+from envspec.export.plan import CHECK, ENVIRONMENT, SLICE
 from envspec.export.site_build import (
     UV_SETTINGS,
     OwnIndex,
@@ -36,7 +38,7 @@ from envspec.lock.inputs import fingerprint
 from envspec.lock.model import Lock, LockedTarget, SoundLock
 from envspec.net.file_store import ARTIFACTS
 from envspec.spec.cluster import SlurmTable
-from envspec.spec.model import Reference, Spec
+from envspec.spec.model import ON_MACHINES, Reference, Spec
 
 # This site's part in builds of recipes: its mirrors and its proxy. The recipes themselves name no host.
 
@@ -275,6 +277,8 @@ class SmokeCase(Struct, frozen=True):
     slurm     what the spec asks Slurm for
     indexes   the spec's own
     files     the sha256 and the size in bytes of each locked file; 0 for an unknown one
+    python    the environment's Python in an image
+    base      the SIF that an image comes on top of, and its digest; None without
     """
 
     spec: str
@@ -292,6 +296,8 @@ class SmokeCase(Struct, frozen=True):
     slurm: SlurmTable = field(default_factory=SlurmTable)
     indexes: tuple[OwnIndex, ...] = ()
     files: frozenset[tuple[str, int]] = frozenset()
+    python: str = f"{ENVIRONMENT}/bin/python"
+    base: tuple[str, str] | None = None
 
     @property
     def name(self) -> str:
@@ -362,6 +368,8 @@ def make_case(
     for name, one in references.items():
         config["references"][name] = reference_row(one)
     carried = {**programs, CONFIG: dumps(config)}
+    base = on_base(spec, lock, target) if spec.base and spec.base.kind not in ON_MACHINES else None
+    of_base = base_reference(spec, lock, target) if base and base.kind == "sif" else None
     return SmokeCase(
         spec=spec.name,
         target=target.name,
@@ -383,6 +391,10 @@ def make_case(
             *((name, url, False) for name, url in spec.indexes.items()),
             *((name, page, True) for name, pages in spec.flat_pages.items() for page in pages),
         ),
+        python=base.python if base else f"{ENVIRONMENT}/bin/python",
+        base=(os.path.abspath(os.path.join(os.path.dirname(spec.path), of_base.name)), of_base.digest or "")
+        if of_base
+        else None,
     )
 
 

@@ -27,7 +27,6 @@ from envspec.prove.smoke.run.process import FinishedProgram, ask_program
 
 CARRIED = "/mnt/envspec"
 RESULTS = "/mnt/results"
-PYTHON = "/opt/env/bin/python"
 
 
 class Docker(Struct, frozen=True):
@@ -85,7 +84,7 @@ class Docker(Struct, frozen=True):
             words += ["--mount", f"type=bind,{_field('source', source)},target={there}{mode}"]
         # a caller that the image doesn't know has no home there; torch wants one for its caches
         words += ["--env", "HOME=/tmp", "--env", "USER=envspec", "--workdir", RESULTS]
-        words += ["--entrypoint", PYTHON, self.tag(case), *arguments]
+        words += ["--entrypoint", case.python, self.tag(case), *arguments]
         return Command(tuple(words), f"the checks of {case.title}")
 
 
