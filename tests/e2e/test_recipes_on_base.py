@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -270,31 +271,44 @@ steps = 20
 """
 
 
+VERSION = "2.13.0a0+50eac811a6.nv26.10"
+
+
+def vendors_own(site: Path) -> dict[Path, str]:
+    """Give PyTorch's own CPU build the version of a vendor's. Gives the digests of its libraries."""
+    (old,) = site.glob("torch-2.*.dist-info")
+    shutil.copytree(old, site / f"torch-{VERSION}.dist-info")
+    shutil.rmtree(old)
+    for path in (site / f"torch-{VERSION}.dist-info/METADATA", site / "torch/version.py"):
+        text = re.sub(r"2\.\d+\.\d+\+cpu", VERSION, path.read_text())
+        path.unlink()
+        path.write_text(text)
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in (site / "torch").rglob("*.so*")}
+
+
+def smoked(machine: Machine, *words: str) -> None:
+    """Run the smoke check of the spec, and see that all went well with the vendor's torch."""
+    more = ("--quick", "--device", "cpu", "-o", "results")
+    ran = machine.envspec("smoke", "specs/demo.toml", *words, *more, seconds=580)
+    report = json.loads((machine.folder / "results/runs/demo-cpu/check.json").read_text())
+    wrong = [(one["name"], one.get("reason")) for one in report["checks"] if one["status"] == "fail"]
+    assert ran.status == 0 and not wrong, f"{wrong}\n{ran.out}{ran.err}"
+    passed = {one["name"] for one in report["checks"] if one["status"] == "pass"}
+    assert {"static.distributions", "static.isolation", "training.fp32"} <= passed
+
+
 @pytest.mark.nightly
 def test_the_smoke_check_trains_with_the_torch_of_a_prefix(
     smoke_env: Path, machine: Machine, index: Index, tmp_path: Path
 ) -> None:
     """PyTorch's own CPU build, with the version of a vendor's."""
     base = copied(smoke_env, tmp_path / "base")
-    site, version = base / "lib/python3.11/site-packages", "2.13.0a0+50eac811a6.nv26.10"
-    (old,) = site.glob("torch-2.*.dist-info")
-    shutil.copytree(old, site / f"torch-{version}.dist-info")
-    shutil.rmtree(old)
-    for path in (site / f"torch-{version}.dist-info/METADATA", site / "torch/version.py"):
-        text = re.sub(r"2\.\d+\.\d+\+cpu", version, path.read_text())
-        path.unlink()
-        path.write_text(text)
-    sums = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in (site / "torch").rglob("*.so*")}
+    sums = vendors_own(base / "lib/python3.11/site-packages")
     machine.default = index.url
     spec = machine.spec(SMOKE.format(base=base))
     machine.envspec("lock", spec, status=0)
     assert machine.versions("cpu") == {"einops": "0.8.1"}
-    ran = machine.envspec("smoke", spec, "--quick", "--device", "cpu", "-o", "results", seconds=580)
-    report = json.loads((machine.folder / "results/runs/demo-cpu/check.json").read_text())
-    wrong = [(one["name"], one.get("reason")) for one in report["checks"] if one["status"] == "fail"]
-    assert ran.status == 0 and not wrong, f"{wrong}\n{ran.out}{ran.err}"
-    passed = {one["name"] for one in report["checks"] if one["status"] == "pass"}
-    assert {"static.distributions", "static.isolation", "training.fp32"} <= passed
+    smoked(machine)
     assert sums == {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in sums}
 
 
@@ -331,3 +345,50 @@ def test_a_sif_beside_the_spec_is_a_base(machine: Machine, index: Index, tmp_pat
     )
     assert "doesn't know [base] yet" in machine.envspec("image", spec, "-o", "x.tar", status=2).err
     assert "comes on top of the sif vendor.sif" in machine.envspec("install", spec, "--prefix", "env", status=2).err
+
+
+def centres_sif(smoke_env: Path, tree: Path, sif: Path) -> None:
+    """Make a SIF in a centre's shape: Debian, and in /opt/conda a prefix of conda's with its torch, first in PATH."""
+    left_out = shutil.ignore_patterns("site-packages", "test", "share")
+    shutil.copytree(debian_tree(), tree, symlinks=True)
+    shutil.copytree(Path(sys.base_prefix), tree / "opt/conda", symlinks=True, ignore=left_out)
+    site = tree / "opt/conda/lib/python3.11/site-packages"
+    copied(smoke_env / "lib/python3.11/site-packages", site)
+    vendors_own(site)
+    (tree / "opt/conda/conda-meta").mkdir()
+    (tree / "opt/conda/conda-meta/openmpi-5.0.8-h1234_0.json").write_text("{}")
+    (tree / ".singularity.d/env").mkdir(parents=True)
+    (tree / ".singularity.d/env/90-environment.sh").write_text('export PATH="/opt/conda/bin:/usr/bin:/bin"\n')
+    words = ["apptainer", "build", "--mksquashfs-args", "-Xcompression-level 1", str(sif), str(tree)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not shutil.which("apptainer"), reason="no apptainer")
+def test_an_overlay_lies_over_a_centres_sif(smoke_env: Path, machine: Machine, index: Index, tmp_path: Path) -> None:
+    sif = machine.folder / "specs/centre.sif"
+    centres_sif(smoke_env, tmp_path / "tree", sif)
+    shutil.rmtree(tmp_path / "tree")
+    before = hashlib.sha256(sif.read_bytes()).hexdigest()
+    machine.default = index.url
+    spec = machine.spec(SMOKE.format(base="x").replace('prefix = "x"', 'sif = "centre.sif"'))
+    machine.envspec("lock", spec, seconds=300, status=0)
+    inventory = (machine.locks / "demo/base-linux-64.toml").read_text()
+    assert 'executable = "opt/conda/bin/python3.11"' in inventory and 'openmpi = "5.0.8 h1234_0"' in inventory
+    made = json.loads(machine.envspec("image", spec, "--squashfs", "delta.sqfs", "--json", status=0).out)["squashfs"]
+    assert made["start"] == "apptainer exec --overlay delta.sqfs:ro specs/centre.sif /opt/conda/bin/python3.11"
+    words = made["start"].split()
+    code = "import os, torch, einops; print(torch.__version__, einops.__file__, os.environ['ENVSPEC_TARGET'])"
+    done = subprocess.run([*words, "-B", "-c", code], cwd=machine.folder, capture_output=True, text=True)
+    overlay = "delta.sqfs"
+    if "squashfuse not found" in done.stderr:
+        # this Apptainer mounts no squashfs: its content as a folder lies over the SIF all the same
+        overlay = "delta"
+        subprocess.run(["unsquashfs", "-q", "-d", "delta", "delta.sqfs"], cwd=machine.folder, check=True)
+        words[3] = "delta:ro"
+        done = subprocess.run([*words, "-B", "-c", code], cwd=machine.folder, capture_output=True, text=True)
+    assert done.stdout.split() == [VERSION, "/opt/conda/lib/python3.11/site-packages/einops.py", "cpu"], done.stderr
+    machine.variables["APPTAINER_OVERLAY"] = f"{machine.folder / overlay}:ro"
+    smoked(machine, "--runner", "apptainer", "--sif", str(sif))
+    assert hashlib.sha256(sif.read_bytes()).hexdigest() == before
