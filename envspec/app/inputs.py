@@ -207,12 +207,18 @@ def lock_at(revision: str, spec: Spec, given: Path | None) -> Lock | None:
 
     Raises InputError for the revision, LockError, ToolError.
     """
-    from envspec.lock.read import loads
+    from envspec.lock.read import loads, with_inventories
     from envspec.review.diff.revision import text_at
 
     path = folder_of(spec, given).path
     text = text_at(path, revision)
-    return None if text is None else loads(text, f"{revision}:{path}")
+    if text is None:
+        return None
+
+    def read(name: str) -> bytes:
+        return (text_at(path.with_name(name), revision) or "").encode()
+
+    return with_inventories(loads(text, f"{revision}:{path}"), read, f"{revision}:{path.parent}")
 
 
 def there(found: _T | None, spec: Spec) -> _T:

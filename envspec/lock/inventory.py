@@ -176,3 +176,25 @@ def differences(old: Inventory, new: Inventory) -> Iterator[Difference]:
             yield from (Difference(part, one, None, one) for one in now if one not in was)
         elif was != now:
             yield Difference(part, part, was, now)
+
+
+_FIRST = ("torch", "numpy", "triton", "flash-attn", "transformer-engine")
+_OF_SYSTEM = (("libcudnn", "cuDNN"), ("libnccl", "NCCL"), ("libmpi", "libmpi"), ("libfabric", "libfabric"))
+
+
+def sentence(old: Inventory, new: Inventory) -> str:
+    """Say in one line what another base brings: what most depends on with its versions, and how much more."""
+    left = [one for one in differences(old, new) if one.part in ("python", "glibc", "libraries", "packages")]
+    told = {
+        "Python": (old.python, new.python),
+        **{name: (old.packages.get(name), new.packages.get(name)) for name in _FIRST[:1]},
+        "CUDA": (old.cuda, new.cuda),
+        **{name: (old.packages.get(name), new.packages.get(name)) for name in _FIRST[1:]},
+        **{label: (old.libraries.get(name), new.libraries.get(name)) for name, label in _OF_SYSTEM},
+        "glibc": (old.glibc, new.glibc),
+    }
+    moved = [f"{name} {was or 'none'} -> {now or 'none'}" for name, (was, now) in told.items() if was != now]
+    rest = len(
+        {one.name for one in left} - {*_FIRST, *(name for name, _ in _OF_SYSTEM), "python", "glibc", "libcudart"}
+    )
+    return ", ".join([*moved, *([f"{rest} more"] if rest else [])])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from envspec import __version__
 from envspec.base.errors import LockError, Place, StorageError
-from envspec.lock.model import BASE_VERSION, LOCK_VERSION, Lock
+from envspec.lock.inventory import read_inventory
+from envspec.lock.model import BASE_VERSION, LOCK_VERSION, Lock, inventory_name
 from envspec.lock.reading import older, v3
 from envspec.lock.reading.document import RELOCK
 from envspec.lock.write import dumps
@@ -40,6 +43,18 @@ class NewerLock(LockError):
 
 class LockConflict(LockError):
     """A lock with the markers of a merge that git couldn't do by lines. `envspec lock` merges it by package."""
+
+
+def with_inventories(lock: Lock, read: Callable[[str], bytes | None], where: str) -> Lock:
+    """Give a lock on a base with the inventories beside it, as far as they are those that it names. `read` gives the
+    content of a file in the lock's folder, `where`. Raises InputError for one that is no inventory."""
+    found = {}
+    for one in lock.bases:
+        name = inventory_name(one.platform)
+        content = read(name) or b""
+        if hashlib.sha256(content).hexdigest() == one.sha256:
+            found[one.platform] = read_inventory(content.decode("utf-8", "replace"), Place(f"{where}/{name}"))
+    return lock.with_inventories(found) if lock.bases else lock
 
 
 def load(path: Path) -> Lock:

@@ -18,10 +18,10 @@ from envspec.base.open_folder import Location, OpenFolder
 from envspec.base.storage import storage_error
 from envspec.lock.formats import conda_explicit, conda_lock
 from envspec.lock.formats.requirements import MARK, requirements_txt
-from envspec.lock.inventory import MOST_INVENTORY_BYTES, read_inventory
+from envspec.lock.inventory import MOST_INVENTORY_BYTES
 from envspec.lock.keys import FOLDER_NAME, LOCK_NAME
 from envspec.lock.model import Lock, LockedTarget, inventory_name
-from envspec.lock.read import loads, read_for_display, text_of
+from envspec.lock.read import loads, read_for_display, text_of, with_inventories
 from envspec.lock.signing.model import MOST_SIGNATURE_BYTES, SUFFIX
 from envspec.lock.write import dumps
 from envspec.spec.schema import PLATFORMS
@@ -85,18 +85,12 @@ class LockFolder:
         """Give a lock on a base with the inventories beside it, as far as they are those that it names."""
         if not lock.bases:
             return lock
-        import hashlib  # few locks have a base
-
-        found = {}
         with self._open() as folder:
-            for one in lock.bases if folder else ():
-                assert folder is not None
-                name = inventory_name(one.platform)
-                content = folder.read(name, MOST_INVENTORY_BYTES + 1) or b""
-                if hashlib.sha256(content).hexdigest() == one.sha256:
-                    text = content.decode("utf-8", "replace")
-                    found[one.platform] = read_inventory(text, Place(str(self.folder / name)))
-        return lock.with_inventories(found)
+
+            def read(name: str) -> bytes | None:
+                return folder.read(name, MOST_INVENTORY_BYTES + 1) if folder else None
+
+            return with_inventories(lock, read, str(self.folder))
 
     def is_signed(self) -> bool:
         """Return whether a signature lies beside the lock, right or not. Raises NotPlain, StorageError."""

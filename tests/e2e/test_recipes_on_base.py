@@ -389,6 +389,6 @@ def test_an_overlay_lies_over_a_centres_sif(smoke_env: Path, machine: Machine, i
         words[3] = "delta:ro"
         done = subprocess.run([*words, "-B", "-c", code], cwd=machine.folder, capture_output=True, text=True)
     assert done.stdout.split() == [VERSION, "/opt/conda/lib/python3.11/site-packages/einops.py", "cpu"], done.stderr
-    machine.variables["APPTAINER_OVERLAY"] = f"{machine.folder / overlay}:ro"
+    machine.variables |= {"APPTAINER_OVERLAY": f"{machine.folder / overlay}:ro", "PATH": os.environ["PATH"]}
     smoked(machine, "--runner", "apptainer", "--sif", str(sif))
     assert hashlib.sha256(sif.read_bytes()).hexdigest() == before

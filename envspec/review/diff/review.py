@@ -48,6 +48,7 @@ from envspec.review.diff.rows import (
     merge_facts,
 )
 from envspec.review.diff.settings import (
+    of_bases,
     of_corrections,
     of_images,
     of_new_target,
@@ -377,6 +378,7 @@ class _Reviewer:
             read = [
                 *(of_corrections(*self.change.corrections) if self.change.corrections else ()),
                 *of_pythons(self._pythons),
+                *of_bases(self.old.lock, self.new.lock),
             ]
             found += [(name, fact) for fact in read for name in self.shared or ("",)]
         came: list[tuple[str, Fact]] = []

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from envspec.lock.inventory import sentence
 from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.version_numbers import numbers, numbers_in
@@ -196,6 +197,23 @@ def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:
             yield Fact("medium", "image-removed", f"the image {old.name} is no longer pinned or used")
 
 
+def of_bases(old: Lock, new: Lock) -> Iterator[Fact]:
+    """Yield what another base, or another build of it, changes below every package: first what GPUs and most packages
+    depend on."""
+    if old.inputs.base != new.inputs.base:
+        was, now = (str(one.inputs.base) if one.inputs.base else "none" for one in (old, new))
+        yield Fact("medium", "base-changed", f"the base: {was} -> {now}")
+    for one in new.bases:
+        before = next((other for other in old.bases if other.platform == one.platform), None)
+        if before is None or before == one:
+            continue
+        sides = [lock.inventories.get(one.platform) for lock in (old, new)]
+        told = f"{_short(before.digest or before.sha256)} -> {_short(one.digest or one.sha256)}"
+        if sides[0] and sides[1]:
+            told = sentence(sides[0], sides[1]) or told
+        yield Fact("medium", "base-moved", f"the base for {one.platform}: {told}")
+
+
 def of_corrections(old: Collection[LockedCorrection], new: Collection[LockedCorrection]) -> Iterator[Fact]:
     """Yield the corrections read from wheels that came and went: they bound what the lock holds."""
     for one in sorted({*old, *new}):
@@ -227,7 +245,7 @@ def of_pythons(moves: Iterable[PythonMove]) -> Iterator[Fact]:
 
 
 def _short(digest: str) -> str:
-    return digest[: len("sha256:") + 12]
+    return digest[: 12 + len("sha256:") * digest.startswith("sha256:")]
 
 
 def _requirements(

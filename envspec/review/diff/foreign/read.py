@@ -147,9 +147,12 @@ def _read(path: Path) -> Side | _Waiting:
     text = text_of(path, f"envspec reads {KNOWN}")
     form = format_of(path.name, text)
     if form == "envspec":
-        from envspec.lock.read import loads
+        from envspec.lock.read import loads, with_inventories
 
-        return Side(str(path), loads(text, str(path)))
+        def read_beside(name: str) -> bytes | None:
+            return path.with_name(name).read_bytes() if path.with_name(name).is_file() else None
+
+        return Side(str(path), with_inventories(loads(text, str(path)), read_beside, str(path.parent)))
     if form == "spec":
         raise InputError("this is a spec, not a lock", place=Place(str(path)), hint="name its envspec.lock")
     if form is None or form in INTENTS:
