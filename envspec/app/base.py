@@ -25,7 +25,7 @@ from envspec.image.manifest import read_image, variables_of
 from envspec.image.sif import open_sif, read_sif
 from envspec.install.modules import load_modules
 from envspec.install.on_base import base_of
-from envspec.lock.inventory import MOST_INVENTORY_BYTES, Difference, Inventory, differences, read_inventory
+from envspec.lock.inventory import MOST_INVENTORY_BYTES, Difference, Inventory, differences, read_inventory, sentence
 from envspec.lock.model import Lock
 from envspec.net.file_store import sha256_of
 from envspec.spec.model import ON_MACHINES, Spec
@@ -172,6 +172,7 @@ def load_inventory(path: Path) -> Inventory:
     return read_inventory(content.decode("utf-8", "replace"), place)
 
 
-def compare_bases(old: Path, new: Path) -> tuple[Difference, ...]:
-    """List what differs between the inventories in two files. Raises InputError, StorageError."""
-    return tuple(differences(replace(load_inventory(old), source=""), replace(load_inventory(new), source="")))
+def compare_bases(old: Path, new: Path) -> tuple[str, tuple[Difference, ...]]:
+    """Say in a line, and list, what differs between the inventories in two files. Raises InputError, StorageError."""
+    before, after = (replace(load_inventory(one), source="") for one in (old, new))
+    return sentence(before, after), tuple(differences(before, after))

@@ -12,13 +12,13 @@ from msgspec.structs import asdict
 
 from envspec.app.base import compare_bases, read_base
 from envspec.app.outputs import write_text
-from envspec.base.texts import plural, printable
+from envspec.base.texts import printable
 from envspec.cli import options
 from envspec.cli.console import out, say
 from envspec.cli.table import align
 
 if TYPE_CHECKING:
-    from envspec.lock.inventory import Difference, Inventory
+    from envspec.lock.inventory import Difference
 
 EPILOG = """\b
 Examples:
@@ -59,16 +59,10 @@ def read(base: str, platform: str | None, output: Path | None, offline: bool, as
     if as_json:
         options.print_json("base", {"inventory": asdict(found)})
     elif output:
-        say(f"wrote {output}: {_count(found)}")
+        say(f"wrote {output}: {found.summary}")
     else:
         out(found.text.rstrip("\n"))
     return 0
-
-
-def _count(found: Inventory) -> str:
-    """Say in a few words what an inventory has."""
-    torch = found.packages.get("torch")
-    return f"Python {found.python}, {plural(len(found.packages), 'package')}{f', torch {torch}' if torch else ''}"
 
 
 @command.command()
@@ -77,11 +71,11 @@ def _count(found: Inventory) -> str:
 @options.as_json
 def diff(old: Path, new: Path, as_json: bool) -> int:
     """Compare the inventories in two files: what another tag of a vendor's image would change"""
-    found = compare_bases(old, new)
+    told, found = compare_bases(old, new)
     if as_json:
         options.print_json("base", {"differences": [asdict(one) for one in found]})
     else:
-        out("\n".join(_lines(found)) or "no difference")
+        out("\n".join([*([printable(told)] if told else []), *_lines(found)]) or "no difference")
     return 0
 
 

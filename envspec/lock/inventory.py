@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from envspec.base.documents import Unreadable, convert, read_toml
 from envspec.base.errors import InputError, Place
-from envspec.base.texts import printable
+from envspec.base.texts import plural, printable
 from envspec.lock.toml_text import key, value
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
@@ -67,6 +67,12 @@ class Inventory(Struct, frozen=True):
         said = self.libraries.get("libcudart") or self.variables.get("CUDA_VERSION") or ""
         found = re.match(r"[0-9]+\.[0-9]+", said)
         return found[0] if found else None
+
+    @property
+    def summary(self) -> str:
+        """What it has in a few words."""
+        torch = self.packages.get("torch")
+        return f"Python {self.python}, {plural(len(self.packages), 'package')}{f', torch {torch}' if torch else ''}"
 
     def packages_besides(self, replaced: Collection[str]) -> tuple[tuple[str, str], ...]:
         """List its packages but those that are replaced, sorted, each with the version that requirements see."""

@@ -367,6 +367,29 @@ def test_what_the_base_lacks_is_told(site: Machine, tmp_path: Path) -> None:
     assert "the base lacks packages that its own require: torch requires sympy>=1.13" in ran.err
 
 
+def test_a_diff_says_what_another_base_brings(site: Machine, base: Path, tmp_path: Path) -> None:
+    spec = site.spec(SPEC.format(base=base, more=""))
+    site.envspec("lock", spec, status=0)
+    git = ("git", "-C", str(site.folder), "-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "first")):
+        subprocess.run([*git, *words], check=True)
+    before = tmp_path / "old/envspec.lock"
+    shutil.copytree(site.locks / "demo", before.parent)
+    shutil.rmtree(base)
+    newer = {"torch==2.10.0a0+nv25.12": ("numpy",), "numpy==2.1.0": (), "six==1.17.0": ()}
+    libraries = (prefix(base, newer) / "lib/libcudart.so.13.1.80", base / "lib/libnccl.so.2.28.9")
+    for path in libraries:
+        path.write_text("")
+    site.envspec("lock", spec, "--upgrade-images", status=0)
+    said = f"the base for linux-64: torch {TORCH} -> 2.10.0a0+nv25.12, CUDA none -> 13.1, numpy 1.26.4 -> 2.1.0"
+    for words in ((spec,), (str(before), str(site.lock_path()))):
+        assert f"{said}, NCCL none -> 2.28.9, 1 more" in " ".join(site.envspec("diff", *words, status=0).out.split())
+    two = (str(before.with_name("base-linux-64.toml")), str(site.locks / "demo/base-linux-64.toml"))
+    assert site.envspec("base", "diff", *two, status=0).out.startswith(said.partition(": ")[2])
+    site.envspec("report", spec, "-o", "report.html", status=0)
+    assert f"come on top of the prefix {base}" in (site.folder / "report.html").read_text()
+
+
 MODULE = """
 local top = "{top}"
 prepend_path("PATH", pathJoin(top, "bin"))

@@ -163,6 +163,7 @@ def page_of(
         targets=tuple(_target(target, numbers, proved.get(target.name, phrase(RUNGS[0]))) for target in targets),
         pythons=tuple(_pythons(pythons, targets)),
         base_python=spec.image.python == "base",
+        on_base=f"the {spec.base.kind} {spec.base.place}" if spec.base else "",
         packages=packages,
         links=tuple(_links(targets, numbers)),
         licences=tuple(_licences(packages, names, spec.audit)),

@@ -207,7 +207,7 @@ class AuditSummary(Struct, frozen=True):
 class Page(Struct, frozen=True):
     """Everything on the page. `audit` is None where nothing was looked up. `review` is None where nothing was compared,
     and `uncompared` says why. `pythons` are the builds that the lock names; with `base_python`, images have the Python
-    of their base instead."""
+    of their base instead; `on_base` is what the lock comes on top of, empty for a whole environment."""
 
     name: str
     description: str
@@ -218,6 +218,7 @@ class Page(Struct, frozen=True):
     targets: tuple[TargetRow, ...]
     pythons: tuple[PythonRow, ...]
     base_python: bool
+    on_base: str
     packages: tuple[PackageRow, ...]
     links: tuple[Link, ...]
     licences: tuple[Licence, ...]

@@ -241,6 +241,8 @@ def pythons(page: Page) -> Iterator[str]:
         yield _td("Targets", _where(page, one.targets)) + "</tr>"
     if page.pythons:
         yield _END
+    if page.on_base:
+        yield f"<p>These packages come on top of {text(page.on_base)}, which has its own Python.</p>"
     if page.base_python:
         yield "<p>Images have the Python of their base, by <code>[image] python</code>.</p>"
 
