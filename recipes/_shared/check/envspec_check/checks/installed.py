@@ -130,7 +130,7 @@ def static_distributions(ctx: Context) -> Outcome:
     }
     wrong = compare_distributions(locked, there, folders, ctx.config.get("project"))
     has_conda = records or any(pin.kind == "conda" for pin in locked)
-    wrong += compare_conda(locked, records) if has_conda else []
+    wrong += compare_conda(locked, () if "base" in ctx.config else records) if has_conda else []
     compared, others = other_records(ctx.config, there)
     wrong += other_wheels(ctx.lock, there) + others
     details = {"distributions": len(there), "conda": len(records), "locked": len(locked), "differences": wrong[:100]}
