@@ -41,6 +41,7 @@ from envspec.install.bundle import (
     INSTALLER,
     LIMITS,
     LOOK,
+    ON_BASE,
     PROJECT,
     PYTHON,
     SUMS,
@@ -54,6 +55,7 @@ from envspec.install.bundle import (
 )
 from envspec.install.collect import refuse_git
 from envspec.install.interpreter import fetch_build
+from envspec.install.on_base import any_base
 from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 from envspec.spec.model import Spec
 
@@ -165,7 +167,9 @@ class MadeBundle(Struct, frozen=True):
 
 def make_bundle(asked: BundleRequest) -> MadeBundle:
     """Write a bundle, every file checked against its hash. Raises EnvspecError."""
-    spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
+    spec, lock = inputs.read_lock(asked.path, asked.locks_dir, on_base=True)
+    if asked.with_base:
+        inputs.refuse_base(spec, "--with-base")
     chosen = inputs.one_target(lock, asked.target)
     if not chosen.inputs.platform.startswith("linux-"):
         raise InputError(
@@ -265,6 +269,8 @@ def _carried_files(
     plan = make_plan(spec, lock, target)
     carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
     pip = build_files(lock, held, rules) if plan.pip else {}
+    if base := any_base(lock, target):
+        return carried | pip | {ON_BASE: base.for_installer}
     return carried | slurm.render(make_spec_plan(spec, lock)) | pip | explicit_list(target)
 
 

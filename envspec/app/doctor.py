@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,8 @@ from envspec.lock.model import Lock
 from envspec.lock.read import NewerLock
 from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, hardware_of, overall
 from envspec.prove.doctor.result import Result
-from envspec.spec.model import Spec
+from envspec.rules.judge import Verdict, judge
+from envspec.spec.model import Spec, Target
 from envspec.spec.targets import refuse_unknown_targets
 
 if TYPE_CHECKING:
@@ -97,7 +98,6 @@ def judge_spec(
     Raises SpecError, InputError for an unknown target, PolicyError, ToolError, StorageError.
     """
     spec = inputs.read_spec(path)
-    inputs.refuse_base(spec, "`envspec doctor SPEC`")
     refuse_unknown_targets(targets, [target.name for target in spec.targets], spec.path)
     checks: tuple[Result, ...] = ()
     if hardware is None:
@@ -107,7 +107,10 @@ def judge_spec(
         machine = gather_hardware()
         checks = examine(machine, HARDWARE if any(target.cuda for target in spec.targets) else CPU)
         hardware = hardware_of(machine)
-    verdicts, general = assess(spec, hardware, targets), overall(spec, hardware)
+    if spec.base is not None:
+        # its Python is the base's
+        hardware = replace(hardware, pythons=None)
+    general = overall(spec, hardware)
     file, relock = None, f"envspec lock {spec.path}{inputs.elsewhere(locks_dir)}"
     if inputs.has_lock(spec, locks_dir):
         try:
@@ -115,6 +118,7 @@ def judge_spec(
         except LockError as error:
             code = "lock-newer" if isinstance(error, NewerLock) else "lock-damaged"
             general += (Finding("error", code, str(error), remedy=error.hint or relock),)
+    verdicts = assess(spec, hardware, targets, _judging(spec, file.lock if file else None, relock))
     if file is not None:
         of_lock = tuple(_of_lock(spec, file.lock, relock))
         verdicts = tuple(_with(verdict, of_lock) for verdict in verdicts)
@@ -123,6 +127,19 @@ def judge_spec(
 
         general += of_imports(spec, file.lock)
     return Diagnosis(checks, hardware, (*general, *_forbidden(spec, file)), verdicts)
+
+
+def _judging(spec: Spec, lock: Lock | None, relock: str) -> Callable[[Spec, Target], Verdict]:
+    """Give what judges targets: on a base by its inventory, which is beside the lock. Raises InputError without it."""
+    if spec.base is None:
+        return judge
+    from envspec.resolve.workflow.base import judge_on_base
+
+    known = lock.inventories if lock else {}
+    if any(target.platform not in known for target in spec.targets):
+        raise InputError(f"{spec.path} has no inventory of its base beside the lock, to judge it by", hint=relock)
+    replaced = spec.base.replace
+    return lambda own, target: judge_on_base(own, target, known[target.platform], replaced)
 
 
 def _of_lock(spec: Spec, lock: Lock, relock: str) -> Iterator[Finding]:

@@ -68,10 +68,19 @@ class BasePrefix(Struct, frozen=True):
 
     @property
     def _listed(self) -> str:
+        return "".join(f"{line}\n" for line in self._lines if self._is_virtual or line.startswith("/"))
+
+    @property
+    def _lines(self) -> list[str]:
+        """The folders that come first, and those that a virtual environment's Python wouldn't show another one."""
         first = [one for one in self.inventory.variables.get("PYTHONPATH", "").split(":") if one.startswith("/")]
-        own = self.folders if self._is_virtual else ()
-        lines = [*first, *(f"import site; site.addsitedir({str(one)!r})" for one in own if str(one) not in first)]
-        return "".join(f"{line}\n" for line in lines)
+        own = [one for one in map(str, self.folders) if one not in first]
+        return [*first, *(f"import site; site.addsitedir({one!r})" for one in own)]
+
+    @property
+    def for_installer(self) -> str:
+        """What a bundle's install.sh makes an environment from: the path of the Python, and those lines."""
+        return "".join(f"{line}\n" for line in (str(self.python), *self._lines))
 
     def make(self, environment: Path, env: Mapping[str, str], uv: Uv) -> None:
         """Make an environment that sees its packages. Raises ToolError, OSError."""
@@ -98,11 +107,17 @@ def base_of(lock: Lock, target: LockedTarget) -> BasePrefix | None:
     """Give the base of a lock's target; None for a whole environment. Raises InputError for one that is no prefix of a
     machine."""
     base = lock.inputs.base
-    if base is None:
-        return None
-    if base.kind not in ON_MACHINES:
+    if base is not None and base.kind not in ON_MACHINES:
         raise InputError(
             f"{lock.name} comes on top of the {base.kind} {base.place}: no environment of this machine can",
             hint="make an image of it, or give its prefix inside as [base] prefix",
         )
+    return any_base(lock, target)
+
+
+def any_base(lock: Lock, target: LockedTarget) -> BasePrefix | None:
+    """Give the base of a lock's target: of an image or a SIF as whoever is inside it sees it."""
+    base = lock.inputs.base
+    if base is None:
+        return None
     return BasePrefix(Path(base.place) if base.kind == "prefix" else ROOT, lock.inventories[target.inputs.platform])

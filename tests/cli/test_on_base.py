@@ -232,7 +232,9 @@ SPEC_PATH = "specs/demo.toml"
 KNOWING = {
     "add": (SPEC_PATH, "einops"),
     "audit": (SPEC_PATH, "--offline"),
+    "bundle": (SPEC_PATH, "-o", "bundle.tar"),
     "check": (SPEC_PATH,),
+    "doctor": (SPEC_PATH,),
     "diff": ("locks/demo/envspec.lock", "locks/demo/envspec.lock"),
     "export": (SPEC_PATH, "--format", "requirements", "-o", "out"),
     "install": (SPEC_PATH, "--dry-run"),
@@ -247,8 +249,6 @@ KNOWING = {
     "why": (SPEC_PATH, "einops"),
 }
 REFUSING = {
-    "bundle": (SPEC_PATH, "-o", "bundle.tar"),
-    "doctor": (SPEC_PATH,),
     "image": (SPEC_PATH, "-o", "image.tar"),
     "link": (SPEC_PATH,),
     "smoke": (SPEC_PATH, "--runner", "docker", "--engine", "podman", "-o", "results"),
@@ -275,7 +275,7 @@ def test_each_command_knows_a_base_or_refuses(site: Machine, tmp_path: Path) -> 
     for words in refused:
         ran = site.envspec(*words, status=2)
         assert "doesn't know [base] yet: the lock holds only what comes on top of it" in ran.err, words
-    assert not (site.folder / "bundle.tar").exists() and not (site.folder / "image.tar").exists()
+    assert not (site.folder / "image.tar").exists()
 
 
 @pytest.mark.parametrize(
@@ -388,6 +388,42 @@ def test_a_diff_says_what_another_base_brings(site: Machine, base: Path, tmp_pat
     assert site.envspec("base", "diff", *two, status=0).out.startswith(said.partition(": ")[2])
     site.envspec("report", spec, "-o", "report.html", status=0)
     assert f"come on top of the prefix {base}" in (site.folder / "report.html").read_text()
+
+
+def test_doctor_judges_a_base_by_its_inventory(site: Machine, base: Path) -> None:
+    spec = site.spec(SPEC.format(base=base, more="").replace('"linux-64"', '"linux-64"\ncuda = "12.8"'))
+    assert "no inventory of its base beside the lock" in site.envspec("doctor", spec, status=2).err
+    (base / "lib/libcudart.so.12.8.90").write_text("")
+    site.envspec("lock", spec, status=0)
+    gpu = ("--gpu", "H100", "--driver", "570.86.15", "--glibc", "2.28")
+    ran = site.envspec("doctor", spec, *gpu)
+    assert ran.status == 0 and "doesn't say for which GPUs its torch" in ran.out, ran.out
+    ran = site.envspec("doctor", spec, "--gpu", "H100", "--driver", "470.57.02", "--glibc", "2.28", status=1)
+    assert "driver" in ran.out
+
+
+@pytest.mark.parametrize("virtual", [False, True])
+def test_a_bundle_installs_on_its_base_without_network(site: Machine, tmp_path: Path, virtual: bool) -> None:
+    opt = vendors(tmp_path / "opt", virtual=virtual)
+    before = hashes(opt)
+    more = 'replace = { numpy = "a repair" }'
+    text = SPEC.format(base=opt, more=more).replace('"3.12"', f'"{MINOR}"').replace("torch>=2.9", "numpy<2,!=1.26.4")
+    spec = site.spec(text)
+    site.envspec("lock", spec, status=0)
+    site.envspec("bundle", spec, "-o", "bundle.tar", status=0)
+    assert "--with-base" in site.envspec("bundle", spec, "-o", "b.tar", "--with-base", status=2).err
+    (tmp_path / "bundle").mkdir()
+    subprocess.run(["tar", "-xf", site.folder / "bundle.tar", "-C", tmp_path / "bundle"], check=True)
+    words = ["sh", tmp_path / "bundle/install.sh", tmp_path / "env"]
+    away = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    subprocess.run(words, env={**away, "PYTHONDONTWRITEBYTECODE": "1"}, check=True, capture_output=True)
+    code = "import torch, numpy as n, acme_models, einops; print(torch.version, n.version, torch.__file__)"
+    said = subprocess.run([tmp_path / "env/bin/python", "-B", "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split()[:2] == [TORCH, "1.26.5"] and str(opt) in said.stdout
+    assert hashes(opt) == before
+    opt.rename(tmp_path / "elsewhere")
+    done = subprocess.run([*words[:2], tmp_path / "env2"], env=away, capture_output=True, text=True)
+    assert done.returncode == 2 and "which isn't here: install where the base is" in done.stderr
 
 
 MODULE = """

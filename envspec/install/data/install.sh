@@ -174,6 +174,13 @@ else
         done
         PYTHON=$prefix/.python/bin/python$version
     fi
+    seeing=
+    if [ -f "$here/ON_BASE" ]; then
+        : "${PYTHON:=$(sed -n 1p "$here/ON_BASE")}"
+        [ -x "$PYTHON" ] || fail "these packages come on top of $PYTHON, which isn't here: install where the base is, or inside its image"
+        # of a virtual environment, another one sees nothing by itself
+        [ -f "${PYTHON%/bin/*}/pyvenv.cfg" ] || seeing=--system-site-packages
+    fi
     python=${PYTHON:-$(first "python$version" python3 python)}
     [ -n "$python" ] || fail "no Python $version found: PYTHON=/path/to/it sh install.sh PREFIX"
     found=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -181,9 +188,13 @@ else
     uv=$(first uv)
     mine=yes
     if [ -n "$uv" ]; then
-        "$uv" venv --quiet --no-config --offline --allow-existing --python "$python" "$prefix"
+        "$uv" venv --quiet --no-config --offline --allow-existing $seeing --python "$python" "$prefix"
     else
-        "$python" -m venv "$prefix"
+        "$python" -m venv $seeing "$prefix"
+    fi
+    if [ -f "$here/ON_BASE" ]; then
+        # envspec's own name for it (`envspec.install.on_base`)
+        sed -e 1d -e "${seeing:+/^import/d}" "$here/ON_BASE" >"$prefix/lib/python$version/site-packages/_envspec_base.pth"
     fi
 fi
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from envspec.base.finding import Finding, errors
 from envspec.facts import gpus
 from envspec.packages.version_numbers import numbers
-from envspec.rules.judge import judge
+from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Spec, Target
 
 if TYPE_CHECKING:
@@ -66,8 +66,10 @@ class Feasibility(Struct, frozen=True):
     reason: str | None = None
 
 
-def assess(spec: Spec, hardware: Hardware, only: Collection[str] = ()) -> tuple[Feasibility, ...]:
-    """Judge each target, or those named by `only`, in the spec's order.
+def assess(
+    spec: Spec, hardware: Hardware, only: Collection[str] = (), judge: Callable[[Spec, Target], Verdict] = judge
+) -> tuple[Feasibility, ...]:
+    """Judge each target, or those named by `only`, in the spec's order, by the rules or as `judge` does.
 
     A target for other GPUs than these isn't judged, unless `only` names it or no target of the spec is for these GPUs.
     """
@@ -75,9 +77,9 @@ def assess(spec: Spec, hardware: Hardware, only: Collection[str] = ()) -> tuple[
     meant = [target for target in targets if _is_meant(target, hardware)]
     chosen = targets if only or not any(target.cuda for target in meant) else meant
     return tuple(
-        replace(_verdict(spec, target, Hardware()), reason=_reason(target, hardware))
+        replace(_verdict(spec, target, Hardware(), judge), reason=_reason(target, hardware))
         if not _fits_platform(target, hardware)
-        else _verdict(spec, target, hardware)
+        else _verdict(spec, target, hardware, judge)
         if target in chosen
         else Feasibility(target.name, "elsewhere", reason=_reason(target, hardware))
         for target in targets
@@ -99,7 +101,7 @@ def overall(spec: Spec, hardware: Hardware) -> tuple[Finding, ...]:
     return tuple(finding for finding in found if finding is not None)
 
 
-def _verdict(spec: Spec, target: Target, hardware: Hardware) -> Feasibility:
+def _verdict(spec: Spec, target: Target, hardware: Hardware, judge: Callable[[Spec, Target], Verdict]) -> Feasibility:
     verdict = judge(spec, on_hardware(target, hardware))
     older = _older_glibc(target, hardware, verdict.findings)
     findings = (*verdict.findings, older) if older else verdict.findings
