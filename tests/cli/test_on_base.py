@@ -382,8 +382,8 @@ def test_a_diff_says_what_another_base_brings(site: Machine, base: Path, tmp_pat
         path.write_text("")
     site.envspec("lock", spec, "--upgrade-images", status=0)
     said = f"the base for linux-64: torch {TORCH} -> 2.10.0a0+nv25.12, CUDA none -> 13.1, numpy 1.26.4 -> 2.1.0"
-    for words in ((spec,), (str(before), str(site.lock_path()))):
-        assert f"{said}, NCCL none -> 2.28.9, 1 more" in " ".join(site.envspec("diff", *words, status=0).out.split())
+    for ends in ((spec,), (str(before), str(site.lock_path()))):
+        assert f"{said}, NCCL none -> 2.28.9, 1 more" in " ".join(site.envspec("diff", *ends, status=0).out.split())
     two = (str(before.with_name("base-linux-64.toml")), str(site.locks / "demo/base-linux-64.toml"))
     assert site.envspec("base", "diff", *two, status=0).out.startswith(said.partition(": ")[2])
     site.envspec("report", spec, "-o", "report.html", status=0)
@@ -414,7 +414,7 @@ def test_a_bundle_installs_on_its_base_without_network(site: Machine, tmp_path: 
     assert "--with-base" in site.envspec("bundle", spec, "-o", "b.tar", "--with-base", status=2).err
     (tmp_path / "bundle").mkdir()
     subprocess.run(["tar", "-xf", site.folder / "bundle.tar", "-C", tmp_path / "bundle"], check=True)
-    words = ["sh", tmp_path / "bundle/install.sh", tmp_path / "env"]
+    words = ["sh", str(tmp_path / "bundle/install.sh"), str(tmp_path / "env")]
     away = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     subprocess.run(words, env={**away, "PYTHONDONTWRITEBYTECODE": "1"}, check=True, capture_output=True)
     code = "import torch, numpy as n, acme_models, einops; print(torch.version, n.version, torch.__file__)"
@@ -422,7 +422,7 @@ def test_a_bundle_installs_on_its_base_without_network(site: Machine, tmp_path: 
     assert said.stdout.split()[:2] == [TORCH, "1.26.5"] and str(opt) in said.stdout
     assert hashes(opt) == before
     opt.rename(tmp_path / "elsewhere")
-    done = subprocess.run([*words[:2], tmp_path / "env2"], env=away, capture_output=True, text=True)
+    done = subprocess.run([*words[:2], str(tmp_path / "env2")], env=away, capture_output=True, text=True)
     assert done.returncode == 2 and "which isn't here: install where the base is" in done.stderr
 
 

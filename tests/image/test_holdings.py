@@ -118,7 +118,8 @@ def test_a_prefix_of_conda(tmp_path: Path) -> None:
 def test_what_another_tag_changes(tmp_path: Path) -> None:
     for name, upper in (("old", UPPER), ("new", {**UPPER, **record("einops", "0.8.1")})):
         (tmp_path / f"{name}.toml").write_text(read_base(str(ngc(tmp_path, upper, name)), "linux-64").text)
-    found = compare_bases(tmp_path / "old.toml", tmp_path / "new.toml")
+    told, found = compare_bases(tmp_path / "old.toml", tmp_path / "new.toml")
+    assert told == "1 more"
     assert [(one.part, one.old, one.new) for one in found if one.part != "digest"] == [("packages", None, "0.8.1")]
 
 
