@@ -100,7 +100,7 @@ def take_stock(
     minor = _minor_of(files, executable) if executable else None
     folders = tuple(_folders(files, prefix, minor, variables)) if minor else ()
     exact = (_patch_of(files, prefix, minor) or minor) if minor else None
-    named = _listed(variables, "LD_LIBRARY_PATH")
+    named = _folders_in(variables, "LD_LIBRARY_PATH")
     packages, requires, extras, shadowed = _packages(files, folders, Markers(platform or machine, exact or "3"))
     return Inventory(
         source,
@@ -151,7 +151,7 @@ def _find_python(files: BaseFiles, variables: Mapping[str, str]) -> tuple[str | 
     return None, ""
 
 
-def _listed(variables: Mapping[str, str], name: str) -> list[str]:
+def _folders_in(variables: Mapping[str, str], name: str) -> list[str]:
     """List the folders in a variable, as paths below the root."""
     return [one.strip("/") for one in variables.get(name, "").split(":") if one.strip("/")]
 
@@ -195,7 +195,9 @@ def _folders(files: BaseFiles, prefix: str, minor: str, variables: Mapping[str, 
     own = posixpath.join(prefix, f"lib/python{minor}/site-packages")
     after = debians if prefix in ("usr", "usr/local") or system else []
     lib64 = posixpath.join(prefix, f"lib64/python{minor}/site-packages")
-    yield from (one for one in dict.fromkeys([*_listed(variables, "PYTHONPATH"), own, lib64, *after]) if one in there)
+    yield from (
+        one for one in dict.fromkeys([*_folders_in(variables, "PYTHONPATH"), own, lib64, *after]) if one in there
+    )
 
 
 def _packages(
@@ -217,7 +219,7 @@ def _packages(
             first = packages.setdefault(canonical_name(name), version.strip())
             if first != version.strip():
                 shadowed.setdefault(canonical_name(name), version.strip())
-    return packages, _filled(requires), _filled(extras), shadowed
+    return packages, _without_empty(requires), _without_empty(extras), shadowed
 
 
 def _requirements(head: Message, markers: Markers) -> Iterator[str]:
@@ -240,7 +242,7 @@ def _requirements_of_extras(head: Message, markers: Markers) -> Iterator[str]:
                 yield from (f'{text} ; extra == "{one}"' for one in offered if markers.hold(line, [one]))
 
 
-def _filled(table: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def _without_empty(table: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return {name: lines for name, lines in table.items() if lines}
 
 
