@@ -124,6 +124,7 @@ ENVIRONMENTS = {
     "env", "os.environ", "self._env", "own", "environment", "{**env, 'SOURCE_DATE_EPOCH': str(epoch)}",
     "{'PATH': '/usr/bin:/bin', 'HOME': str(folder), 'LD_LIBRARY_PATH': str(folder)}",
     "{**self.environment(), **(more or {})}",
+    "{**os.environ, **command.hidden}",  # with logins that nothing else may see
 }  # fmt: skip
 """The closed list of environments: the user's own as it was handed in, without or with what a caller says."""
 
