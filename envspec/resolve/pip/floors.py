@@ -310,9 +310,6 @@ def raise_to_floors(
     of_found = cache(partial(edges, found))
     wanted, said, best = dict(higher), "", found
 
-    def lies_far(name: str, bounds: Mapping[str, str]) -> bool:
-        return is_older(taken[name], bounds[name]) and is_far(taken[name], bounds[name], name, releases)
-
     refused = dict(refused_floors(wanted, taken, sole, of_found(), requires, releases))
     wanted |= {name: last.get(name, taken[name]) for name in refused}
     for _ in range(2):
@@ -329,9 +326,6 @@ def raise_to_floors(
                 # what the last lock had comes before what is new to it, or beyond the bound that it had
                 held = {name: version for name, version in held.items() if name in last or name not in named}
             held = {name: last.get(name, version) for name, version in held.items()}
-            if not any(is_older(taken[name], last.get(name)) or lies_far(name, held) for name in held):
-                # what is near is no question more
-                break
         else:
             now = versions_of(raised)
             several = tuple(setbacks(taken, now, higher, of_found, releases))
@@ -437,14 +431,17 @@ def moved_beside(before: Mapping[str, str], after: Mapping[str, str], told: Coll
 
 
 def rejected_findings(
-    rejected: Mapping[str, str], now: Mapping[str, str], kept: Mapping[str, str]
+    rejected: Mapping[str, str], before: Mapping[str, str], now: Mapping[str, str], kept: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Tell what is locked in place of releases that uv takes and envspec doesn't; `rejected` says of each package which
-    and why. What is `kept` from the old lock was told when it was chosen."""
+    and why. What else differs from uv's answer `before` is said with the first. What is `kept` from the old lock was
+    told when it was chosen."""
+    beside = moved_beside(before, now, rejected)
     for name, why in sorted(rejected.items()):
         if name not in kept or kept[name].partition("+")[0] != now.get(name):
             instead = f"{name} {now[name]} is locked" if name in now else f"{name} isn't locked"
-            yield Finding("info", "passed-over", f"{instead}: {why}")
+            yield Finding("info", "passed-over", f"{instead}: {why}{beside}")
+            beside = ""
 
 
 def downgrades(now: Mapping[str, str], last: Mapping[str, str], conflict: str) -> Iterator[str]:

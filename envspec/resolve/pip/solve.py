@@ -375,7 +375,7 @@ class PipResolver(Struct, frozen=True):
         index, proxy, label = question.torch, question.proxy, question.label
         for one in question.direct.values():
             reading.know(one.file, one.metadata, request.metadata)
-        barred, rejected = tuple[str, ...](), dict[str, str]()
+        barred, rejected, uvs = tuple[str, ...](), dict[str, str](), dict[str, str]()
         # what another target has was judged for that one alone
         stays = {name: held for name, held in preferences.versions.items() if last.get(name) == held}
         releases = self._uv_indexes.releases(request)
@@ -418,7 +418,7 @@ class PipResolver(Struct, frozen=True):
                 asked = with_requirements(asked, strayed)
 
         def settle(begun: Request, back: tuple[Retreat, ...] = (), *, sources: bool = True) -> tuple[Found, ...]:
-            nonlocal barred
+            nonlocal barred, uvs
             asking, ways_there = in_place_of(back, begun), dict[str, str]()
             while True:
                 try:
@@ -428,6 +428,7 @@ class PipResolver(Struct, frozen=True):
                         # the releases that name the target's Python can't stand beside the rest
                         refuse_retreats(back, begun, label, releases)
                     raise
+                uvs = uvs or versions_of(found)
                 if went_back(ways_there, found, request, releases):
                     refuse_retreats(back, begun, label, releases)
                 unsure = suspects(found, asking, releases)
@@ -480,7 +481,7 @@ class PipResolver(Struct, frozen=True):
                 self._compare(found, request, label, unbounded, reading, shared)
             now, far = versions_of(found), {one.name for one in self._lags.get(request, ()) if one.far}
             moved = raised.findings(now, last, far, releases)
-            self._moved[request] = *moved, *rejected_findings(rejected, now, stays)
+            self._moved[request] = *moved, *rejected_findings(rejected, uvs, now, stays)
             self._refuse_lost_extras(found, asking, label, reading)
             return found
         except Unsatisfiable as conflict:

@@ -5,10 +5,7 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
-from envspec.base.errors import Unsatisfiable
-from envspec.net.index_proxy.releases import Release
-from envspec.resolve.pip.floors import moved_beside, raise_to_floors, raised_finding
-from envspec.resolve.uv.answer import Found, FoundFile
+from envspec.resolve.pip.floors import moved_beside, raised_finding, rejected_findings
 
 
 def test_a_raised_package_is_told_with_what_moves_for_it() -> None:
@@ -19,6 +16,14 @@ def test_a_raised_package_is_told_with_what_moves_for_it() -> None:
     assert told.message.startswith("app 2.0 is locked, not uv's 1.0: ")
     assert told.message.endswith("; with lib 1.0 for 2.0, fresh 1.0 besides, no old")
     assert raised_finding(after, after, ["app"]) is None
+
+
+def test_what_moves_for_a_pre_release_that_isnt_taken_is_told_with_it() -> None:
+    """As NumPy with numba."""
+    before, now = {"numba": "0.63.0b1", "numpy": "2.5.4"}, {"numba": "0.64.0", "numpy": "2.4.6"}
+    (told,) = rejected_findings({"numba": "0.63.0b1 is a pre-release"}, before, now, {})
+    assert told.message == "numba 0.64.0 is locked: 0.63.0b1 is a pre-release; with numpy 2.4.6 for 2.5.4"
+    assert not [*rejected_findings({"numba": "0.63.0b1 is a pre-release"}, before, now, {"numba": "0.64.0"})]
 
 
 def test_of_many_moves_the_first_are_named() -> None:
@@ -144,24 +149,3 @@ def test_targets_that_become_one_request_keep_the_newer_of_each_package(
     ran = machine.envspec("lock", machine.spec(cpu("lib", "other", targets=both)), status=0)
     assert machine.versions("a") == machine.versions("b") == {"lib": "2.0", "other": "2.0"}
     assert "goes back" not in ran.err
-
-
-@pytest.mark.parametrize(
-    ("newest", "last", "asked"), [("2.0", "", 1), ("9.0", "", 2), ("2.0", "2.0", 2)], ids=["near", "far", "last lock"]
-)
-def test_uv_is_asked_again_for_what_is_far_below_its_floor_or_was_newer(newest: str, last: str, asked: int) -> None:
-    """A conflict that doesn't name it leaves it for a second question."""
-    found = tuple(Found(name, "1.0", (FoundFile("", f"{name}.whl", None),)) for name in ("a", "b"))
-    questions = []
-
-    def settle(bounds: tuple[str, ...]) -> tuple[Found, ...]:
-        questions.append(bounds)
-        raise Unsatisfiable("t: because a>=2.0 depends on x")
-
-    def releases(name: str) -> list[Release]:
-        return [Release(f"{major}.0", (), False, False, None, None) for major in range(9, 0, -1)]
-
-    higher, held = {"a": "2.0", "b": newest}, {"b": last} if last else {}
-    kept, raised = raise_to_floors(found, higher, held, settle, lambda one: {}, releases, (), lambda *one: ())
-    assert kept == found and raised.conflict == "because a>=2.0 depends on x"
-    assert questions == [("a>=2.0", f"b>={newest}"), ("a>=1.0", f"b>={newest}")][:asked]
