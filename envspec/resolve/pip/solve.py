@@ -561,7 +561,10 @@ class PipResolver(Struct, frozen=True):
     def _requires(self, request: Request, name: str, version: str) -> tuple[str, ...]:
         """Give the requirements of a release that hold in a request's target, without extras."""
         metadata = self._metadata(request, name, version)
-        return active_lines(replace(request, requirements=()), {name: metadata})[name] if metadata else ()
+        # a line that can't be read says nothing, as nothing of this release is locked
+        with suppress(OutsideError):
+            return active_lines(replace(request, requirements=()), {name: metadata})[name] if metadata else ()
+        return ()
 
     def _metadata(self, request: Request, name: str, version: str) -> Metadata | None:
         """Read the METADATA of a release's wheel; None where there is none to read."""

@@ -67,6 +67,15 @@ def test_what_needs_one_of_these_is_told_from_its_metadata(machine: Machine, ind
     ]
 
 
+def test_metadata_of_a_newer_release_that_cant_be_read_stops_nothing(machine: Machine, index: Index) -> None:
+    index.add(
+        wheel("lib", "1.0"), wheel("lib", "2.0", "native", "@broken >=", "more ~~ 1"), wheel("lib", "3.0", "gone")
+    )
+    machine.spec(cpu("lib"))
+    assert [line for line in told(machine) if "error" in line] == []
+    assert machine.versions("cpu") == {"lib": "1.0"}
+
+
 def test_other_reasons_are_not_told_as_one_of_wheels(machine: Machine, index: Index) -> None:
     index.add(wheel("app", "1"), wheel("app", "2", "lib<1"), wheel("lib", "1"))
     index.add(wheel("other", "1"), wheel("other", "2", tag=WINDOWS))
