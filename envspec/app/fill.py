@@ -112,19 +112,24 @@ def _share(folder: Path | None, key: str) -> Iterator[Path | None]:
         try:
             yield folder
         finally:
-            open_to_all(folder)
+            _open_to_all(folder)
     except OSError as error:
         raise storage_error(error, folder, option=key) from None
 
 
-def open_to_all(folder: Path) -> None:
+def _open_to_all(folder: Path) -> None:
     """Have all users read what is in a folder, and enter and run what its owner may. Links stay as they are."""
     for above, folders, files in os.walk(folder):
         for path in (above, *(os.path.join(above, name) for name in (*folders, *files))):
-            mode = os.lstat(path).st_mode
-            wanted = mode | (0o555 if mode & stat.S_IXUSR else 0o444)
-            if not stat.S_ISLNK(mode) and wanted != mode:
-                os.chmod(path, stat.S_IMODE(wanted))
+            open_path(path)
+
+
+def open_path(path: str | Path) -> None:
+    """Have all users read a file or a folder, and enter or run it where its owner may. A link stays as it is."""
+    mode = os.lstat(path).st_mode
+    wanted = mode | (0o555 if mode & stat.S_IXUSR else 0o444)
+    if not stat.S_ISLNK(mode) and wanted != mode:
+        os.chmod(path, stat.S_IMODE(wanted))
 
 
 def _unpack(cache: Path, spec: Spec, target: LockedTarget) -> None:

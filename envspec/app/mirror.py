@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
@@ -13,7 +13,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from envspec.app.collecting import collect_conda_too
-from envspec.app.fill import Filled, find_build, open_to_all, permitted_targets
+from envspec.app.fill import Filled, find_build, open_path, permitted_targets
 from envspec.app.observer import say
 from envspec.app.outputs import open_output, write_text
 from envspec.app.release_dates import ask_dates, dated_files, known_dates
@@ -67,8 +67,10 @@ def fill_mirror(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | 
     try:
         for channel in sorted(channels):
             _index_channel(folder / channel)
-        if wanted:
-            open_to_all(folder)
+        written = {*wanted, *pages, *(PurePosixPath(one) for one in _repodata(folder, channels))}
+        # all that the folder has of others' stays as closed as it was
+        for path in {above for place in written for above in (place, *place.parents)}:
+            open_path(folder / path)
     except OSError as error:
         raise storage_error(error, folder, option=OPTION) from None
     size = sum(file.stat().st_size for file, _ in wanted.values())
@@ -114,6 +116,10 @@ def _page_with(links: Mapping[str, str], page: Path) -> str:
     }
     lines = [f"{line}\n" for _, line in sorted({**kept, **links}.items())]
     return f"<!DOCTYPE html>\n<html><body>\n{''.join(lines)}</body></html>\n"
+
+
+def _repodata(folder: Path, channels: Iterable[str]) -> Iterator[Path]:
+    return (one.relative_to(folder) for channel in channels for one in (folder / channel).glob("*/repodata*"))
 
 
 def _index_channel(channel: Path) -> None:

@@ -79,10 +79,15 @@ def test_a_plain_web_server_is_the_mirror_of_what_is_locked(
     index.add(wheel("beta", "2.0"))
     machine.default = index.url
     machine.locked("--upgrade-package", "beta", spec=cpu("beta", python=PYTHON))
+    private = mirror / "private.key"
+    private.write_text("mine")
+    private.chmod(0o600)
     fill, never = ("cache", "fill", SPEC, "--mirror", str(mirror)), {"UV_PYTHON_DOWNLOADS": "never"}
     machine.envspec(*fill, env=never, status=0)
     (mirror / "pypi/beta/beta-2.0-py3-none-any.whl").write_bytes(b"rotted")
     ran = machine.envspec(*fill, env=never, status=0)
+    assert private.stat().st_mode & 0o777 == 0o600, "what isn't the mirror's stays closed"
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (mirror / "pypi").rglob("*"))
     assert "isn't put there: the cache has no " in ran.err and "UV_PYTHON_DOWNLOADS" in ran.err
     assert 'pypi = "URL/pypi"' in ran.err and (mirror / "pypi/beta/beta-2.0-py3-none-any.whl").stat().st_size > 6
     page = (mirror / "pypi/beta/index.html").read_text()
