@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from check_program import CONFIG, command, gone, program, run
-from envspec_check.patience import Patience
+from envspec_check.patience import Patience, processor_seconds
 from support.matrix import first_by_day
 from support.smoke_env import CHECK
 
@@ -80,6 +80,17 @@ def test_what_gets_on_has_its_limit_in_a_processor_s_time(does: str, least: floa
             time.sleep(0.2)
         process.kill()
     assert least <= time.monotonic() - patience.began <= most
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_time_of_a_process_has_that_of_all_below_it(ends: bool) -> None:
+    child = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)" + ("" if ends else "\ninput()")
+    parent = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}])\nprint(flush=True)\ninput()"
+    command = [sys.executable, "-c", parent]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline() and (not ends or process.stdout.readline())
+        assert 0.3 <= processor_seconds(process.pid) < 5
+        process.communicate(b"\n\n")
 
 
 def test_a_check_on_a_busy_machine_goes_on_after_its_limit(tmp_path: Path) -> None:
