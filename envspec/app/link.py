@@ -4,7 +4,7 @@ GPUs."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from envspec.app import inputs
+from envspec.app.base import refuse_changed_base
 from envspec.app.cache_size import prune_to_limit
 from envspec.app.collecting import collect
 from envspec.app.evidence import keep
@@ -27,15 +28,17 @@ from envspec.export.make import make_plan
 from envspec.facts.cuda_stack import TORCH, is_toolkit
 from envspec.install.build import BuildRules, BuiltWheels
 from envspec.install.host import this_host
+from envspec.install.on_base import base_of
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import LockedTarget, Pin, SoundLock
 from envspec.lock.shared_paths import in_install_order
+from envspec.packages.requirement import canonical_name
 from envspec.prove.compiles.build import Compilation, Compiled, compile_target, holders
 from envspec.prove.link.judge import judge
-from envspec.prove.link.model import LinkedPackage, WheelFacts
-from envspec.prove.link.store import MACHINES, LinkStore, read_wheel
+from envspec.prove.link.model import ElfFile, LinkedPackage, WheelFacts
+from envspec.prove.link.store import MACHINES, LinkStore, read_libraries, read_wheel
 from envspec.prove.link.system import is_read, system_of, torch_abi
-from envspec.spec.model import Spec
+from envspec.spec.model import ON_MACHINES, Spec
 
 
 class LinkRequest(Struct, frozen=True):
@@ -84,7 +87,12 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
         }
         unread = [pin for pin in target.pins if not pin.is_wheel and pin not in built]
         locked = {name for pin in target.pins for name in (pin.name, *pin.provides)}
-        findings = judge(list(packages.values()), system_of(target, *_base(spec, lock, target)), locked)
+        below = list(_packages_below(lock, target, {pin.name for pin in target.pins}))
+        locked |= dict(target.provided).keys()
+        findings = judge([*below, *packages.values()], system_of(target, *_base(spec, lock, target)), locked)
+        # whether the base's own fit each other is its maker's matter
+        own = {one.name for one in below}
+        findings = tuple(one for one in findings if one.package not in own)
         compiled = [one for pin, one in packages.items() if pin in built or is_read(pin)]
         found.append(LinkedTarget(target, sorted(compiled, key=lambda one: one.name), findings, unread))
     if asked.evidence is not None:
@@ -110,6 +118,26 @@ def _built_wheels(spec: Spec, target: LockedTarget) -> dict[Pin, LinkedPackage]:
                 raise IndexFailure(f"{path.name} can't be read: {error}") from None
             found[pin] = LinkedPackage(pin.name, pin.version, path.name, facts)
     return found
+
+
+def _packages_below(lock: SoundLock, target: LockedTarget, locked: Collection[str]) -> Iterator[LinkedPackage]:
+    """Read the libraries that a target's base on this machine has: of its packages, but for those that the lock
+    replaces, of its Python's prefix, and of its modules' folders. Raises StorageError."""
+    base = base_of(lock, target)
+    if base is None:
+        return
+    machine, inventory = MACHINES[target.inputs.platform], base.inventory
+    known = [Path(one) for one in inventory.variables.get("LD_LIBRARY_PATH", "").split(":") if one.startswith("/")]
+    found: dict[str, list[ElfFile]] = {}
+    # of two files at one path the first folder's is imported, and the last one that is told counts
+    for folder in reversed([*base.folders, base.python.parents[1] / "lib", *known]):
+        deep = folder in base.folders
+        for one in read_libraries(folder, machine, deep=deep):
+            name = canonical_name(one.path.partition("/")[0].partition(".")[0]) if deep else inventory.source
+            found.setdefault(name, []).append(one)
+    for name, files in found.items():
+        if name not in locked:
+            yield LinkedPackage(name, inventory.packages.get(name, ""), "", WheelFacts(tuple(files)))
 
 
 def _facts_by_target(
@@ -194,7 +222,10 @@ def _choose_targets(
 ) -> tuple[Spec, SoundLock, list[LockedTarget]]:
     """Read the lock and choose its targets that aren't unfit for a reason. Raises InputError where none is left, or one
     of those that are named isn't fit."""
-    spec, lock = inputs.read_lock(asked.path, asked.locks_dir)
+    spec, lock = inputs.read_lock(asked.path, asked.locks_dir, on_base=True)
+    if spec.base is not None and spec.base.kind not in ON_MACHINES:
+        inputs.refuse_base(spec, f"link on a {spec.base.kind}")
+    refuse_changed_base(spec, lock)
     targets = inputs.locked_targets(lock, asked.targets)
     others = {target.name: reason for target in targets if (reason := unfit(target))}
     told = "; ".join(f"{name} {reason}" for name, reason in others.items())
@@ -269,6 +300,8 @@ def _reading_notice(pins: Sequence[Pin]) -> Iterator[str]:
 
 def _base(spec: Spec, lock: SoundLock, target: LockedTarget) -> tuple[str, Sequence[str]]:
     """Give the base image of a target, and the packages that the recipes add to it."""
+    if spec.base is not None:
+        return spec.base.place, ()
     try:
         plan = make_plan(spec, lock, target)
     except InputError:

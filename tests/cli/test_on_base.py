@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.compiled import Compiler, needs_compiler, platform_wheel
 from support.index import Index
 from support.machine import Machine
 from support.packages import wheel
@@ -238,6 +239,7 @@ KNOWING = {
     "diff": ("locks/demo/envspec.lock", "locks/demo/envspec.lock"),
     "export": (SPEC_PATH, "--format", "requirements", "-o", "out"),
     "install": (SPEC_PATH, "--dry-run"),
+    "link": (SPEC_PATH,),
     "lock": (SPEC_PATH,),
     "outdated": (SPEC_PATH,),
     "remove": (SPEC_PATH, "einops"),
@@ -250,7 +252,6 @@ KNOWING = {
 }
 REFUSING = {
     "image": (SPEC_PATH, "-o", "image.tar"),
-    "link": (SPEC_PATH,),
     "smoke": (SPEC_PATH, "--runner", "docker", "--engine", "podman", "-o", "results"),
 }
 """The commands that don't know a base yet, with what they are given."""
@@ -400,6 +401,28 @@ def test_doctor_judges_a_base_by_its_inventory(site: Machine, base: Path) -> Non
     assert ran.status == 0 and "doesn't say for which GPUs its torch" in ran.out, ran.out
     ran = site.envspec("doctor", spec, "--gpu", "H100", "--driver", "470.57.02", "--glibc", "2.28", status=1)
     assert "driver" in ran.out
+
+
+@needs_compiler
+def test_link_asks_the_bases_libraries(site: Machine, index: Index, tmp_path: Path) -> None:
+    opt, make = vendors(tmp_path / "opt"), Compiler(tmp_path / "made")
+    there = "_ZN5torch5thereEv"
+    (opt / f"lib/python{MINOR}/site-packages/torch/lib").mkdir(parents=True)
+    torch = make.library("libtorch.so", defines=[there], soname="libtorch.so")
+    shutil.copy(torch, opt / f"lib/python{MINOR}/site-packages/torch/lib/libtorch.so")
+    (opt / f"lib/python{MINOR}/site-packages/torch.py").rename(
+        opt / f"lib/python{MINOR}/site-packages/torch/__init__.py"
+    )
+    for name, symbol in (("fits", there), ("misfits", "_ZN5torch4goneEv")):
+        make.library("libtorch.so", defines=[symbol], soname="libtorch.so")
+        file = make.extension(f"{name}.so", uses=[symbol], needs=["libtorch.so"])
+        index.add(platform_wheel(name, "1.0", "torch>=2.9", files={f"{name}/ext.so": file}))
+    text = SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"').replace(', "acme-models"', ', "{}"')
+    site.envspec("lock", site.spec(text.replace("{}", "fits")), status=0)
+    assert "all that importing needs is there" in site.envspec("link", SPEC_PATH, status=0).out
+    site.envspec("lock", site.spec(text.replace("{}", "misfits")), status=0)
+    ran = site.envspec("link", SPEC_PATH, status=1)
+    assert "torch::gone" in ran.out + ran.err and TORCH in ran.out + ran.err
 
 
 @pytest.mark.parametrize("virtual", [False, True])

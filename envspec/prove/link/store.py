@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from envspec.base.cache import keep_entry, read_entry
@@ -47,6 +48,15 @@ def read_wheel(path: Path, machine: int) -> WheelFacts:
     brings = tuple(sorted(tops & FORGOTTEN.keys()))
     in_order = tuple(sorted(files, key=lambda one: one.path))
     return WheelFacts(in_order, tuple(sorted(unread)), imports, brings, optional)
+
+
+def read_libraries(folder: Path, machine: int, *, deep: bool) -> Iterator[ElfFile]:
+    """Read the facts of the libraries in a folder, and below it if `deep`. What can't be read as one is none. Raises
+    OSError for the folder."""
+    for path in sorted(folder.rglob("*.so*") if deep else folder.glob("*.so*")):
+        with suppress(OSError, MalformedElf), path.open("rb") as file:
+            if path.is_file() and (facts := read_dynamic(file, machine, concerns)) is not None:
+                yield ElfFile(str(path.relative_to(folder)) if deep else str(path), facts)
 
 
 _SCHEMA = 4
