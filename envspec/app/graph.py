@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from envspec.app import inputs
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import printable
-from envspec.lock.graph import Edge, Graph, Tree, packages_of_name
+from envspec.lock.graph import Edge, Graph, Tree, packages_of_name, pins_of_base
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.packages.requirement import head_of
 from envspec.spec.model import Spec
@@ -92,7 +92,7 @@ def why(path: str, package: str, targets: Sequence[str], limit: int, locks_dir: 
 
 def _answer(target: LockedTarget, package: str, limit: int) -> Explanation:
     """Find why `target` has `package`, by any spelling, or by the PyPI name that a conda package provides."""
-    nodes = packages_of_name(target.pins, package)
+    nodes = packages_of_name((*target.pins, *pins_of_base(target)), package)
     if not nodes:
         return Explanation((), ())
     graph = Graph.of(target)

@@ -100,7 +100,7 @@ class Graph(Struct, frozen=True):
         )
         edges = _follow(asked)
         return Graph(
-            {Node(pin.kind, pin.name): pin for pin in (*target.pins, *_of_base(target))},
+            {Node(pin.kind, pin.name): pin for pin in (*target.pins, *pins_of_base(target))},
             *(edges.roots, edges.outgoing, edges.extras, edges.missing, edges.incoming),
         )
 
@@ -181,7 +181,7 @@ class Graph(Struct, frozen=True):
         return distance
 
 
-def _of_base(target: LockedTarget) -> Iterator[Pin]:
+def pins_of_base(target: LockedTarget) -> Iterator[Pin]:
     """Give the packages that stay of a target's base as pins without a file, whose requirements are the base's own, but
     for those of extras."""
     lines = dict(target.extras)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.compiled import Compiler, needs_compiler, platform_wheel
+from support.documents import valid
 from support.index import Index
 from support.machine import Machine
 from support.packages import wheel
@@ -537,3 +538,12 @@ def test_a_module_is_no_path_and_no_command(machine: Machine, name: str) -> None
     text = ON_MODULE.format(base="NAME", more="").replace('"NAME"', repr(name))
     ran = machine.envspec("lock", machine.spec(text), status=2)
     assert "names of modules with spaces between" in ran.err
+
+
+def test_why_and_tree_know_what_the_base_has(site: Machine, base: Path) -> None:
+    spec = site.spec(SPEC.format(base=base, more=""))
+    site.envspec("lock", spec, status=0)
+    said = site.envspec("why", spec, "numpy", status=0).out
+    assert said.startswith("cpu: numpy 1.26.4 (base") and "acme-models 1.0" in said, said
+    assert valid(site.envspec("why", spec, "numpy", "--json", status=0).out, "why")
+    assert "torch" in site.envspec("tree", spec, status=0).out

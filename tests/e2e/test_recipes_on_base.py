@@ -297,14 +297,23 @@ def smoked(machine: Machine, *words: str) -> None:
 
 
 @pytest.mark.nightly
-def test_the_smoke_check_trains_with_the_torch_of_a_prefix(
-    smoke_env: Path, machine: Machine, index: Index, tmp_path: Path
+@pytest.mark.parametrize("kind", ["prefix", "module"])
+def test_the_smoke_check_trains_with_the_torch_of_a_machine(
+    smoke_env: Path, machine: Machine, index: Index, tmp_path: Path, kind: str
 ) -> None:
     """PyTorch's own CPU build, with the version of a vendor's."""
     base = copied(smoke_env, tmp_path / "base")
     sums = vendors_own(base / "lib/python3.11/site-packages")
     machine.default = index.url
-    spec = machine.spec(SMOKE.format(base=base))
+    text = SMOKE.format(base=base)
+    if kind == "module":
+        if not Path("/etc/profile.d/lmod.sh").exists():
+            pytest.skip("no Lmod (apt-get install lmod)")
+        (tmp_path / "modules/pytorch").mkdir(parents=True)
+        (tmp_path / "modules/pytorch/2.13.lua").write_text(f'prepend_path("PATH", "{base}/bin")\n')
+        machine.variables["MODULEPATH"] = str(tmp_path / "modules")
+        text = text.replace(f'prefix = "{base}"', 'module = "pytorch/2.13"')
+    spec = machine.spec(text)
     machine.envspec("lock", spec, status=0)
     assert machine.versions("cpu") == {"einops": "0.8.1"}
     smoked(machine)
