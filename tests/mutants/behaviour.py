@@ -43,7 +43,7 @@ def instead(owner: Any, name: str) -> Callable[[Any], None]:
 
 def told(ctx: Context, check: str, code: str) -> bool:
     """Whether a check fails in a torch that was changed by this code."""
-    names: dict[str, Any] = {"instead": instead, "os": os}
+    names: dict[str, Any] = {"instead": instead, "os": os, "importlib": importlib}
     for name, module in (("torch", ""), ("nn", ".nn"), ("F", ".nn.functional"), ("optim", ".optim"),
                          ("schedules", ".optim.lr_scheduler"), ("data", ".utils.data")):  # fmt: skip
         names[name] = importlib.import_module("torch" + module)
