@@ -78,6 +78,18 @@ def test_a_link_to_a_folder_of_nobody_is_told(packages: Path, tmp_path: Path) ->
     assert kind_of(str(packages / "mine"), str(packages)) == f"is a link to {tmp_path}/elsewhere"
 
 
+def test_a_package_that_lies_elsewhere_behind_a_link_is_told(packages: Path, tmp_path: Path) -> None:
+    """Its files are the package's, and what lies beside them there is seen by no check; nor is linked bytecode."""
+    (packages / "demo").rename(tmp_path / "demo")
+    (packages / "demo").symlink_to(tmp_path / "demo")
+    assert strays(packages) == ["demo"]
+    (packages / "demo").unlink()
+    (tmp_path / "demo").rename(packages / "demo")
+    (tmp_path / "cache").mkdir()
+    (packages / "demo" / "__pycache__").symlink_to(tmp_path / "cache")
+    assert strays(packages) == ["demo/__pycache__"]
+
+
 def other_bytecode(packages: Path) -> list[str]:
     found = other_code(list(compiled_files(str(packages))))
     return [Path(path).relative_to(packages).as_posix() for path in found]

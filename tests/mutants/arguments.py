@@ -1,16 +1,18 @@
 """Arguments of torch's public classes and functions that are ignored, and answers that are 2 % too large: which of them
 a check tells. Run by the Python of an environment with torch.
 
-    PREFIX/bin/python tests/mutants/arguments.py CHECK_FOLDER OUT.json
+    PREFIX/bin/python tests/mutants/arguments.py CHECK_FOLDER OUT.json [EVERY]
 
 The mutants are generated: each argument with a default, of each layer, function, optimizer, schedule, sampler and first
-weight, is its default whatever is given; each layer's and each loss's result is times 1.02.
+weight, is its default whatever is given; each layer's and each loss's result is times 1.02. EVERY: of so many of them
+one runs.
 """
 
 import functools
 import importlib
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +30,11 @@ WITHOUT = {
     *("verbose", "last_epoch", "sparse", "generator", "args", "kwargs", "options", "_stacklevel", "memory_format"),
 }
 """Arguments that change no number, or were given up."""
+OTHERS = re.compile(
+    "Buffer|Container|DataParallel|LinearCrossEntropyOptions|Module.*|NLLLoss2d|Parameter.*|RNNBase|SyncBatchNorm"
+    "|UninitializedBuffer|.*_with_indices|(scaled_)?(grouped_)?mm|upsample.*|functional_datapipe"
+)
+"""Names that hold others, were given up, or want several processes or a GPU."""
 CHECKED = {
     "torch.nn": ("operators.recorded", "operators.by_hand", "operators.random"),
     "torch.nn.functional": ("operators.recorded", "operators.by_hand", "operators.random"),
@@ -43,9 +50,13 @@ def public(module: Any) -> Iterator[tuple[str, Any, str]]:
     attribute."""
     for name in sorted(dir(module)):
         found = getattr(module, name)
-        if name.startswith(("_", "Lazy")) or not getattr(found, "__module__", "").startswith("torch"):
+        if (
+            name.startswith(("_", "Lazy"))
+            or OTHERS.fullmatch(name)
+            or not getattr(found, "__module__", "").startswith("torch")
+        ):
             continue
-        if inspect.isclass(found) and name not in ("Buffer", "Parameter", "UninitializedBuffer", "Module", "Container"):
+        if inspect.isclass(found):
             yield name, found, "__init__"
         elif inspect.isfunction(found) and name.islower():
             yield name, module, name
@@ -89,22 +100,26 @@ def told(checks: tuple[str, ...], ctx: Context, change: Callable[[], None]) -> b
     return any(failed(CHECKS[name].run, ctx) for name in checks)
 
 
-def main(check: str, out: str) -> None:
+def main(check: str, out: str, every: str = "1") -> None:
     for name in ("torch.distributed", "torch._dynamo", "sympy"):
         importlib.import_module(name)
     results: list[tuple[str, str, bool]] = []
+    count = 0
     for place, checks in CHECKED.items():
         module = importlib.import_module(place)
         for name, owner, attribute in public(module):
             changes: dict[str, Callable[[], None]] = {
                 one: functools.partial(ignores, owner, attribute, one)
                 for one in defaults(owner, attribute)
-                if one not in WITHOUT
+                if one not in WITHOUT and not one.startswith("_")
             }
             if place == "torch.nn" and "forward" in vars(owner):
                 changes["x 1.02"] = functools.partial(enlarges, owner)
             for argument, change in changes.items():
-                scratch = Path(out).parent / f"scratch-{len(results)}"
+                count += 1
+                if count % int(every):
+                    continue
+                scratch = Path(out).parent / f"scratch-{count}"
                 scratch.mkdir()
                 ctx = Context({}, "cpu", "basic", 20, True, 0, 60.0, scratch, check)
                 found = in_fork(functools.partial(told, checks, ctx, change))

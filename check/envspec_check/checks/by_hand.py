@@ -401,9 +401,11 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
         yield f"what Dropout({p}) drops", (left == 0).double().mean(), p, allowed * math.sqrt(p * (1 - p))
         yield f"what Dropout({p}) leaves", left.max(), 1 / (1 - p), 1e-5
         yield f"Dropout({p}) in use", layer.eval()(ones).min(), 1.0, 0.0
-    planes = nn.Dropout2d(0.3)(torch.ones(many // 16, 1, 4, 4, device=device)).flatten(1).sum(1)
-    yield "what Dropout2d drops", (planes == 0).double().mean(), 0.3, 4 * allowed * math.sqrt(0.21)
-    yield "what Dropout2d leaves", planes.max(), 16 / 0.7, 1e-4
+    for wide in (1, 2, 3):
+        layer = getattr(nn, f"Dropout{wide}d")(0.3)
+        planes = layer(torch.ones(many // 16, 1, *[4] * wide, device=device)).flatten(1).sum(1)
+        yield f"what Dropout{wide}d drops", (planes == 0).double().mean(), 0.3, 4 * allowed * math.sqrt(0.21)
+        yield f"what Dropout{wide}d leaves", planes.max(), 4**wide / 0.7, 1e-3
     same, rows = torch.zeros(1, 1, 512, 16, device=device), torch.eye(512, device=device).reshape(1, 1, 512, 512)
     dropped = 512 * nn.functional.scaled_dot_product_attention(same, same, rows, dropout_p=0.2)
     yield "what attention drops", (dropped == 0).double().mean(), 0.2, 0.4 * allowed
@@ -426,12 +428,14 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
     for name, middle, spread, options in (
         ("normal_", 0.2, 0.3, {"mean": 0.2, "std": 0.3}),
         ("uniform_", 0.5, math.sqrt(0.75), {"a": -1.0, "b": 2.0}),
-        ("trunc_normal_", 0.0, 0.53956, {"a": -1.0, "b": 1.0}),
+        ("trunc_normal_", 1.0, 1.07912, {"mean": 1.0, "std": 2.0, "a": -1.0, "b": 3.0}),
         ("xavier_normal_", 0.0, 3 / math.sqrt(640), {"gain": 3.0}),
         ("xavier_uniform_", 0.0, 3 / math.sqrt(640), {"gain": 3.0}),
         ("kaiming_normal_", 0.0, 1 / math.sqrt(128), {"mode": "fan_out"}),
         ("kaiming_normal_", 0.0, 5 / 96, {"nonlinearity": "tanh"}),
-        ("kaiming_uniform_", 0.0, 1 / math.sqrt(2560), {"a": 2.0}),
+        ("kaiming_normal_", 0.0, 1 / math.sqrt(2560), {"a": 2.0}),
+        ("kaiming_uniform_", 0.0, 1 / math.sqrt(640), {"a": 2.0, "mode": "fan_out"}),
+        ("kaiming_uniform_", 0.0, 5 / 96, {"nonlinearity": "tanh"}),
     ):
         found, word = getattr(init, name)(weights, **options).double(), f"{name} with {options}"
         yield f"the spread of {word}", found.std() / spread, 1.0, allowed

@@ -135,7 +135,7 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
     torch.manual_seed(1)
     yield "torch's seed gives the same order again", [int(first) for first, _ in loader] == epochs[0]
     few = list(data.RandomSampler(items, replacement=True, num_samples=200, generator=seeded(1)))
-    yield "with replacement there are as many as were asked for", len(few) == 200 and set(few) == set(whole)
+    yield "with replacement there are as many as were asked for", len(few) == 200 and len(set(few[:10])) < 10
     yield "num_samples is obeyed", len(set(data.RandomSampler(items, num_samples=4, generator=seeded(1)))) == 4
     part = list(data.SubsetRandomSampler([5, 1, 9, 3, 7, 2], generator=seeded(1)))
     yield "a subset is shuffled", sorted(part) == [1, 2, 3, 5, 7, 9] and part != [5, 1, 9, 3, 7, 2]

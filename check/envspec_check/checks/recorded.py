@@ -41,7 +41,7 @@ def given(torch: Any, word: str, device: str, dtype: Any) -> Any:
         return torch.tensor(sizes, device=device)
     at = torch.arange(math.prod(sizes))
     if kind in "cn":
-        return ((7 * at + 3 + at // 5) % int(most) if kind == "c" else int(most) * at).reshape(sizes).to(device)
+        return ((3 * at + 3 + at // 5) % int(most) if kind == "c" else int(most) * at).reshape(sizes).to(device)
     high, first, by = WAVES.get(kind, (0.45, 3.0, 1.1))
     made = (high * spread(torch, len(at), first, by)).reshape(sizes)
     made = made - made.exp().sum(-1, keepdim=True).log() if kind == "l" else made
@@ -69,10 +69,11 @@ def made(place: Any, text: str, *first: Any, read: Callable[[Any], Any] = lambda
 
 
 def flattened(torch: Any, found: Any) -> Any:
-    """All numbers of tensors, which may lie in tuples."""
+    """All numbers of tensors, which may lie in tuples, and their shapes."""
     if isinstance(found, (tuple, list)):
         return torch.cat([flattened(torch, one) for one in found if one is not None])
-    return found.flatten() if found.is_floating_point() else found.flatten().double()
+    found = found if found.is_floating_point() else found.double()
+    return torch.cat([found.flatten(), found.new_tensor(found.shape)])
 
 
 def answer(torch: Any, row: str, device: str, dtype: Any) -> Tuple[float, float]:
@@ -136,7 +137,7 @@ def rates(torch: Any, text: str) -> float:
     for at in range(12):
         found += [group[name] for group in optimizer.param_groups for name in ("lr", "momentum")]
         optimizer.step()
-        schedule.step(*([math.cos(at)] if text.startswith("ReduceLROnPlateau") else []))
+        schedule.step(*([0.95**at] if text.startswith("ReduceLROnPlateau") else []))
         if at == 5:
             kept = optimizer.state_dict(), schedule.state_dict()
             optimizer, schedule = begin()

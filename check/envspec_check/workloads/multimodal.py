@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import random
 from typing import Any, Iterator
 
 from envspec_check.interface import workload
 from envspec_check.workloads.base import Batch, Workload, at_least_fp32, generator, layers, the_torch
+
+
+def clip_of(torch: Any, name: str) -> Any:
+    """A tiny CLIP of random weights by `clip` or `open_clip`, for images of 32 pixels and 16 words of 64. Its scale has
+    a dimension, as FSDP wants."""
+    if name == "clip":  # OpenAI's own, which has no release but its repository's
+        parts = importlib.import_module("clip.model")
+        # Its own normalises in float32 whatever the weights are, those of a reference too.
+        parts.LayerNorm.forward = torch.nn.LayerNorm.forward
+        image = {"image_resolution": 32, "vision_layers": 2, "vision_width": 64, "vision_patch_size": 8}
+        text = {"context_length": 16, "vocab_size": 64, "transformer_width": 64, "transformer_heads": 2}
+        model = parts.CLIP(embed_dim=32, transformer_layers=2, **image, **text)
+    else:
+        image = {"image_size": 32, "patch_size": 8, "width": 64, "layers": 2, "head_width": 32}
+        text = {"context_length": 16, "vocab_size": 64, "width": 64, "heads": 2, "layers": 2}
+        model = importlib.import_module(name).CLIP(embed_dim=32, vision_cfg=image, text_cfg=text)
+    model.logit_scale = torch.nn.Parameter(model.logit_scale.detach().reshape(1))
+    return model
+
+
+def clip_logits(found: Any) -> Any:
+    """What a CLIP gives, as rows of images and columns of texts: OpenAI's as they are, OpenCLIP's of its vectors."""
+    return found[0] if len(found) == 2 else found[2] * found[0] @ found[1].t()
+
+
+def contrast(close: Any) -> Any:
+    """The contrastive loss of rows of images and columns of texts, both ways, of which each has its own."""
+    torch = the_torch()
+    own = torch.arange(len(close), device=close.device)
+    return sum(torch.nn.functional.cross_entropy(at_least_fp32(rows), own) for rows in (close, close.t())) / 2
 
 
 class Pairs:
@@ -36,7 +67,8 @@ def seed_worker(worker: int) -> None:
 
 @workload("multimodal")
 class Multimodal(Workload):
-    """Encoders of text, images and video, attention across them, a contrastive loss; read by workers."""
+    """Encoders of text, images and video, attention across them, a contrastive loss; read by workers. Where CLIP or
+    OpenCLIP is installed, a tiny one learns the images' texts beside them."""
 
     name = "multimodal"
     batch = 32
@@ -78,12 +110,19 @@ class Multimodal(Workload):
                 self.cross = parts.Block(width, 4)
                 self.out = nn.ModuleDict({name: nn.Linear(width, 64) for name in ("text", "image", "video", "cross")})
                 self.scale = nn.Parameter(torch.tensor([2.0]))  # FSDP takes none without a dimension
+                there = [name for name in ("clip", "open_clip") if importlib.util.find_spec(name)]
+                self.clips = nn.ModuleList([clip_of(torch, name) for name in there])
 
             def forward(self, text: Any, image: Any, video: Any) -> Any:
                 rows = {"text": self.text(text), "image": self.image(image), "video": self.video(video)}
                 rows["cross"] = self.cross(rows["image"], rows["video"])
                 found = {name: at_least_fp32(self.out[name](row.mean(dim=1))) for name, row in rows.items()}
-                return {name: nn.functional.normalize(row, dim=-1) for name, row in found.items()}, self.scale.exp()
+                close = [clip_logits(clip(image, text)) for clip in self.clips]
+                return (
+                    {name: nn.functional.normalize(row, dim=-1) for name, row in found.items()},
+                    self.scale.exp(),
+                    close,
+                )
 
         return Three()
 
@@ -109,12 +148,6 @@ class Multimodal(Workload):
         return iter(loader)
 
     def loss(self, model: Any, batch: Batch) -> Any:
-        torch = the_torch()
-        found, scale = model(batch["text"], batch["image"], batch["video"])
-        label = torch.arange(len(batch["text"]), device=batch["text"].device)
-        total = 0.0
-        for other in ("image", "video", "cross"):
-            close = scale * found["text"] @ found[other].t()
-            for rows in (close, close.t()):
-                total = total + torch.nn.functional.cross_entropy(at_least_fp32(rows), label) / 6
-        return total
+        found, scale, close = model(batch["text"], batch["image"], batch["video"])
+        close = [*close, *(scale * found["text"] @ found[other].t() for other in ("image", "video", "cross"))]
+        return sum(contrast(rows) for rows in close) / len(close)

@@ -13,6 +13,7 @@ from envspec_check.checks import operators as operators
 from envspec_check.checks import gemm as gemm
 from envspec_check.checks import attention as attention
 from envspec_check.checks import by_hand as by_hand
+from envspec_check.checks import recorded as recorded
 from envspec_check.checks import memory_saved as memory_saved
 from envspec_check.checks import reference as reference
 from envspec_check.checks import precision as precision

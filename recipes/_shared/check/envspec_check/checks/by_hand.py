@@ -300,73 +300,6 @@ def of_convolutions(torch: Any, device: str) -> Iterator[Case]:
     yield "Linear", linear(torch.tensor([[10.0, 100.0]], device=device)), [[210.5, 429.5, 650.25]]
 
 
-def of_shapes(torch: Any, device: str) -> Iterator[Case]:
-    """Padding, pooling, folding, resizing and shuffling of a row or a square of numbers."""
-    nn = torch.nn
-    line = torch.arange(1.0, 7.0, device=device).reshape(1, 1, 6)
-    square = torch.arange(16.0, device=device).reshape(1, 1, 4, 4)
-    yield "ConstantPad1d", nn.ConstantPad1d((1, 2), 9.0)(line), [[[9, 1, 2, 3, 4, 5, 6, 9, 9]]]
-    yield "ReflectionPad1d", nn.ReflectionPad1d((1, 2))(line), [[[2, 1, 2, 3, 4, 5, 6, 5, 4]]]
-    yield "ReplicationPad1d", nn.ReplicationPad1d((1, 2))(line), [[[1, 1, 2, 3, 4, 5, 6, 6, 6]]]
-    for name, right in (("ZeroPad1d", [0, 1, 2, 3, 4, 5, 6, 0, 0]), ("CircularPad1d", [6, 1, 2, 3, 4, 5, 6, 1, 2])):
-        if hasattr(nn, name):  # from torch 2.1
-            yield name, getattr(nn, name)((1, 2))(line), [[right]]
-    yield "ZeroPad2d", nn.ZeroPad2d((1, 0, 0, 2))(square)[0, 0, 2:5], [[0, 8, 9, 10, 11], [0, 12, 13, 14, 15], [0] * 5]
-    yield "AvgPool1d", nn.AvgPool1d(3, 2, padding=1)(line), [[[1, 3, 5]]]
-    uncounted = nn.AvgPool1d(3, 2, padding=1, count_include_pad=False)(line)
-    yield "AvgPool1d without padding", uncounted, [[[1.5, 3, 5]]]
-    yield "AvgPool2d", nn.AvgPool2d(2, padding=1)(square)[0, 0, 0], [0, 0.75, 0.75]
-    yield "MaxPool1d", nn.MaxPool1d(2, 1, padding=1, dilation=2)(-line), [[[-2, -1, -2, -3, -4, -5]]]
-    yield "MaxPool2d", nn.MaxPool2d(3, 2, ceil_mode=True)(square), [[[[10, 11], [14, 15]]]]
-    yield "AdaptiveAvgPool1d", nn.AdaptiveAvgPool1d(4)(line), [[[1.5, 2.5, 4.5, 5.5]]]
-    yield "AdaptiveMaxPool2d", nn.AdaptiveMaxPool2d((3, 1))(square), [[[[7], [11], [15]]]]
-    yield "LPPool1d", nn.LPPool1d(2, 2)(line), [[[math.sqrt(5), 5, math.sqrt(61)]]]
-    unfolded = nn.Unfold((2, 2), dilation=2)(square)
-    yield "Unfold", unfolded, [[[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]]
-    twice = nn.Fold((4, 4), (2, 2), dilation=2)(unfolded)
-    yield "Fold", twice, square.cpu().double()
-    planes = torch.arange(8.0, device=device).reshape(1, 8, 1, 1)
-    yield "PixelShuffle", nn.PixelShuffle(2)(planes), [[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]]
-    unshuffled = nn.PixelUnshuffle(2)(square)[0, :, 0]
-    yield "PixelUnshuffle", unshuffled, [[0, 2], [1, 3], [4, 6], [5, 7]]
-    yield "ChannelShuffle", nn.ChannelShuffle(2)(planes)[0, :, 0, 0], [0, 4, 1, 5, 2, 6, 3, 7]
-    short = line[..., :2]
-    yield "Upsample", nn.Upsample(scale_factor=2)(short), [[[1, 1, 2, 2]]]
-    linear = nn.Upsample(scale_factor=2, mode="linear")(short)
-    yield "Upsample by lines", linear, [[[1, 1.25, 1.75, 2]]]
-    corners = nn.Upsample(size=3, mode="linear", align_corners=True)(short)
-    yield "Upsample with aligned corners", corners, [[[1, 1.5, 2]]]
-    yield "GLU", nn.GLU()(short[0]), [[sigmoid(2.0)]]
-    yield "Flatten", nn.Flatten(2)(square)[0, 0, 3:6], [3, 4, 5]
-    yield "one_hot", nn.functional.one_hot(torch.tensor([2, 0], device=device), 3), [[0, 0, 1], [1, 0, 0]]
-    table = torch.tensor([[1.0, 2.0], [30.0, 40.0], [500.0, 600.0]], device=device)
-    bag = nn.EmbeddingBag.from_pretrained(table, mode="mean")
-    found = bag(torch.tensor([0, 2, 1], device=device), torch.tensor([0, 2], device=device))
-    yield "EmbeddingBag", found, [[250.5, 301.0], [30.0, 40.0]]
-
-
-def of_recurrences(torch: Any, device: str) -> Iterator[Case]:
-    """Two steps of one number through an LSTM and a GRU."""
-    numbers = [0.5, -0.3, 0.8, 0.2], [0.1, 0.7, -0.4, 0.6], [0.05, -0.1, 0.2, 0.3], [-0.2, 0.15, 0.1, -0.05]
-    for kind, gates in (("LSTM", 4), ("GRU", 3)):
-        layer = getattr(torch.nn, kind)(1, 1).to(device)
-        with torch.no_grad():
-            for weights, row in zip(layer.parameters(), numbers):
-                weights.copy_(torch.tensor(row[:gates]).reshape(weights.shape))
-        (own, back, one, two), h, c = numbers, 0.0, 0.0
-        for x in (1.5, -0.5):
-            mine, last = [w * x + b for w, b in zip(own, one)], [w * h + b for w, b in zip(back, two)]
-            a = [p + q for p, q in zip(mine, last)]
-            if kind == "LSTM":
-                c = sigmoid(a[1]) * c + sigmoid(a[0]) * math.tanh(a[2])
-                h = sigmoid(a[3]) * math.tanh(c)
-            else:
-                new = math.tanh(mine[2] + sigmoid(a[0]) * last[2])
-                h = (1 - sigmoid(a[1])) * new + sigmoid(a[1]) * h
-        found, _ = layer(torch.tensor([[1.5], [-0.5]], device=device))
-        yield kind, found[-1], [h]
-
-
 def of_batches(torch: Any, device: str) -> Iterator[Case]:
     """A gradient for each sample, by vmap."""
     if hasattr(torch, "func"):
@@ -468,9 +401,11 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
         yield f"what Dropout({p}) drops", (left == 0).double().mean(), p, allowed * math.sqrt(p * (1 - p))
         yield f"what Dropout({p}) leaves", left.max(), 1 / (1 - p), 1e-5
         yield f"Dropout({p}) in use", layer.eval()(ones).min(), 1.0, 0.0
-    planes = nn.Dropout2d(0.3)(torch.ones(many // 16, 1, 4, 4, device=device)).flatten(1).sum(1)
-    yield "what Dropout2d drops", (planes == 0).double().mean(), 0.3, 4 * allowed * math.sqrt(0.21)
-    yield "what Dropout2d leaves", planes.max(), 16 / 0.7, 1e-4
+    for wide in (1, 2, 3):
+        layer = getattr(nn, f"Dropout{wide}d")(0.3)
+        planes = layer(torch.ones(many // 16, 1, *[4] * wide, device=device)).flatten(1).sum(1)
+        yield f"what Dropout{wide}d drops", (planes == 0).double().mean(), 0.3, 4 * allowed * math.sqrt(0.21)
+        yield f"what Dropout{wide}d leaves", planes.max(), 4**wide / 0.7, 1e-3
     same, rows = torch.zeros(1, 1, 512, 16, device=device), torch.eye(512, device=device).reshape(1, 1, 512, 512)
     dropped = 512 * nn.functional.scaled_dot_product_attention(same, same, rows, dropout_p=0.2)
     yield "what attention drops", (dropped == 0).double().mean(), 0.2, 0.4 * allowed
@@ -489,6 +424,35 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
         yield f"the bound of {kind}'s weights", shares.abs().max(), 1.0, 1e-3
     yield "the spread of Embedding's weights", nn.Embedding(1024, 256).weight.double().std(), 1.0, allowed
     weights = torch.empty(256, 1024)
+    init = nn.init
+    for name, middle, spread, options in (
+        ("normal_", 0.2, 0.3, {"mean": 0.2, "std": 0.3}),
+        ("uniform_", 0.5, math.sqrt(0.75), {"a": -1.0, "b": 2.0}),
+        ("trunc_normal_", 1.0, 1.07912, {"mean": 1.0, "std": 2.0, "a": -1.0, "b": 3.0}),
+        ("xavier_normal_", 0.0, 3 / math.sqrt(640), {"gain": 3.0}),
+        ("xavier_uniform_", 0.0, 3 / math.sqrt(640), {"gain": 3.0}),
+        ("kaiming_normal_", 0.0, 1 / math.sqrt(128), {"mode": "fan_out"}),
+        ("kaiming_normal_", 0.0, 5 / 96, {"nonlinearity": "tanh"}),
+        ("kaiming_normal_", 0.0, 1 / math.sqrt(2560), {"a": 2.0}),
+        ("kaiming_uniform_", 0.0, 1 / math.sqrt(640), {"a": 2.0, "mode": "fan_out"}),
+        ("kaiming_uniform_", 0.0, 5 / 96, {"nonlinearity": "tanh"}),
+    ):
+        found, word = getattr(init, name)(weights, **options).double(), f"{name} with {options}"
+        yield f"the spread of {word}", found.std() / spread, 1.0, allowed
+        yield f"the mean of {word}", (found.mean() - middle) / spread, 0.0, allowed
+    yield "the bound of trunc_normal_", init.trunc_normal_(weights, 0.0, 1.0, -0.5, 0.5).abs().max(), 0.5, 1e-3
+    for name, total, largest in (("constant_", 50.4, 0.7), ("ones_", 72, 1), ("zeros_", 0, 0), ("dirac_", 6, 1)):
+        options = {"constant_": {"val": 0.7}, "dirac_": {"groups": 2}}.get(name, {})
+        found = getattr(init, name)(torch.empty(6, 4, 3), **options)
+        yield f"the sum of {name}", found.sum(), total, 1e-4
+        yield f"the largest of {name}", found.max(), largest, 1e-6
+    small = torch.empty(6, 4)
+    yield "eye_", (init.eye_(small) - torch.eye(6, 4)).abs().max(), 0.0, 0.0
+    turned = init.orthogonal_(small, gain=2.0)
+    yield "orthogonal_(gain=2)", (turned.T @ turned - 4 * torch.eye(4)).abs().max(), 0.0, 1e-5
+    sparse = init.sparse_(torch.empty(1024, 256), 0.75, std=0.1)
+    yield "what sparse_ leaves out", (sparse == 0).double().mean(), 0.75, 0.0
+    yield "the spread of sparse_", sparse[sparse != 0].double().std(), 0.1, 0.2 * allowed
     for name, total in (("kaiming_normal_", 1024), ("kaiming_uniform_", 1024), ("xavier_normal_", 1280),
                         ("xavier_uniform_", 1280)):  # fmt: skip
         spread = getattr(nn.init, name)(weights).double().std() * math.sqrt(total / 2)
@@ -496,7 +460,7 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
 
 
 TABLES = (
-    of_activations, of_losses, of_vocabularies, of_norms, of_convolutions, of_shapes, of_recurrences, of_batches,
+    of_activations, of_losses, of_vocabularies, of_norms, of_convolutions, of_batches,
     of_multi_head,
 )  # fmt: skip
 

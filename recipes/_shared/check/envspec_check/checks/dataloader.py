@@ -117,6 +117,9 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
     def firsts(source: Any = items, **options: Any) -> List[List[int]]:
         return [first.tolist() for first, *_ in data.DataLoader(source, **options)]
 
+    def batched(source: Any, *words: Any, **options: Any) -> List[List[int]]:
+        return [found.tolist() for found in data.DataLoader(source, *words, **options)]
+
     whole = list(range(10))
     yield "the last batch is a smaller one", firsts(batch_size=4) == [whole[:4], whole[4:8], whole[8:]]
     yield "drop_last leaves it out", firsts(batch_size=4, drop_last=True) == [whole[:4], whole[4:8]]
@@ -132,17 +135,48 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
     torch.manual_seed(1)
     yield "torch's seed gives the same order again", [int(first) for first, _ in loader] == epochs[0]
     few = list(data.RandomSampler(items, replacement=True, num_samples=200, generator=seeded(1)))
-    yield "with replacement there are as many as were asked for", len(few) == 200 and set(few) == set(whole)
+    yield "with replacement there are as many as were asked for", len(few) == 200 and len(set(few[:10])) < 10
     yield "num_samples is obeyed", len(set(data.RandomSampler(items, num_samples=4, generator=seeded(1)))) == 4
     part = list(data.SubsetRandomSampler([5, 1, 9, 3, 7, 2], generator=seeded(1)))
     yield "a subset is shuffled", sorted(part) == [1, 2, 3, 5, 7, 9] and part != [5, 1, 9, 3, 7, 2]
     heavy = list(data.WeightedRandomSampler([0.0, 1.0, 3.0], 4000, generator=seeded(1)))
     yield "weights are obeyed", len(heavy) == 4000 and heavy.count(0) == 0 and 2800 < heavy.count(2) < 3200
+    left = list(data.WeightedRandomSampler([1.0, 1.0, 3.0, 0.0], 3, replacement=False, generator=seeded(1)))
+    yield "weights are obeyed without replacement", sorted(left) == [0, 1, 2]
+    yield "a sampler in order gives each item", list(data.SequentialSampler(items)) == whole
     yield "a subset keeps its own order", [int(data.Subset(items, [8, 2, 5])[at][0]) for at in range(3)] == [8, 2, 5]
     joined = data.ConcatDataset([data.Subset(items, [0, 1, 2]), data.Subset(items, [3, 4]), data.Subset(items, [5, 6])])
     yield "sets that are joined follow each other", [int(first) for first, _ in joined] == whole[:7]
     split = data.random_split(items, [7, 3], generator=seeded(1))
     yield "parts of a split share nothing", sorted(int(first) for one in split for first, _ in one) == whole
+    again = data.random_split(items, [0.75, 0.25], generator=seeded(1))
+    yield (
+        "a split obeys its seed, and takes shares",
+        [list(one.indices) for one in again]
+        == [
+            [*split[0].indices, split[1].indices[0]],
+            list(split[1].indices[1:]),
+        ],
+    )
+    if hasattr(data, "StackDataset"):  # from torch 2.1
+        stacked = data.StackDataset(one=items, two=data.Subset(items, whole[::-1]))
+        yield (
+            "sets beside each other give an item of each",
+            [int(stacked[2][name][0]) for name in ("one", "two")] == [2, 7],
+        )
+    rest, batches = Counted(10), [[3, 1], [4], [1, 5, 9]]
+    yield "a stream's last batch is a smaller one", batched(rest, batch_size=4) == [whole[:4], whole[4:8], whole[8:]]
+    yield "drop_last leaves a stream's out", batched(rest, batch_size=4, drop_last=True) == [whole[:4], whole[4:8]]
+    yield "batches of one's own are taken", batched(whole, batch_sampler=batches) == batches
+    yield "a sampler of one's own is taken", batched(whole, batch_size=2, sampler=[7, 3, 5]) == [[7, 3], [5]]
+    yield "items are put together by one's own function", list(data.DataLoader(whole, 5, collate_fn=sum)) == [10, 35]
+    yield "without a batch size items come one by one", list(data.DataLoader(whole, batch_size=None)) == whole
+    counts = (
+        len(data.DataLoader(items, 4)),
+        len(data.DataLoader(items, 4, drop_last=True)),
+        len(data.BatchSampler(whole, 3, False)),
+    )
+    yield "a loader's length is its number of batches", counts == (3, 2, 4)
     chained = data.ChainDataset([Counted(3), Counted(4)])
     yield "streams that are chained follow each other", list(chained) == [0, 1, 2, 0, 1, 2, 3]
     for drop, each in ((False, 3), (True, 2)):
@@ -150,6 +184,8 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
         every = [index for row in rows for index in row]
         once = set(every) == set(whole) if not drop else len(set(every)) == 8
         yield "ranks share the items, drop_last %s" % drop, once and {len(row) for row in rows} == {each}
+        said = {len(data.DistributedSampler(items, 4, rank, drop_last=drop)) for rank in range(4)}
+        yield "a rank's length is its number of items, drop_last %s" % drop, said == {each}
     sampler = data.DistributedSampler(items, 2, 0, seed=5)
     first = list(sampler)
     sampler.set_epoch(1)
@@ -164,6 +200,13 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
     pair = data.default_collate([{"a": 1, "b": (2.0, "x")}, {"a": 3, "b": (4.0, "y")}])
     right = pair["a"].tolist() == [1, 3] and pair["b"][0].tolist() == [2.0, 4.0] and list(pair["b"][1]) == ["x", "y"]
     yield "batches of nested items are nested", right
+    kinds = {one: data.default_collate([one, one]).dtype for one in (1.5, 2, True)}
+    yield "numbers keep their digits", list(kinds.values()) == [torch.float64, torch.int64, torch.bool]
+    try:
+        nested = data.default_convert({"a": [torch.ones(2).numpy(), 4]})
+    except RuntimeError:  # without NumPy
+        return
+    yield "arrays become tensors wherever they lie", isinstance(nested["a"][0], torch.Tensor)
 
 
 @check("dataloader.order")

@@ -52,7 +52,8 @@ def by_fsdp(trainer: Trainer, one: Rank) -> None:
     """Have each rank keep its share of the weights alone: of each block, and of what is left of the model."""
     mesh = importlib.import_module("torch.distributed.device_mesh").init_device_mesh(one.device, (one.world,))
     shard = importlib.import_module("torch.distributed.fsdp").fully_shard
-    for blocks in [layer for layer in trainer.model.modules() if isinstance(layer, one.torch.nn.ModuleList)]:
+    # the innermost first: what is sharded already stays as it is
+    for blocks in reversed([layer for layer in trainer.model.modules() if isinstance(layer, one.torch.nn.ModuleList)]):
         for block in blocks:
             shard(block, mesh=mesh)
     shard(trainer.model, mesh=mesh)

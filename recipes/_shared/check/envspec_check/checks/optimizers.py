@@ -6,9 +6,11 @@ isn't asked.
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
+from envspec_check.checks.recorded import move_errors, rate_errors
 from envspec_check.interface import Context, Outcome, check, failed, passed, some
 from envspec_check.lock import numbers
 
@@ -224,6 +226,8 @@ def optimizer_errors(ctx: Context) -> Iterator[Tuple[str, float]]:
                 yield f"{name}({given})", min(off(found, right) for right in rights)
     if hasattr(ctx.torch.optim, "Muon"):
         yield "Muon()", muon_error(ctx)
+    yield from clip_errors(ctx.torch)
+    yield from move_errors(ctx)
 
 
 def muon_error(ctx: Context) -> float:
@@ -245,6 +249,32 @@ def muon_error(ctx: Context) -> float:
             near = 3.4445 * near + (-4.775 * square + 2.0315 * square @ square) @ near
         right = right * (1 - 0.1 * 0.1) - 0.1 * near
     return float((weights.detach().cpu().double() - right).abs().max() / (right - 1).abs().max())
+
+
+def clip_errors(torch: Any) -> Iterator[Tuple[str, float]]:
+    """Gradients that are cut by their norm or their values, and the average of weights."""
+    weights, values = torch.nn.Parameter(torch.zeros(4)), (3.0, -4.0, 0.5, -0.25)
+    for kind in (1.0, 2.0, 3.0, math.inf):
+        size = max(map(abs, values)) if kind == math.inf else sum(abs(g) ** kind for g in values) ** (1 / kind)
+        for most in (0.5, 100.0):
+            weights.grad = torch.tensor(values)
+            found = torch.nn.utils.clip_grad_norm_([weights], most, norm_type=kind)
+            right = [g * min(1.0, most / size) for g in values]
+            name = f"clip_grad_norm_({most}, norm_type={kind})"
+            yield name, off([float(found), *weights.grad.tolist()], [size, *right])
+    weights.grad = torch.tensor(values)
+    torch.nn.utils.clip_grad_value_([weights], 2.0)
+    yield "clip_grad_value_(2.0)", off(weights.grad.tolist(), [2.0, -2.0, 0.5, -0.25])
+    model, swa = torch.nn.Linear(1, 1, bias=False), importlib.import_module("torch.optim.swa_utils")
+    mean, moving = (
+        swa.AveragedModel(model),
+        swa.AveragedModel(model, avg_fn=lambda old, new, count: 0.75 * old + 0.25 * new),
+    )
+    for value in (1.0, 2.0, 6.0):
+        model.weight.data.fill_(value)
+        mean.update_parameters(model)
+        moving.update_parameters(model)
+    yield "AveragedModel", off([float(one.module.weight.detach()) for one in (mean, moving)], [3.0, 0.75 * 1.25 + 1.5])
 
 
 def schedule_cases(schedules: Any) -> Iterator[Tuple[str, Callable[[Any], Any], Callable[[int], float]]]:
@@ -322,6 +352,7 @@ def schedule_errors(ctx: Context) -> Iterator[Tuple[str, float]]:
     for loss in (3.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0):  # the second without a better one lowers it
         plateau.step(loss)
     yield "ReduceLROnPlateau", off([made.param_groups[0]["lr"]], [0.01])
+    yield from rate_errors(ctx)
 
 
 def on_paper(errors: Iterator[Tuple[str, float]], what: str) -> Outcome:

@@ -32,16 +32,17 @@ def code_in(folder: str) -> Iterator[str]:
     """The files below a folder of packages that Python would import, load or run, and the links to folders: what is
     behind them is code too. What Python compiled itself lies in `__pycache__`: `static.bytecode` compares it."""
     for here, folders, names in os.walk(folder):
+        yield from filter(os.path.islink, (os.path.join(here, name) for name in folders))
         folders[:] = [
             name for name in folders if name != "__pycache__" and not name.endswith((".dist-info", ".egg-info"))
         ]
-        yield from filter(os.path.islink, (os.path.join(here, name) for name in folders))
         yield from (os.path.join(here, name) for name in names if is_code(name) and name not in MADE_WITH_IT)
 
 
 def strays_in(folder: str, owned: Set[str]) -> List[str]:
-    """The code below a folder of packages that is in none of them; links to a package's own folders are its own."""
-    homes = {os.path.dirname(path) for path in owned}
+    """The code below a folder of packages that is in none of them. Links to a package's own folders in it are its own;
+    what a package's folder has elsewhere is seen by no check."""
+    homes = {os.path.dirname(path) for path in owned if path.startswith(folder + os.sep)}
     return [path for path in code_in(folder) if path not in owned and os.path.realpath(path) not in homes]
 
 

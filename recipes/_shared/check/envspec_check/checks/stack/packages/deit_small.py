@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 from typing import Any, List
 
 from envspec_check.checks.stack.beside_float64 import REMEDY
@@ -13,22 +12,28 @@ from envspec_check.trainer import fp16_scaler
 
 IMAGES, BATCH, EPOCHS = 256, 32, 10
 
+KNOWN = 0.35
+"""The most that the last epoch's loss may be: half of that of guessing between two classes."""
+
 
 def write_images(ctx: Context, vision: Any, count: int) -> str:
-    """A folder of JPEGs in two classes, which are told by which half is light."""
+    """A folder of JPEGs in two classes, of which one is red and one blue."""
     torch, folder = ctx.torch, ctx.scratch / "images"
     drawn = torch.Generator().manual_seed(ctx.seed)
     for at in range(count):
-        place = folder / ("left", "right")[at % 2]
+        place = folder / ("blue", "red")[at % 2]
         place.mkdir(parents=True, exist_ok=True)
         image = torch.randint(0, 120, (3, 288, 320), generator=drawn)
-        image[:, :, 160 * (at % 2) : 160 * (at % 2 + 1)] += 120
+        image[2 - 2 * (at % 2)] += 120
         vision.io.write_jpeg(image.to(torch.uint8), str(place / ("%03d.jpg" % at)))
     return str(folder)
 
 
-def train_on_files(ctx: Context, timm: Any, images: int = IMAGES, epochs: int = EPOCHS, batch: int = BATCH) -> Outcome:
-    """Train deit_small at 224 pixels on an ImageFolder: autocast to fp16, GradScaler, AdamW at 1e-4."""
+def train_on_files(
+    ctx: Context, timm: Any, images: int = IMAGES, epochs: int = EPOCHS, batch: int = BATCH, **shape: int
+) -> Outcome:
+    """Train deit_small, or another shape of it, at 224 pixels on an ImageFolder: autocast to fp16, GradScaler, AdamW
+    at 1e-4."""
     torch, vision = ctx.torch, importlib.import_module("torchvision")
     data, parts = importlib.import_module("torchvision.datasets"), importlib.import_module("torchvision.transforms")
     usual = [parts.Resize(256), parts.CenterCrop(224), parts.ToTensor()]
@@ -38,7 +43,7 @@ def train_on_files(ctx: Context, timm: Any, images: int = IMAGES, epochs: int = 
     options = {"num_workers": 4, "pin_memory": ctx.device == "cuda", "shuffle": True, "generator": order}
     loader = torch.utils.data.DataLoader(items, batch_size=batch, **options)
     torch.manual_seed(ctx.seed)
-    model = timm.create_model("deit_small_patch16_224", num_classes=2).to(ctx.torch_device)
+    model = timm.create_model("deit_small_patch16_224", num_classes=2, **shape).to(ctx.torch_device)
     optimizer, scaler = torch.optim.AdamW(model.parameters(), lr=1e-4), fp16_scaler(ctx.device)
     losses: List[float] = []
     for _ in range(epochs):
@@ -54,8 +59,8 @@ def train_on_files(ctx: Context, timm: Any, images: int = IMAGES, epochs: int = 
     few = max(1, len(losses) // epochs)
     first, last = sum(losses[:few]) / few, sum(losses[-few:]) / few
     details, curves = {"images": images, "epochs": epochs, "first": first, "last": last}, {"stack.deit_small": losses}
-    if not math.isfinite(last) or not last < first:
-        told = f"deit_small's loss went from {first:.3g} to {last:.3g} in {epochs} epochs: it has to fall"
+    if not last <= KNOWN:
+        told = f"deit_small's loss went from {first:.3g} to {last:.3g} in {epochs} epochs; {KNOWN:g} is allowed"
         return failed(told, REMEDY, details=details, curves=curves)
     return passed(details=details, curves=curves)
 

@@ -1,0 +1,180 @@
+"""operators.recorded: torch's layers, losses and functions, by unusual arguments, beside recorded answers.
+
+`answers.py` has them: computed in float64 by torch 2.13, and found the same with torch 2.1. An oracle of the same
+torch has the fault of a function that all types share; these are of other installations.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+from envspec_check.checks.answers import ANSWERS, MOVES, RATES
+from envspec_check.interface import Context, Outcome, check, failed, passed, some
+from envspec_check.trainer import exact_fp32
+
+LIMIT = 1e-4
+"""How far an answer in float32 may be off, as a share of it, or of 1 where that is more; healthy CPUs show 1e-6."""
+
+WAVES = {"x": (1.5, 1.0, 0.7), "y": (1.2, 2.0, 1.3), "w": (5.0, 1.0, 0.9), "l": (1.0, 1.0, 0.7)}
+"""Kinds of tensors, each a wave: how high, where it begins, and how far each element is from the one before."""
+
+
+def spread(torch: Any, count: int, first: float = 1.0, by: float = 0.37) -> Any:
+    """Numbers in float64 of which no two are alike."""
+    return (first + by * torch.arange(count, dtype=torch.float64)).cos()
+
+
+def weighed(torch: Any, flat: Any) -> float:
+    """A sum of numbers by weights that no two of them share."""
+    return float((flat.detach().cpu().double() * spread(torch, len(flat))).sum())
+
+
+def given(torch: Any, word: str, device: str, dtype: Any) -> Any:
+    """A tensor by its word: `i` and its numbers; else its kind and its shape, as `x2,3`. Waves are x, y, w; l are
+    logarithms of shares, p shares, s signs; c5 are classes below 5, n5 multiples of 5."""
+    kind, (most, _, shape) = word[0], word[1:].rpartition(":")
+    sizes = [int(one) for one in shape.split(",")]
+    if kind == "i":
+        return torch.tensor(sizes, device=device)
+    at = torch.arange(math.prod(sizes))
+    if kind in "cn":
+        return ((3 * at + 3 + at // 5) % int(most) if kind == "c" else int(most) * at).reshape(sizes).to(device)
+    high, first, by = WAVES.get(kind, (0.45, 3.0, 1.1))
+    made = (high * spread(torch, len(at), first, by)).reshape(sizes)
+    made = made - made.exp().sum(-1, keepdim=True).log() if kind == "l" else made
+    made = {"p": made + 0.5, "s": made.sign()}.get(kind, made).to(device, dtype)
+    return made if kind in "ps" else made.requires_grad_()
+
+
+class Lacking(Exception):
+    """This torch has no such name, or the name no such argument."""
+
+
+def made(place: Any, text: str, *first: Any, read: Callable[[Any], Any] = lambda found: found) -> Any:
+    """What a call gives that a row has as text: its arguments are literals, and come after the first ones."""
+    call: Any = ast.parse(text, mode="eval").body
+    own = [read(ast.literal_eval(one)) for one in call.args]
+    named = {str(one.arg): read(ast.literal_eval(one.value)) for one in call.keywords}
+    if not hasattr(place, call.func.id):
+        raise Lacking(text)
+    try:
+        return getattr(place, call.func.id)(*first, *own, **named)
+    except TypeError as error:
+        if "unexpected keyword" in str(error):
+            raise Lacking(text) from None
+        raise
+
+
+def flattened(torch: Any, found: Any) -> Any:
+    """All numbers of tensors, which may lie in tuples, and their shapes."""
+    if isinstance(found, (tuple, list)):
+        return torch.cat([flattened(torch, one) for one in found if one is not None])
+    found = found if found.is_floating_point() else found.double()
+    return torch.cat([found.flatten(), found.new_tensor(found.shape)])
+
+
+def answer(torch: Any, row: str, device: str, dtype: Any) -> Tuple[float, float]:
+    """A row's results, of a layer in training and in use, and its gradients, each as one number."""
+    text, words, more = ([part.strip() for part in row.split("|")] + [""])[:3]
+    put = functools.partial(given, torch, device=device, dtype=dtype)
+    inputs, parameters = [put(word) for word in words.split()], []
+    pairs = (word.partition("=") for word in more.split())
+    options = {name: put(value).detach() if value[0] in "xp" else ast.literal_eval(value) for name, _, value in pairs}
+
+    def read(found: Any) -> Any:
+        return torch.tensor(found, device=device, dtype=dtype) if isinstance(found, list) else found
+
+    if hasattr(torch.nn, text.partition("(")[0]):
+        layer = made(torch.nn, text, read=read).to(device, dtype)
+        parameters = list(layer.parameters())
+        with torch.no_grad():
+            for at, one in enumerate(parameters):
+                one.copy_(0.6 * spread(torch, one.numel(), 2.0 + at, 0.9).reshape(one.shape))
+        flat = flattened(torch, layer(*inputs, **options))
+    else:
+        layer, flat = None, flattened(torch, made(torch.nn.functional, text, *inputs, read=read))
+    if flat.requires_grad:
+        (flat * spread(torch, len(flat)).to(device, dtype)).sum().backward()
+    results = flat.detach()
+    if layer is not None:
+        with torch.no_grad():  # one that is only used may take another path
+            results = torch.cat([results, flattened(torch, layer.eval()(*inputs, **options))])
+    grads = [one.grad.flatten() for one in (*inputs, *parameters) if one.grad is not None]
+    return weighed(torch, results), weighed(torch, torch.cat(grads) if grads else results[:0])
+
+
+def move(torch: Any, text: str, device: str) -> float:
+    """Where an optimizer has moved two tensors after six steps of a smooth loss."""
+    shapes = (3, 4), (1, 3)
+    weights = [torch.nn.Parameter(spread(torch, a * b, 2.0, 0.9).reshape(a, b).to(device)) for a, b in shapes]
+    optimizer, pull = made(torch.optim, text, weights), spread(torch, 15, 2.5, 1.1).to(device)
+
+    def loss() -> Any:
+        found = torch.cat([one.flatten() for one in weights])
+        total = (pull * found + 0.5 * (found - 0.3) ** 4).sum()
+        for one, slope in zip(weights, torch.autograd.grad(total, weights)):
+            one.grad = slope.to_sparse() if text.startswith("Sparse") else slope
+        return total
+
+    for _ in range(6):
+        optimizer.step(loss)
+    return weighed(torch, torch.cat([one.flatten() for one in weights]))
+
+
+def rates(torch: Any, text: str) -> float:
+    """The rates and momenta of twelve steps. After six of them a second schedule goes on from what the first saved."""
+
+    def begin() -> Tuple[Any, Any]:
+        groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": rate} for rate in (1.0, 0.5)]
+        optimizer = torch.optim.SGD(groups, lr=1.0, momentum=0.9)
+        return optimizer, made(torch.optim.lr_scheduler, text, optimizer)
+
+    optimizer, schedule = begin()
+    found: List[float] = []
+    for at in range(12):
+        found += [group[name] for group in optimizer.param_groups for name in ("lr", "momentum")]
+        optimizer.step()
+        schedule.step(*([0.95**at] if text.startswith("ReduceLROnPlateau") else []))
+        if at == 5:
+            kept = optimizer.state_dict(), schedule.state_dict()
+            optimizer, schedule = begin()
+            optimizer.load_state_dict(kept[0])
+            schedule.load_state_dict(kept[1])
+    return weighed(torch, torch.tensor(found, dtype=torch.float64))
+
+
+def errors(rows: str, computed: Callable[[str], Any]) -> Iterator[Tuple[str, float]]:
+    """Each row, and how far it is from its answer. Rows with names or arguments that this torch hasn't are left out."""
+    for line in rows.strip().splitlines():
+        row, _, numbers = line.rpartition(" = ")
+        try:
+            found = computed(row)
+        except Lacking:
+            continue
+        pairs = zip(found if isinstance(found, tuple) else (found,), map(float, numbers.split()))
+        far = [abs(one - right) / max(1.0, abs(right)) for one, right in pairs]
+        yield row, max(far) if all(map(math.isfinite, far)) else math.inf
+
+
+def move_errors(ctx: Context) -> Iterator[Tuple[str, float]]:
+    return errors(MOVES, lambda row: move(ctx.torch, row, ctx.device))
+
+
+def rate_errors(ctx: Context) -> Iterator[Tuple[str, float]]:
+    return errors(RATES, lambda row: rates(ctx.torch, row))
+
+
+@check("operators.recorded")
+def operators_recorded(ctx: Context) -> Outcome:
+    """Layers, losses and functions, by unusual arguments, give what was recorded of them, and such gradients."""
+    torch = ctx.torch
+    torch.set_num_threads(1)  # the tensors are tiny
+    exact_fp32(torch)
+    found: Dict[str, float] = dict(errors(ANSWERS, lambda row: answer(torch, row, ctx.device, torch.float32)))
+    wrong = ["%s is off by %.2g" % (row, far) for row, far in found.items() if not far <= LIMIT]
+    details = {"answers": len(found), "error": max(found.values()), "limit": LIMIT, "wrong": wrong}
+    remedy = "something patches torch, or this torch is wrong on this machine: try another version, and report it"
+    return failed(some(wrong, 3), remedy, details=details) if wrong else passed(details=details)
