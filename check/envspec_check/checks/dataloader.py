@@ -117,7 +117,7 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
     def firsts(source: Any = items, **options: Any) -> List[List[int]]:
         return [first.tolist() for first, *_ in data.DataLoader(source, **options)]
 
-    def batched(source: Any, *words: Any, **options: Any) -> List[List[int]]:
+    def batches_of(source: Any, *words: Any, **options: Any) -> List[List[int]]:
         return [found.tolist() for found in data.DataLoader(source, *words, **options)]
 
     whole = list(range(10))
@@ -165,10 +165,10 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
             [int(stacked[2][name][0]) for name in ("one", "two")] == [2, 7],
         )
     rest, batches = Counted(10), [[3, 1], [4], [1, 5, 9]]
-    yield "a stream's last batch is a smaller one", batched(rest, batch_size=4) == [whole[:4], whole[4:8], whole[8:]]
-    yield "drop_last leaves a stream's out", batched(rest, batch_size=4, drop_last=True) == [whole[:4], whole[4:8]]
-    yield "batches of one's own are taken", batched(whole, batch_sampler=batches) == batches
-    yield "a sampler of one's own is taken", batched(whole, batch_size=2, sampler=[7, 3, 5]) == [[7, 3], [5]]
+    yield "a stream's last batch is a smaller one", batches_of(rest, batch_size=4) == [whole[:4], whole[4:8], whole[8:]]
+    yield "drop_last leaves a stream's out", batches_of(rest, batch_size=4, drop_last=True) == [whole[:4], whole[4:8]]
+    yield "batches of one's own are taken", batches_of(whole, batch_sampler=batches) == batches
+    yield "a sampler of one's own is taken", batches_of(whole, batch_size=2, sampler=[7, 3, 5]) == [[7, 3], [5]]
     yield "items are put together by one's own function", list(data.DataLoader(whole, 5, collate_fn=sum)) == [10, 35]
     yield "without a batch size items come one by one", list(data.DataLoader(whole, batch_size=None)) == whole
     counts = (

@@ -27,12 +27,12 @@ def spread(torch: Any, count: int, first: float = 1.0, by: float = 0.37) -> Any:
     return (first + by * torch.arange(count, dtype=torch.float64)).cos()
 
 
-def weighed(torch: Any, flat: Any) -> float:
+def weighted_sum(torch: Any, flat: Any) -> float:
     """A sum of numbers by weights that no two of them share."""
     return float((flat.detach().cpu().double() * spread(torch, len(flat))).sum())
 
 
-def given(torch: Any, word: str, device: str, dtype: Any) -> Any:
+def input_of(torch: Any, word: str, device: str, dtype: Any) -> Any:
     """A tensor by its word: `i` and its numbers; else its kind and its shape, as `x2,3`. Waves are x, y, w; l are
     logarithms of shares, p shares, s signs; c5 are classes below 5, n5 multiples of 5."""
     kind, (most, _, shape) = word[0], word[1:].rpartition(":")
@@ -53,7 +53,7 @@ class Lacking(Exception):
     """This torch has no such name, or the name no such argument."""
 
 
-def made(place: Any, text: str, *first: Any, read: Callable[[Any], Any] = lambda found: found) -> Any:
+def build(place: Any, text: str, *first: Any, read: Callable[[Any], Any] = lambda found: found) -> Any:
     """What a call gives that a row has as text: its arguments are literals, and come after the first ones."""
     call: Any = ast.parse(text, mode="eval").body
     own = [read(ast.literal_eval(one)) for one in call.args]
@@ -68,10 +68,10 @@ def made(place: Any, text: str, *first: Any, read: Callable[[Any], Any] = lambda
         raise
 
 
-def flattened(torch: Any, found: Any) -> Any:
+def flatten(torch: Any, found: Any) -> Any:
     """All numbers of tensors, which may lie in tuples, and their shapes."""
     if isinstance(found, (tuple, list)):
-        return torch.cat([flattened(torch, one) for one in found if one is not None])
+        return torch.cat([flatten(torch, one) for one in found if one is not None])
     found = found if found.is_floating_point() else found.double()
     return torch.cat([found.flatten(), found.new_tensor(found.shape)])
 
@@ -79,7 +79,7 @@ def flattened(torch: Any, found: Any) -> Any:
 def answer(torch: Any, row: str, device: str, dtype: Any) -> Tuple[float, float]:
     """A row's results, of a layer in training and in use, and its gradients, each as one number."""
     text, words, more = ([part.strip() for part in row.split("|")] + [""])[:3]
-    put = functools.partial(given, torch, device=device, dtype=dtype)
+    put = functools.partial(input_of, torch, device=device, dtype=dtype)
     inputs, parameters = [put(word) for word in words.split()], []
     pairs = (word.partition("=") for word in more.split())
     options = {name: put(value).detach() if value[0] in "xp" else ast.literal_eval(value) for name, _, value in pairs}
@@ -88,29 +88,29 @@ def answer(torch: Any, row: str, device: str, dtype: Any) -> Tuple[float, float]
         return torch.tensor(found, device=device, dtype=dtype) if isinstance(found, list) else found
 
     if hasattr(torch.nn, text.partition("(")[0]):
-        layer = made(torch.nn, text, read=read).to(device, dtype)
+        layer = build(torch.nn, text, read=read).to(device, dtype)
         parameters = list(layer.parameters())
         with torch.no_grad():
             for at, one in enumerate(parameters):
                 one.copy_(0.6 * spread(torch, one.numel(), 2.0 + at, 0.9).reshape(one.shape))
-        flat = flattened(torch, layer(*inputs, **options))
+        flat = flatten(torch, layer(*inputs, **options))
     else:
-        layer, flat = None, flattened(torch, made(torch.nn.functional, text, *inputs, read=read))
+        layer, flat = None, flatten(torch, build(torch.nn.functional, text, *inputs, read=read))
     if flat.requires_grad:
         (flat * spread(torch, len(flat)).to(device, dtype)).sum().backward()
     results = flat.detach()
     if layer is not None:
         with torch.no_grad():  # one that is only used may take another path
-            results = torch.cat([results, flattened(torch, layer.eval()(*inputs, **options))])
+            results = torch.cat([results, flatten(torch, layer.eval()(*inputs, **options))])
     grads = [one.grad.flatten() for one in (*inputs, *parameters) if one.grad is not None]
-    return weighed(torch, results), weighed(torch, torch.cat(grads) if grads else results[:0])
+    return weighted_sum(torch, results), weighted_sum(torch, torch.cat(grads) if grads else results[:0])
 
 
 def move(torch: Any, text: str, device: str) -> float:
     """Where an optimizer has moved two tensors after six steps of a smooth loss."""
     shapes = (3, 4), (1, 3)
     weights = [torch.nn.Parameter(spread(torch, a * b, 2.0, 0.9).reshape(a, b).to(device)) for a, b in shapes]
-    optimizer, pull = made(torch.optim, text, weights), spread(torch, 15, 2.5, 1.1).to(device)
+    optimizer, pull = build(torch.optim, text, weights), spread(torch, 15, 2.5, 1.1).to(device)
 
     def loss() -> Any:
         found = torch.cat([one.flatten() for one in weights])
@@ -121,7 +121,7 @@ def move(torch: Any, text: str, device: str) -> float:
 
     for _ in range(6):
         optimizer.step(loss)
-    return weighed(torch, torch.cat([one.flatten() for one in weights]))
+    return weighted_sum(torch, torch.cat([one.flatten() for one in weights]))
 
 
 def rates(torch: Any, text: str) -> float:
@@ -130,7 +130,7 @@ def rates(torch: Any, text: str) -> float:
     def begin() -> Tuple[Any, Any]:
         groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": rate} for rate in (1.0, 0.5)]
         optimizer = torch.optim.SGD(groups, lr=1.0, momentum=0.9)
-        return optimizer, made(torch.optim.lr_scheduler, text, optimizer)
+        return optimizer, build(torch.optim.lr_scheduler, text, optimizer)
 
     optimizer, schedule = begin()
     found: List[float] = []
@@ -143,7 +143,7 @@ def rates(torch: Any, text: str) -> float:
             optimizer, schedule = begin()
             optimizer.load_state_dict(kept[0])
             schedule.load_state_dict(kept[1])
-    return weighed(torch, torch.tensor(found, dtype=torch.float64))
+    return weighted_sum(torch, torch.tensor(found, dtype=torch.float64))
 
 
 def errors(rows: str, computed: Callable[[str], Any]) -> Iterator[Tuple[str, float]]:
