@@ -32,6 +32,7 @@ from envspec.lock.toml_text import key, string, value
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.net.index_proxy.pages import Describe, Pages, Upstream
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.net.remote_file import DamagedFile
 from envspec.net.simple_page import LivePages
 from envspec.packages.address import parse_address
 from envspec.packages.archive_entries import TarMember, leading_out
@@ -361,8 +362,8 @@ def _unpack(archive: Path, into: Path, where: str) -> Path:
         ) from None
     top = [entry for entry in into.iterdir() if entry.is_dir()]
     if len(top) != 1:
-        raise IndexFailure(
+        raise DamagedFile(
             f"{where} holds {len(top)} top folders instead of one",
-            hint="check the URL: a source distribution has one top folder",
+            hint="bound its package to another release, or check the URL if the spec names one",
         )
     return top[0]
