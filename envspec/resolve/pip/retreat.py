@@ -129,8 +129,10 @@ def newest_releases(request: Request, releases: Releases) -> tuple[Found, ...]:
     """Give the newest releases of what the spec asks for that uv may take, which takes no notice of an upper bound in
     Requires-Python; each alone, as the pages have them."""
     asks, provided = asks_of(request, {}), dict(request.provided)
+    holds = markers_of(request.platform, request.full_python).hold
+    asked = {requirement_name(line) for line in request.effective if " @ " not in line and holds(line, frozenset())}
     found = []
-    for name in sorted({requirement_name(line) for line in request.effective if " @ " not in line} - {*provided}):
+    for name in sorted(asked - {*provided}):
         for one in releases(name):
             if not _is_capped(one.requires_python or "", request):
                 if suits_target(one, request, name, asks.get(name)) and (

@@ -56,6 +56,14 @@ def test_a_release_that_refuses_the_python_isnt_answered_by_one_that_says_nothin
         assert way in ran.hint
 
 
+def test_what_the_target_isnt_asked_for_has_no_part_in_it(machine: Machine, server: Index) -> None:
+    """As unsloth's triton-windows on Linux."""
+    server.add(wheel("app", "1.0"))
+    machine.spec(cpu("app", 'server; sys_platform == "win32"', python="3.13"))
+    assert locked(machine) == {"app": "1.0"}
+    assert server.paths("/server/") == []
+
+
 @pytest.mark.parametrize(
     ("text", "version"),
     [
