@@ -503,6 +503,13 @@ def test_a_module_is_a_base(site: Machine, module: Path, tmp_path: Path) -> None
     done = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
     assert done.split()[:4] == said
     assert "pytorch/2.9" in done and "[]" in done and done.splitlines()[-1] == "No modules loaded"
+    if shutil.which("fish"):
+        words = (
+            f'source {tmp_path}/env/bin/activate.fish; and python -B -c "{code}"; and deactivate; echo "[$ACME_FABRIC]"'
+        )
+        shell = ["env", "-i", "PATH=/usr/bin:/bin", f"HOME={tmp_path}", "fish", "--no-config", "-c", words]
+        done = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
+        assert done.split() == [*said, "[]"]
     assert hashes(module) == before
 
 

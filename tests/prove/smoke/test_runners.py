@@ -1,5 +1,6 @@
 """The runners' command lines: golden, quoted whatever stands in them, and nothing done by saying them."""
 
+import hashlib
 import json
 import shlex
 import subprocess
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 from runner_samples import CARRIED, HOSTILE, HOSTILE_CASE, PLAIN, case
 from smoke_golden import golden
 
@@ -14,7 +16,18 @@ from envspec.base.errors import InputError
 from envspec.base.settings import load_settings
 from envspec.prove.smoke.report.compare import load_references
 from envspec.prove.smoke.run.apptainer import Apptainer
-from envspec.prove.smoke.run.case import CheckOptions, Command, Files, Local, Runner, SiteBuilds, dry, quote, variable
+from envspec.prove.smoke.run.case import (
+    CheckOptions,
+    Command,
+    Files,
+    Folders,
+    Local,
+    Runner,
+    SiteBuilds,
+    dry,
+    quote,
+    variable,
+)
 from envspec.prove.smoke.run.docker import Docker, user_of
 from envspec.prove.smoke.run.foreground import steps
 from envspec.prove.smoke.run.process import FinishedProgram
@@ -219,3 +232,21 @@ def test_wrong_references_are_refused(tmp_path: Path, text: str, says: str) -> N
 
 def test_options_are_plain_words() -> None:
     assert json.dumps(CheckOptions().arguments()) == '["--device", "auto"]'
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_the_sif_below_an_image_is_the_locked_one(tmp_path: Path, changed: bool) -> None:
+    sif = tmp_path / "centre's, own.sif"
+    sif.write_bytes(b"a SIF")
+    digest = hashlib.sha256(b"another" if changed else b"a SIF").hexdigest()
+    own = replace(case(), python="/opt/conda/bin/python3.12", base=(str(sif), f"sha256:{digest}"))
+    folders = Folders(tmp_path / "cache", tmp_path / "results")
+    before, checking = steps(Apptainer(folders), own, CheckOptions(), folders)
+    (folders.recipe(own) / own.target).mkdir(parents=True)
+    test, link = (one.argv for one in before if isinstance(one, Command) and one.argv[0] in ("sh", "ln"))
+    assert subprocess.run(test, capture_output=True).returncode == int(changed)
+    subprocess.run(link, check=True)
+    assert (folders.recipe(own) / own.target / "base.sif").read_bytes() == b"a SIF"
+    assert checking.argv[checking.argv.index("HOME=/tmp") + 1] == "/opt/conda/bin/python3.12"
+    _, checking = steps(Docker(folders, "podman", (0, 0)), own, CheckOptions(), folders)
+    assert "--entrypoint /opt/conda/bin/python3.12" in " ".join(checking.argv)
