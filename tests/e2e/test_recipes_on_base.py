@@ -320,6 +320,29 @@ def test_the_smoke_check_trains_with_the_torch_of_a_machine(
     assert sums == {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in sums}
 
 
+@pytest.mark.nightly
+@pytest.mark.skipif(not shutil.which("apptainer"), reason="no apptainer")
+def test_the_smoke_check_trains_in_an_image_on_a_base(
+    smoke_env: Path, hub: Hub, machine: Machine, index: Index, tmp_path: Path
+) -> None:
+    """PyTorch's own CPU build with a vendor's version, in an image of NVIDIA's shape: one layer more, made a SIF."""
+    copied(smoke_env / "lib/python3.11/site-packages", tmp_path / "extra" / SITE)
+    vendors_own(tmp_path / "extra" / SITE)
+    container = hub.buildah("from", "scratch")
+    for tree in (debian_tree(), tmp_path / "extra"):
+        hub.buildah("copy", "--quiet", container, str(tree), "/")
+    hub.buildah("config", "--env", "PATH=/usr/bin:/bin", container)
+    image = hub.buildah("commit", "--quiet", "--rm", container)
+    hub.buildah("push", "--quiet", "--tls-verify=false", image, f"docker://{hub.host}/vendor/torch:26.10")
+    machine.default = index.url
+    spec = machine.spec(SMOKE.format(base="x").replace('prefix = "x"', f'image = "{hub.host}/vendor/torch:26.10"'))
+    machine.envspec("lock", spec, seconds=300, status=0)
+    machine.variables["PATH"] = os.environ["PATH"]
+    machine.envspec("image", spec, "--sif", "made.sif", seconds=580, status=0)
+    # Debian's least has no compiler for torch.compile
+    smoked(machine, "--runner", "apptainer", "--sif", "made.sif", "--only", "static", "--only", "training")
+
+
 @pytest.mark.skipif(not (shutil.which("apptainer") and shutil.which("unsquashfs")), reason="no apptainer")
 def test_a_sif_beside_the_spec_is_a_base(machine: Machine, index: Index, tmp_path: Path) -> None:
     files = {
