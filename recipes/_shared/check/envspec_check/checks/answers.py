@@ -4,7 +4,7 @@
 ANSWERS = """
 AdaptiveAvgPool1d(4) | x2,3,7 = -4.302467 0.5447715
 AdaptiveAvgPool2d((2, None)) | x1,2,5,4 = -7.635664 -0.1171887
-AdaptiveAvgPool3d((1, 2, 3)) | x1,2,4,5,6 = 15.57556 0.002414621
+AdaptiveAvgPool3d((2, 2, 3)) | x1,1,3,5,4 = 17.24677 -0.9149593
 AdaptiveMaxPool1d(3, return_indices=True) | x2,2,7 = -10.51992 -0.5359861
 AdaptiveMaxPool2d((2, 3), return_indices=True) | x1,2,5,7 = -106.3388 -1.50414
 AdaptiveMaxPool3d((1, 2, 3), return_indices=True) | x1,1,4,5,6 = 327.9538 0.9758983
