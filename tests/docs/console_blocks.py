@@ -58,7 +58,8 @@ def shown(
                 cwd=folder, env=env, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             )  # fmt: skip
             told += f"{line}\n{ran.stdout}"
-    return told
+    # what a machine's own pip or uv is set to
+    return re.sub(r"^note: the spec's own indexes are asked, .*\n", "", told, flags=re.MULTILINE)
 
 
 def shape(text: str) -> str:

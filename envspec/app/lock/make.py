@@ -190,7 +190,7 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
     digests = ImageDigests(spec, old, renew=renew, offline=request.offline or not asked)
     notes = Notes(folder.path)
     if resolved is None:
-        if unasked := load_settings(os.environ).unasked:
+        if old is None and (unasked := load_settings(os.environ).unasked):
             said = "the spec's own indexes are asked, and not those of " + printable(", ".join(unasked))
             say(f"note: {said}: name such an index in [pip] indexes, and its packages in sources", style="cyan")
         spec, resolved = _resolve(spec, old, policy, request, notes)
