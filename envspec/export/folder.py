@@ -47,7 +47,8 @@ RECIPES = {
     ),
     "nix": Recipe(whole=nix.render, shared=nix.shared_files),
     "devcontainer": Recipe(devcontainer.render),
-    "slurm": Recipe(whole=slurm.render),
+    # what carries no image lies beside the job
+    "slurm": Recipe(whole=slurm.render, shared=lambda plan: plan.files if slurm.is_on_machine(plan) else ()),
     "lmod": Recipe(whole=lmod.render),
     "kubernetes": Recipe(kubernetes.render, names=(kubernetes.FILE, kubernetes.SERVE_FILE)),
     "htcondor": Recipe(htcondor.render, names=(htcondor.FILE,), listed=False),

@@ -151,7 +151,9 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
         refuse_unknown_gpus(name, target)
     has_variants = any(pin.artifact and pin.artifact.variant for each in lock for pin in each.pins)
     scripts = (*([FETCH_VARIANTS] if has_variants else []), *(service.script for service in wanted))
-    carries = tuple(sorted(name for name in carried_names(scripts) if not spec.base or name.startswith(f"{CHECK}/")))
+    carries = tuple(
+        sorted(name for name in carried_names(scripts) if not spec.base or name.startswith((f"{CHECK}/", "warned.sh")))
+    )
     conda = runs.conda.get(target.name, {})
     parts = {"conda": tuple(conda), "pip": tuple(path for step, _ in steps for path in step.requirements)}
     document = target_document(spec, lock, target)

@@ -1,5 +1,5 @@
-"""Slurm jobs: the SIF under Apptainer, and the image under pyxis/enroot. One of each for all targets of a spec: a
-variable selects the target.
+"""Slurm jobs: the SIF under Apptainer, the image under pyxis/enroot, and the environment on a machine's base. One of
+each for all targets of a spec: a variable selects the target.
 
 torchrun's processes meet on the first node, at the address by which Slurm reaches it and with ranks by Slurm's number
 of each node: no name needs to resolve.
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envspec.base.places import LIBRARIES
-from envspec.export.plan import CARRIED, SHARED_FOLDER, WORKSPACE, SpecPlan, hash_heading
+from envspec.export.plan import CARRIED, CARRIED_FOLDER, SHARED_FOLDER, SLICE, WORKSPACE, Plan, SpecPlan, hash_heading
 from envspec.export.quote import fill
 from envspec.spec.cluster import SlurmTable
+from envspec.spec.model import ON_MACHINES
 
 APPTAINER_JOB = "job.sbatch"
 PYXIS_JOB = "job-pyxis.sbatch"
@@ -60,18 +61,52 @@ _FOR_PYXIS = (
 
 
 def render(plan: SpecPlan) -> dict[str, str]:
-    """Render `job.sbatch` and `job-pyxis.sbatch`."""
-    return {APPTAINER_JOB: _apptainer(plan), PYXIS_JOB: _pyxis(plan)}
+    """Render `job.sbatch` and `job-pyxis.sbatch`; pyxis runs no SIF, and a machine's own base needs no container."""
+    if is_on_machine(plan.targets[0]):
+        return {APPTAINER_JOB: _on_machine(plan)}
+    base = plan.targets[0].on_base
+    return {APPTAINER_JOB: _apptainer(plan), **({} if base and base.kind == "sif" else {PYXIS_JOB: _pyxis(plan)})}
+
+
+def is_on_machine(plan: Plan) -> bool:
+    """Say whether a target's jobs run in an environment of the machine, on a prefix or a module."""
+    return plan.on_base is not None and plan.on_base.kind in ON_MACHINES
+
+
+def _on_machine(plan: SpecPlan) -> str:
+    usage = [
+        "Options of the command line win over those here, and what follows the script is the training program:",
+        *_submit(plan, APPTAINER_JOB),
+        "Without a program it runs the smoke check, once on each node.",
+        f"The environment: ENVSPEC_ENVIRONMENT, else {plan.spec}-$ENVSPEC_TARGET where the job is submitted, made by",
+        *(f"  envspec install SPEC --target {of.target} --prefix {of.title}" for of in plan.targets),
+    ]
+    setup = [
+        *_target(plan, None),
+        f"environment=${{ENVSPEC_ENVIRONMENT:-$here/{plan.spec}-$target}}",
+        'cd "$here"',
+        "set +u # modules' functions ask for names that aren't set",
+        "# shellcheck disable=SC1091 # it loads the base's modules, too",
+        '. "$environment/bin/activate"',
+        "set -u",
+    ]
+    return _job(plan, usage, setup=setup, inside=['"$@"'])
 
 
 def _apptainer(plan: SpecPlan) -> str:
+    base = plan.targets[0].on_base
     usage = [
         "Options of the command line win over those here, and what follows the script is the training program:",
         *_submit(plan, APPTAINER_JOB),
         "Without a program it runs the smoke check, once on each node.",
         f"The image: ENVSPEC_SIF, else {plan.spec}-$ENVSPEC_TARGET.sif where the job is submitted: see the target's",
         "apptainer.def.",
-        f"The container sees that folder, also as {WORKSPACE}, and no home. APPTAINER_BIND=FOLDER gives it more, and",
+        *(
+            ["An overlay: ENVSPEC_SIF=BASE.sif APPTAINER_OVERLAY=FILE.sqfs:ro, as envspec image --squashfs says."]
+            * bool(base)
+        ),
+        f"The container sees that folder, also as {WORKSPACE}, "
+        f"and {'it is its home' if base else 'no home'}. APPTAINER_BIND=FOLDER gives it more, and",
         "APPTAINERENV_NAME=VALUE sets a variable otherwise than the image.",
     ]
     return _job(
@@ -91,7 +126,9 @@ def _apptainer(plan: SpecPlan) -> str:
             'esac; done; exec "$@"\'',
         ],
         inside=[
-            f'bash -c "$clean" bash apptainer exec{" --nv" if plan.is_cuda else ""} --cleanenv --no-home \\',
+            # no entry point finds the home that caches need
+            f'bash -c "$clean" bash apptainer exec{" --nv" if plan.is_cuda else ""} --cleanenv '
+            + ('--home "$here" \\' if base else "--no-home \\"),
             f'    --bind "$here" --bind "$here:{WORKSPACE}" --pwd "$here" "$image" "$@"',
         ],
     )
@@ -139,17 +176,17 @@ def _submit(plan: SpecPlan, job: str) -> list[str]:
     return told
 
 
-def _target(plan: SpecPlan, instead: str) -> list[str]:
+def _target(plan: SpecPlan, instead: str | None) -> list[str]:
     """Make the lines that set `target`: the only one, or the one that a variable names. `instead` names the image
-    itself.
+    itself, where there is one.
     """
     if len(plan.targets) == 1:
         return [f"target={plan.targets[0].target}"]
     names = ", ".join(plan.names)
     return [
         "target=${ENVSPEC_TARGET:-}",
-        f"if [[ -z $target${{{instead}:-}} ]]; then",
-        f'    echo "which target? set ENVSPEC_TARGET to one of {names}, or {instead}" >&2',
+        f"if [[ -z $target{f'${{{instead}:-}}' if instead else ''} ]]; then",
+        f'    echo "which target? set ENVSPEC_TARGET to one of {names}{f", or {instead}" if instead else ""}" >&2',
         "    exit 2",
         "fi",
     ]
@@ -159,7 +196,17 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
     """Render a job. `setup` sets `image`; `inside` is the rest of the srun command that runs a program in it."""
     gpus = ["ranks=${ENVSPEC_RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}", "((ranks)) || ranks=1 # a job without GPUs"]
     ranks = gpus if plan.is_cuda else ["ranks=${ENVSPEC_RANKS_PER_NODE:-1}"]
-    entrypoint = f"sh {CARRIED}/entrypoint.sh"
+    base = plan.targets[0].on_base
+    begin, smoke = f"sh {CARRIED}/entrypoint.sh ", f"sh {CARRIED}/entrypoint.sh smoke"
+    carried, python, torchrun = CARRIED, "python", "torchrun"
+    if base:
+        # torchrun may be of a Python that sees none of what is added
+        begin, python, torchrun = "", "python3", "python3 -m torch.distributed.run"
+        config = f"{CARRIED}/{SLICE}"
+        if is_on_machine(plan.targets[0]):
+            carried = f"../{SHARED_FOLDER}" if plan.shares else CARRIED_FOLDER
+            config = f'"$target/{SLICE}"'
+        smoke = f"python3 -I {carried}/check --config {config}"
     lines = [
         "#!/bin/bash",
         *hash_heading(plan, usage),
@@ -167,7 +214,7 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
         "set -euo pipefail",
         "",
         "here=$SLURM_SUBMIT_DIR",
-        *_locks(plan),
+        *([] if base else _locks(plan)),
         *_checkpoint(plan.slurm),
         *setup,
         *([_WITHOUT_GPUS] if plan.is_cuda else []),
@@ -178,13 +225,13 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
         "}",
         "",
         "if (($# == 0)); then",
-        f"    inside {entrypoint} smoke",
+        f"    inside {smoke}",
         "    exit",
         "fi",
         "",
         *MEETING_POINT,
         *ranks,
-        *_training(plan.slurm, entrypoint),
+        *_training(plan.slurm, begin, carried, python, torchrun),
     ]
     return "\n".join(lines) + "\n"
 
@@ -273,29 +320,30 @@ def _checkpoint(asked: SlurmTable) -> list[str]:
     ]
 
 
-def _training(asked: SlurmTable, entrypoint: str) -> list[str]:
-    """Make the lines that run the training program, and wait for it where there can be a warning meanwhile."""
+def _training(asked: SlurmTable, begin: str, carried: str, python: str, torchrun: str) -> list[str]:
+    """Make the lines that run the training program, and wait for it where there can be a warning meanwhile. `carried`
+    is the folder of the carried files, `begin` what each program begins with."""
     name, _, _ = (asked.signal or "").partition("@")
-    begin = f"{entrypoint} sh {CARRIED}/warned.sh {name}" if name else entrypoint
+    begin += f"sh {carried}/warned.sh {name} " if name else ""
     end = " &" if name else ""
     if asked.launch == "srun":
         lines = [
             "# shellcheck disable=SC2016 # for the nodes' shells",
             'as_rank=\'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_NTASKS"\'',
             'as_rank+=\'; export LOCAL_WORLD_SIZE="$1" MASTER_ADDR="$2" MASTER_PORT="$3"; shift 3\'',
-            f'inside sh -c "$as_rank; exec {begin} python \\"\\$@\\"" python \\',
+            f'inside sh -c "$as_rank; exec {begin}{python} \\"\\$@\\"" python \\',
             f'    "$ranks" "${{address:-$first}}" "$port" "$@"{end}',
         ]
     elif asked.max_restarts is None:
         lines = [
-            f'inside sh -c \'exec {begin} torchrun --node-rank="$SLURM_NODEID" "$@"\' torchrun \\',
+            f'inside sh -c \'exec {begin}{torchrun} --node-rank="$SLURM_NODEID" "$@"\' torchrun \\',
             '    --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
             f'    --master-addr="${{address:-$first}}" --master-port="$port" "$@"{end}',
         ]
     else:
         least = "" if asked.min_nodes is None else f"{asked.min_nodes}:"
         lines = [
-            f'inside {begin} torchrun --nnodes="{least}$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
+            f'inside {begin}{torchrun} --nnodes="{least}$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
             f'    --max-restarts={asked.max_restarts} --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" \\',
             f'    --rdzv-endpoint="${{address:-$first}}:$port" "$@"{end}',
         ]

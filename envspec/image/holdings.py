@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from email.message import Message
 from email.parser import HeaderParser
 from itertools import chain
 from pathlib import Path
 
+from envspec.base.errors import InputError
+from envspec.binaries.wheel import record_rows
 from envspec.image.base import BaseFiles, ReadPaths
 from envspec.lock.inventory import Inventory, is_package
 from envspec.packages.edges import Markers
@@ -56,6 +58,39 @@ _NO_PART = ("proc", "sys", "dev", "run", "tmp")
 """The folders of a running system that are no part of what is installed."""
 _HOPS = 8
 """Links of a program that are followed."""
+
+
+def records_of(names: Collection[str], inventory: Inventory) -> ReadPaths:
+    """Give the paths of a base by which the files of these packages are known: their RECORDs, in each folder."""
+    folders = "|".join(map(re.escape, inventory.folders))
+    said = "|".join(re.escape(name).replace(r"\-", "[-_.]+") for name in names)
+    kept = re.compile(rf"(?:{folders})/(?:{said})-[^-/]+\.dist-info/RECORD", re.IGNORECASE)
+    return ReadPaths(kept, re.compile("(?!)"), WANTED.head, WANTED.most)
+
+
+def paths_of(names: Collection[str], inventory: Inventory, records: BaseFiles) -> tuple[str, ...]:
+    """List what goes with these packages of a base, by their RECORDs: files of their folder and programs beside it,
+    and the folders of the records. Raises InputError where a package has none."""
+    gone: set[str] = set()
+    found = set()
+    for path in records.files:
+        info = posixpath.dirname(path)
+        folder = posixpath.dirname(info)
+        name, _, version = posixpath.basename(info).removesuffix(".dist-info").rpartition("-")
+        found.add((canonical_name(name), version))
+        programs = posixpath.join(posixpath.normpath(posixpath.join(folder, "../../..")), "bin")
+        for row, _, _ in record_rows(records.text(path)):
+            place = posixpath.normpath(posixpath.join(folder, row))
+            if place.startswith((f"{folder}/", f"{programs}/")) and not place.startswith(f"{info}/"):
+                gone.add(place)
+        gone.add(info)
+    for name in sorted(names):
+        if (name, inventory.packages[name]) not in found:
+            raise InputError(
+                f"the base's {name} {inventory.packages[name]} has no RECORD: the list of its files is missing",
+                hint="remove it in a base of your own, made by a Dockerfile",
+            )
+    return tuple(sorted(gone))
 
 
 def read_folder(root: Path, tops: Iterable[Path] | None = None) -> BaseFiles:

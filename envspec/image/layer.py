@@ -150,9 +150,10 @@ Open = Callable[[], IO[bytes]]
 class LayerEntry(Struct, frozen=True):
     """path   below the image's root, without a slash at its begin or end
     size     of a file, in bytes
-    content  gives a file's bytes from its begin; None for a folder or a link
+    content  gives a file's bytes from its begin; None for a folder, a link or a gap
     link     what a symbolic link names
     owner    number of the user and of its group
+    gap      nothing is there, whatever lies below: overlayfs' own whiteout, a device 0/0
     """
 
     path: str
@@ -161,10 +162,11 @@ class LayerEntry(Struct, frozen=True):
     link: str | None = None
     mode: int = FILE
     owner: int = 0
+    gap: bool = False
 
     @property
     def is_folder(self) -> bool:
-        return self.content is None and self.link is None
+        return self.content is None and self.link is None and not self.gap
 
 
 def text_entry(path: str, text: str | bytes, mode: int = FILE, owner: int = 0) -> LayerEntry:
@@ -320,6 +322,8 @@ def _head_of_any(entry: LayerEntry, epoch: int) -> bytes:
         info.type, info.linkname = tarfile.SYMTYPE, entry.link
     elif entry.is_folder:
         info.type = tarfile.DIRTYPE
+    elif entry.gap:
+        info.type = tarfile.CHRTYPE
     else:
         info.size = entry.size
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")

@@ -165,6 +165,7 @@ class LayerInputs(Struct, frozen=True, dict=True):
     borrowed what the image takes from others, each with its entries
     built    the wheels that were built here of what the lock has as source, by package, each with the key of what it is
              built from
+    gone     the base's paths that what is replaced takes with it
     """
 
     plan: Plan
@@ -179,6 +180,7 @@ class LayerInputs(Struct, frozen=True, dict=True):
     project: Path | None = None
     built: Mapping[str, tuple[Path, str]] = field(default_factory=dict)
     borrowed: Sequence[tuple[Borrowed, Callable[[], Iterable[LayerEntry]]]] = ()
+    gone: tuple[str, ...] = ()
 
     @cached_property
     def scheme(self) -> Scheme:
@@ -197,7 +199,11 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
     """List the layers of a target's image, from the bottom; none of them is empty. Raises InputError."""
     files = tuple(_carried_entry(path, text) for path, text in inputs.carried.items())
     if inputs.plan.on_base:
-        return (*package_layers(inputs), _layer("carried", [_content(one) for one in files], lambda: files))
+        # OCI's whiteouts count for the layers below: image-spec, layer.md
+        gone = [text_entry("{}/.wh.{}".format(*posixpath.split(path)), "") for path in inputs.gone]
+        first = [_layer("replaced", inputs.gone, lambda: gone)] if gone else []
+        last = _layer("carried", [_content(one) for one in files], lambda: files)
+        return (*first, *package_layers(inputs), last)
     carried = (*files, *activation_entries(inputs.plan, inputs.scheme))
     system = tuple(system_entries(inputs.plan, inputs.base))
     own = partial(project_entries, inputs.project, inputs.plan, inputs.scheme)

@@ -82,11 +82,13 @@ def tree_entries(inputs: TreeInputs) -> list[LayerEntry]:
 
 
 def overlay_entries(inputs: LayerInputs) -> list[LayerEntry]:
-    """List the entries of what lies over a base: its layers in one tree, and the image's variables, which Apptainer
-    reads from there."""
+    """List the entries of what lies over a base: its layers in one tree, with a whiteout of overlayfs at each path
+    that goes and doesn't come again, and the image's variables, which Apptainer reads from there."""
     variables = "".join(f"{line}\n" for line in export_variables(inputs.plan.env))
     own = text_entry(_VARIABLES, variables, PROGRAM)
-    found = [*(one for layer in layer_plans(inputs) for one in layer.entries()), own]
+    found = [*(one for layer in layer_plans(replace(inputs, gone=())) for one in layer.entries()), own]
+    added = {str(above) for one in found for above in (PurePosixPath(one.path), *PurePosixPath(one.path).parents)}
+    found += [LayerEntry(path, mode=0, gap=True) for path in inputs.gone if path not in added]
     tops = {PurePosixPath(one.path).parts[0] for one in found}
     return list(in_order([*map(folder_entry, sorted(tops)), *found]))
 

@@ -272,7 +272,8 @@ def test_each_command_knows_a_base_or_refuses(site: Machine, tmp_path: Path) -> 
         # the audit asks databases, and has none
         site.envspec(name, *words, status=3 if name == "audit" else 0, spawn=name == "run")
     refused = [(name, *words) for name, words in REFUSING.items()]
-    formats = [one for one in CHOICES if one != "requirements"]  # a prefix is no image
+    site.envspec("export", SPEC_PATH, "--format", "slurm", "-o", "out", status=0)
+    formats = [one for one in CHOICES if one not in ("requirements", "slurm")]  # a prefix is no image
     refused += [("export", SPEC_PATH, "--format", one, "-o", "out") for one in formats]
     for words in refused:
         ran = site.envspec(*words, status=2)

@@ -15,7 +15,9 @@ from support.hub import serving_hub
 from support.machine import Machine
 
 from envspec.app.base import read_base
+from envspec.image.sif import open_sif
 from envspec.image.squashfs import build_sif
+from envspec.lock.inventory import Inventory
 from envspec.packages.requirement import canonical_name
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -63,6 +65,68 @@ def test_a_sif_holds_what_its_image_does(tmp_path: Path) -> None:
     assert (sif.libraries, sif.constraints) == (image.libraries, image.constraints)
     assert sif.variables["CUDA_VERSION"] == "13.0.1.012" and "HF_TOKEN" not in sif.variables
     assert sif.digest and sif.digest != image.digest
+
+
+LIBRARIES = {
+    "libmpi": "40.40.7",
+    "libfabric": "1.27.0",
+    "libcudnn": "9.13.0",
+    "libnccl": "2.27.7",
+    "libstdc++": "6.0.33",
+}
+TOLD = {
+    "PATH": "/usr/bin:/bin",
+    "LD_LIBRARY_PATH": "/usr/local/cuda/lib64:/opt/hpcx/ompi/lib",
+    "NVIDIA_REQUIRE_CUDA": "cuda>=13.0 brand=tesla,driver>=535,driver<536",
+    "PIP_CONSTRAINT": "/etc/pip/constraint.txt",
+    "CUDA_VERSION": "13.0.1.012",
+    "OPAL_PREFIX": "/opt/hpcx/ompi",
+    "TORCH_CUDA_ARCH_LIST": "8.0 9.0 10.0+PTX",
+}
+FIELDS = {
+    **{name: ("libraries", name, version) for name, version in LIBRARIES.items()},
+    **{name: ("variables", name, text) for name, text in TOLD.items()},
+    "glibc": ("glibc", None, "2.39"),
+    "constraints": ("constraints", None, ("numpy==1.26.4",)),
+    "a secret": ("variables", "HF_TOKEN", None),
+}
+
+
+@pytest.fixture(scope="module")
+def inventories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Inventory]:
+    """One base as an image, as the SIF that Apptainer makes of it, and as the folder of its sandbox."""
+    folder = tmp_path_factory.mktemp("fields")
+    places = dict.fromkeys(("libcudnn", "libnccl", "libstdc++"), "usr/lib/x86_64-linux-gnu")
+    paths = {f"{places.get(name, 'opt/hpcx/ompi/lib')}/{name}.so.{version}": "" for name, version in LIBRARIES.items()}
+    libc = {"usr/lib/x86_64-linux-gnu/libc.so.6": "GNU C Library stable release version 2.39.\n"}
+    files = {**FILES, **paths, **libc}
+    del files["bin/sh"]
+    layout = write_base(
+        folder / "layout", {**files, "usr/bin/sh": ""}, Env=[f"{k}={v}" for k, v in {**TOLD, "HF_TOKEN": "x"}.items()]
+    )
+    found = {"image": read_base(str(layout), "linux-64")}
+    if shutil.which("apptainer") and shutil.which("unsquashfs"):
+        with tarfile.open(folder / "image.tar", "w") as archive:
+            for path in sorted(layout.rglob("*")):
+                archive.add(path, str(path.relative_to(layout)))
+        build_sif(folder / "image.tar", folder / "image.sif", os.environ, 0)
+        unpack = ["unsquashfs", "-q", "-o", str(open_sif(folder / "image.sif").offset), "-d", str(folder / "sandbox")]
+        subprocess.run([*unpack, str(folder / "image.sif")], check=True)
+        found |= {kind: read_base(str(folder / place), "linux-64", kind) for kind, place in PLACES.items()}
+    return found
+
+
+PLACES = {"sif": "image.sif", "prefix": "sandbox"}
+
+
+@pytest.mark.parametrize("kind", ["image", *PLACES])
+@pytest.mark.parametrize("field", FIELDS)
+def test_each_field_is_read(inventories: dict[str, Inventory], kind: str, field: str) -> None:
+    if kind not in inventories:
+        pytest.skip("no apptainer, or no unsquashfs")
+    part, name, expected = FIELDS[field]
+    found = getattr(inventories[kind], part)
+    assert (found if name is None else found.get(name)) == expected
 
 
 @pytest.mark.skipif(not (shutil.which("docker-registry") and shutil.which("buildah")), reason="no docker-registry")

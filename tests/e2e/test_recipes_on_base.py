@@ -26,7 +26,7 @@ from support.debian import debian_tree
 from support.hub import Hub, serving_hub
 from support.index import Index
 from support.machine import Machine
-from support.packages import wheel
+from support.packages import Dist, wheel
 from support.sif import build_sif
 from support.smoke_env import copied
 from uv import find_uv_bin
@@ -60,7 +60,7 @@ def serving_index() -> Iterator[Index]:
     with Index() as index:
         models = wheel("acme-models", "1.0", "torch>=2.9.0", "numpy", "einops<1")
         index.add(wheel("torch", "2.9.0"), wheel("numpy", "2.1.0"), wheel("einops", "0.8.1"), models)
-        index.add(wheel("einops", "0.7.0"))
+        index.add(wheel("einops", "0.7.0"), wheel("acme-old", "2.0"))
         yield index
 
 
@@ -76,9 +76,14 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
         yield hub
 
 
-def vendors(site: Path) -> None:
-    """Put a vendor's packages where its Python has them, and the constraint file beside."""
-    for made in (wheel("torch", TORCH, "numpy<2"), wheel("numpy", "1.26.4")):
+OLD = wheel("acme-old", "1.0", files={"acme_old_gone.py": b""})
+"""What a base has of a package that is replaced: a module that the new one doesn't have."""
+REPLACED = 'replace = { acme-old = "another one" }'
+
+
+def unpacked(site: Path, *wheels: Dist) -> None:
+    """Put a vendor's packages where its Python has them."""
+    for made in wheels:
         with zipfile.ZipFile(io.BytesIO(made.content)) as archive:
             archive.extractall(site)
 
@@ -87,7 +92,7 @@ def push(hub: Hub, tree: Path, tag: str = "25.09") -> None:
     container = hub.buildah("from", "scratch")
     hub.buildah("copy", "--quiet", container, str(tree), "/")
     extra = hub.folder / "extra"
-    vendors(extra / SITE)
+    unpacked(extra / SITE, wheel("torch", TORCH, "numpy<2"), wheel("numpy", "1.26.4"), OLD)
     (extra / "etc/pip").mkdir(parents=True)
     (extra / "etc/pip/constraint.txt").write_text(f"numpy==1.26.4\ntorch=={TORCH}\neinops<0.8\n")
     hub.buildah("copy", "--quiet", container, str(extra), "/")
@@ -222,6 +227,46 @@ def test_a_dockerfile_leaves_the_vendors_files(made: Made, tmp_path: Path) -> No
     assert ran(after, "echo $CUDA_VERSION $ENVSPEC_TARGET") == "13.0.1.012 cpu"
 
 
+def test_what_is_replaced_leaves_an_image_and_an_overlay(
+    small: Hub, machine: Machine, index: Index, tmp_path: Path
+) -> None:
+    """By OCI's whiteouts as buildah reads them, and by overlayfs' own as the kernel does."""
+    machine.default = index.url
+    text = SPEC.format(host=small.host).replace('25.09"', f'25.09"\n{REPLACED}')
+    spec = machine.spec(text.replace('"acme-models"', '"acme-old>=2"'))
+    machine.envspec("lock", spec, status=0)
+    machine.variables["PATH"] = os.environ["PATH"]
+    words = ("-o", f"{small.host}/own/made:1", "--squashfs", "delta.sqfs")
+    machine.envspec("image", spec, *words, seconds=300, status=0)
+    before, after = (
+        Path(small.buildah("mount", small.buildah("from", "--tls-verify=false", f"{small.host}/{name}")))
+        for name in ("vendor/torch:25.09", "own/made:1")
+    )
+    subprocess.run(["unsquashfs", "-q", "-d", tmp_path / "delta", machine.folder / "delta.sqfs"], check=True)
+    layers = f"lowerdir={tmp_path / 'delta'}:{before},upperdir={tmp_path / 'up'},workdir={tmp_path / 'work'}"
+    for name in ("up", "work", "over"):
+        (tmp_path / name).mkdir()
+    script = 'mount -t overlay overlay -o "$1" "$2" && cp -a "$2/usr/local" "$3"'
+    mounting = ("unshare", "-m", "sh", "-c", script, "sh", layers, str(tmp_path / "over"), str(tmp_path / "copy"))
+    if subprocess.run(mounting, capture_output=True).returncode:
+        pytest.skip("no overlayfs here")
+    old = listed(before / SITE)
+    assert {"acme_old_gone.py", "acme_old-1.0.dist-info/RECORD"} <= old.keys()
+    for site in (after / SITE, tmp_path / "copy" / SITE.removeprefix("usr/local/")):
+        new = listed(site)
+        assert {one for one in old.keys() - new.keys() if not one.startswith("acme_old-1.0.dist-info/")} == {
+            "acme_old_gone.py"
+        }
+        assert not [*site.glob("acme_old-1*")] and (site / "acme_old-2.0.dist-info/METADATA").is_file()
+        assert {one for one in old.keys() & new.keys() if old[one] != new[one]} == {"acme_old.py"}
+
+
+def listed(site: Path) -> dict[str, str]:
+    """The digest of each file, by path."""
+    files = (path for path in site.rglob("*") if path.is_file())
+    return {str(path.relative_to(site)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
 @pytest.mark.nightly
 def test_an_image_of_the_lock_leaves_the_vendors_files(made: Made) -> None:
     made.machine.envspec("image", "specs/demo.toml", "-o", f"{made.hub.host}/own/made:1", seconds=300, status=0)
@@ -296,10 +341,30 @@ def smoked(machine: Machine, *words: str) -> None:
     assert {"static.distributions", "static.isolation", "training.fp32"} <= passed
 
 
+TRAIN = """
+import os, sys, torch, einops, torch.distributed as d
+d.init_process_group("gloo")
+print("says", torch.__version__, sys.prefix, d.get_rank(), d.get_world_size())
+"""
+
+
+def submitted(machine: Machine, conf: Path, **variables: str) -> list[str]:
+    """Let the spec's job run a program by torchrun in a real Slurm. Gives what the program says."""
+    machine.envspec("export", "specs/demo.toml", "--format", "slurm", "-o", ".", status=0)
+    (machine.folder / "train.py").write_text(TRAIN)
+    env = {**os.environ, **machine.variables, **variables, "PATH": os.environ["PATH"], "SLURM_CONF": str(conf)}
+    words = ["sbatch", "--wait", "job.sbatch", "train.py"]
+    done = subprocess.run(words, cwd=machine.folder, env=env, capture_output=True, text=True)
+    logs = "".join(path.read_text() for path in machine.folder.glob("demo-*.out"))
+    assert done.returncode == 0, done.stderr + logs
+    return next(line.split()[1:] for line in logs.splitlines() if line.startswith("says"))
+
+
 @pytest.mark.nightly
+@pytest.mark.xdist_group("slurm")
 @pytest.mark.parametrize("kind", ["prefix", "module"])
 def test_the_smoke_check_trains_with_the_torch_of_a_machine(
-    smoke_env: Path, machine: Machine, index: Index, tmp_path: Path, kind: str
+    smoke_env: Path, machine: Machine, index: Index, tmp_path: Path, slurm_cluster: Path, kind: str
 ) -> None:
     """PyTorch's own CPU build, with the version of a vendor's."""
     base = copied(smoke_env, tmp_path / "base")
@@ -317,6 +382,8 @@ def test_the_smoke_check_trains_with_the_torch_of_a_machine(
     machine.envspec("lock", spec, status=0)
     assert machine.versions("cpu") == {"einops": "0.8.1"}
     smoked(machine)
+    machine.envspec("install", spec, "--prefix", "demo-cpu", status=0)
+    assert submitted(machine, slurm_cluster) == [VERSION, str(machine.folder / "demo-cpu"), "0", "1"]
     assert sums == {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in sums}
 
 
@@ -386,6 +453,7 @@ def centres_sif(smoke_env: Path, tree: Path, sif: Path) -> None:
     site = tree / "opt/conda/lib/python3.11/site-packages"
     copied(smoke_env / "lib/python3.11/site-packages", site)
     vendors_own(site)
+    unpacked(site, OLD)
     (tree / "opt/conda/conda-meta").mkdir()
     (tree / "opt/conda/conda-meta/openmpi-5.0.8-h1234_0.json").write_text("{}")
     (tree / ".singularity.d/env").mkdir(parents=True)
@@ -398,20 +466,27 @@ def centres_sif(smoke_env: Path, tree: Path, sif: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.skipif(not shutil.which("apptainer"), reason="no apptainer")
-def test_an_overlay_lies_over_a_centres_sif(smoke_env: Path, machine: Machine, index: Index, tmp_path: Path) -> None:
+@pytest.mark.xdist_group("slurm")
+def test_an_overlay_lies_over_a_centres_sif(
+    smoke_env: Path, machine: Machine, index: Index, tmp_path: Path, slurm_cluster: Path
+) -> None:
     sif = machine.folder / "specs/centre.sif"
     centres_sif(smoke_env, tmp_path / "tree", sif)
     shutil.rmtree(tmp_path / "tree")
     before = hashlib.sha256(sif.read_bytes()).hexdigest()
     machine.default = index.url
-    spec = machine.spec(SMOKE.format(base="x").replace('prefix = "x"', 'sif = "centre.sif"'))
+    text = SMOKE.format(base="x").replace('prefix = "x"', f'sif = "centre.sif"\n{REPLACED}')
+    spec = machine.spec(text.replace('"einops<1"', '"einops<1", "acme-old>=2"'))
     machine.envspec("lock", spec, seconds=300, status=0)
     inventory = (machine.locks / "demo/base-linux-64.toml").read_text()
     assert 'executable = "opt/conda/bin/python3.11"' in inventory and 'openmpi = "5.0.8 h1234_0"' in inventory
     made = json.loads(machine.envspec("image", spec, "--squashfs", "delta.sqfs", "--json", status=0).out)["squashfs"]
     assert made["start"] == "apptainer exec --overlay delta.sqfs:ro specs/centre.sif /opt/conda/bin/python3.11"
     words = made["start"].split()
-    code = "import os, torch, einops; print(torch.__version__, einops.__file__, os.environ['ENVSPEC_TARGET'])"
+    code = (
+        "import os, torch, einops; print(torch.__version__, einops.__file__, os.environ['ENVSPEC_TARGET']);"
+        "from importlib import metadata, util; print(metadata.version('acme-old'), util.find_spec('acme_old_gone'))"
+    )
     done = subprocess.run([*words, "-B", "-c", code], cwd=machine.folder, capture_output=True, text=True)
     overlay = "delta.sqfs"
     if "squashfuse not found" in done.stderr:
@@ -420,9 +495,12 @@ def test_an_overlay_lies_over_a_centres_sif(smoke_env: Path, machine: Machine, i
         subprocess.run(["unsquashfs", "-q", "-d", "delta", "delta.sqfs"], cwd=machine.folder, check=True)
         words[3] = "delta:ro"
         done = subprocess.run([*words, "-B", "-c", code], cwd=machine.folder, capture_output=True, text=True)
-    assert done.stdout.split() == [VERSION, "/opt/conda/lib/python3.11/site-packages/einops.py", "cpu"], done.stderr
+    ours = [VERSION, "/opt/conda/lib/python3.11/site-packages/einops.py", "cpu", "2.0", "None"]
+    assert done.stdout.split() == ours, done.stderr
     machine.variables |= {"APPTAINER_OVERLAY": f"{machine.folder / overlay}:ro", "PATH": os.environ["PATH"]}
     # a base of Debian's least has no compiler for torch.compile
     groups = ("--only", "static", "--only", "training")
     smoked(machine, "--runner", "apptainer", "--sif", str(sif), *groups)
+    overlaid = {"ENVSPEC_SIF": str(sif), "APPTAINER_OVERLAY": machine.variables["APPTAINER_OVERLAY"]}
+    assert submitted(machine, slurm_cluster, **overlaid) == [VERSION, "/opt/conda", "0", "1"]
     assert hashlib.sha256(sif.read_bytes()).hexdigest() == before

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from recipe_plans import of_target, shipped_spec
 
+from envspec.export.plan import OnBase
 from envspec.export.slurm import APPTAINER_JOB, PYXIS_JOB, render
 from envspec.spec.cluster import SlurmTable
 
@@ -58,6 +59,31 @@ def test_training_meets_on_the_first_node(tmp_path: Path, job: str) -> None:
         there = subprocess.run(command, capture_output=True, text=True, check=True, env={"SLURM_NODEID": node})
         assert there.stdout.startswith(f"<torchrun> <--node-rank={node}> <--nnodes=2> ")
         assert there.stdout.endswith(" <train.py> <--name> <a b> ")
+
+
+@pytest.mark.parametrize("launch", ["torchrun", "srun"])
+@pytest.mark.parametrize("kind", ["image", "sif", "prefix", "module"])
+def test_a_job_on_a_base_starts_the_bases_python(tmp_path: Path, kind: str, launch: str) -> None:
+    """No entry point is there, and the base's torchrun may be of a Python that sees none of what is added."""
+    plan = of_target("mm-v2.9", "cu128-hopper")
+    of_base = tuple(replace(of, on_base=OnBase(kind, "/usr/bin/python3.12", "/usr", "x")) for of in plan.targets)
+    jobs = render(replace(plan, targets=of_base, slurm=SlurmTable(launch=launch, signal="USR1@60")))
+    assert jobs.keys() == ({APPTAINER_JOB, PYXIS_JOB} if kind == "image" else {APPTAINER_JOB})
+    (tmp_path / "mm-v2.9-cu128-hopper.sif").touch()
+    (tmp_path / "mm-v2.9-cu128-hopper/bin").mkdir(parents=True)
+    (tmp_path / "mm-v2.9-cu128-hopper/bin/activate").write_text("export ACTIVE=$NOT_SET")
+    within = kind in ("image", "sif")
+    for script in jobs.values():
+        ran = run(tmp_path, script, "train.py", "a b", SLURM_GPUS_ON_NODE="4", SLURM_CPUS_ON_NODE="8")
+        assert ran.returncode == 0 and ran.stdout.endswith(" <train.py> <a b> "), ran.stderr
+        words = re.findall(r"<([^>]*)>", ran.stdout)
+        command = words[words.index("sh") :]
+        assert f"exec sh {'/opt/envspec' if within else 'envspec'}/warned.sh USR1 python3 " in command[2]
+        assert ("-m torch.distributed.run" in command[2]) == (launch == "torchrun")
+        assert "entrypoint.sh" not in script and ("apptainer" in words) == (within and script == jobs[APPTAINER_JOB])
+        smoke = re.findall(r"<([^>]*)>", run(tmp_path, script, SLURM_CPUS_ON_NODE="8").stdout)
+        config = "/opt/envspec/target.json" if within else "cu128-hopper/target.json"
+        assert smoke[-5:] == ["python3", "-I", f"{'/opt/' * within}envspec/check", "--config", config]
 
 
 def test_a_node_whose_address_is_not_told_is_met_by_name(tmp_path: Path) -> None:

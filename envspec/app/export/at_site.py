@@ -152,6 +152,8 @@ def _sbatch(plan: SpecPlan, of: Plan, made: Mapping[str, str], settings: Setting
     libraries = on_nodes.pop(LIBRARIES, "")
     paths = fabric.paths if of.is_cuda else ()
     inside = {"APPTAINER_BIND": ",".join(paths), "APPTAINERENV_LD_LIBRARY_PATH": libraries}
+    if slurm.is_on_machine(of):
+        inside = {"LD_LIBRARY_PATH": libraries}
     by_pyxis = {slurm.MOUNTS: ",".join(f"{path}:{path}" for path in paths), LIBRARIES: libraries}
     if "NCCL_NET" in on_nodes:
         yield f"{of.target}: on one node, without NCCL_NET"

@@ -123,8 +123,8 @@ formats: they need URLs, or stand beside the lock already, or take long (the SBO
 too.
 """
 
-ON_BASE = ("requirements", "dockerfile", "apptainer", "edf")
-"""The formats that hold what comes on top of a base as such."""
+ON_BASE = {"requirements": True, "slurm": True, "dockerfile": False, "apptainer": False, "edf": False}
+"""The formats that hold what comes on top of a base as such, and whether they do on one of this machine."""
 
 CHOICES = (*FORMATS, *PROJECTS, *recipes.RECIPES, ALL)
 """The values of --format."""
@@ -142,7 +142,7 @@ def render_files(
     recipes, if there are any. Calls `on_left_out` with what other tools' projects can't hold.
     """
     for name in names:
-        if name not in ON_BASE or (spec.base and spec.base.kind in ON_MACHINES and name != "requirements"):
+        if name not in ON_BASE or not (ON_BASE[name] or (spec.base and spec.base.kind not in ON_MACHINES)):
             refuse_base(spec, f"--format {name}")
     everything = ALL in names
     own = {name: FORMATS[name] for name in FORMATS if name in names}

@@ -26,15 +26,17 @@ from envspec.base.settings import load_settings
 from envspec.export.make import make_plan
 from envspec.export.on_base import refuse_unknown
 from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan, digest
-from envspec.image.base import BaseFiles, BaseImage, BaseSource
+from envspec.image.base import BaseFiles, BaseImage, BaseSource, ReadPaths, read_layers
 from envspec.image.borrowed import borrowed_entries
 from envspec.image.build import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.conda import LinkedPackages, link_packages
+from envspec.image.holdings import paths_of, records_of
 from envspec.image.layer import LayerEntry, LayerPlan
 from envspec.image.layers import LayerInputs, layer_of, layer_plans, split_slice
 from envspec.image.manifest import read_image
 from envspec.image.python import image_python
 from envspec.image.requirements import FEATURES, base_recipe, drop_features, refuse_newer, refuse_poor
+from envspec.image.sif import open_sif, read_sif
 from envspec.image.standalone import open_build
 from envspec.install.host import this_host
 from envspec.install.interpreter import fetch_build
@@ -174,7 +176,7 @@ def prepare(
 
 
 def _prepare_on_base(order: ImageOrder, target: LockedTarget, plan: Plan, source: BaseSource) -> ReadyImage:
-    """Bring what comes on top of a base, of which no layer is read."""
+    """Bring what comes on top of a base, of which layers are read only for what is replaced."""
     if source.top.digest != plan.base.digest:
         raise InputError(
             f"the lock is on {plan.base.pinned}, and this base is {source.top.digest}",
@@ -183,22 +185,32 @@ def _prepare_on_base(order: ImageOrder, target: LockedTarget, plan: Plan, source
     manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
     bill = sbom(order.lock, target)
     labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}
-    layers = layer_plans(contents_on_base(order, target, plan))
+    layers = layer_plans(contents_on_base(order, target, plan, lambda: source))
     return ReadyImage(plan, BaseImage(source, manifest, BaseFiles()), layers, labels, {SBOM: bill})
 
 
-def contents_on_base(order: ImageOrder, target: LockedTarget, plan: Plan) -> LayerInputs:
-    """Bring the files of what a lock adds to a base. Raises InputError, IndexFailure, StorageError."""
-    if order.lock.inputs.base and order.lock.inputs.base.replace:
-        raise InputError(
-            f"{target.name} replaces packages of its base, which nothing that lies over it can take away yet",
-            hint=f"build its recipe: envspec export {order.spec.path} --format dockerfile --format apptainer -o DIR",
-        )
+def contents_on_base(
+    order: ImageOrder, target: LockedTarget, plan: Plan, image: Callable[[], BaseSource]
+) -> LayerInputs:
+    """Bring the files of what a lock adds to a base, and list the base's own that go. `image` opens a base that is one.
+    Raises InputError, IndexFailure, StorageError."""
     refuse_unknown(plan)
+    inventory = order.lock.inventories[target.inputs.platform]
+    names = {one.name for one in target.pins} & inventory.packages.keys()
+    gone = paths_of(names, inventory, _records(order, plan, records_of(names, inventory), image)) if names else ()
     files = collect_wheels(order.spec, target, target.pins, offline=order.offline)
     slice_parts = split_slice(json.loads(plan.carried[SLICE]), layer_of)
     carried = {**plan.carried, SLICE: slice_parts.target}
-    return LayerInputs(plan, target, BaseFiles(), None, carried, slice_parts.of_layers, files)
+    return LayerInputs(plan, target, BaseFiles(), None, carried, slice_parts.of_layers, files, gone=gone)
+
+
+def _records(order: ImageOrder, plan: Plan, wanted: ReadPaths, image: Callable[[], BaseSource]) -> BaseFiles:
+    assert order.spec.base is not None, "asked of specs that have one"
+    if order.spec.base.kind == "sif":
+        return read_sif(open_sif(Path(order.spec.path).parent / order.spec.base.place), wanted, os.environ)
+    source = image()
+    manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
+    return read_layers(zip(manifest.layers, manifest.diff_ids, strict=True), source.open, source.where, wanted)
 
 
 def linked_packages(

@@ -14,6 +14,7 @@ from msgspec import Struct
 from envspec.app import inputs
 from envspec.app.cache_size import prune_to_limit
 from envspec.app.collecting import collect_wheels
+from envspec.app.image.base import open_base
 from envspec.app.image.prepare import (
     ImageOrder,
     contents_on_base,
@@ -79,7 +80,9 @@ def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> Mad
     with ExitStack() as stack:
         progress = stack.enter_context(observer().progress())
         if plan.on_base:
-            entries, at = overlay_entries(contents_on_base(order, target, plan)), None
+            opened_base = open_base(plan, order.base, progress.came, offline=order.offline)
+            content = contents_on_base(order, target, plan, lambda: stack.enter_context(opened_base))
+            entries, at = overlay_entries(content), None
         else:
             tree = _inputs(order, target, plan, path, progress, stack)
             entries, at = tree_entries(tree), path if tree.conda else None
