@@ -127,9 +127,9 @@ def _sound(what: str) -> Iterator[None]:
 
 # The installed paths of a wheel's files, and each one's content by the wheel's own RECORD.
 
-_PREFIX = "../../.."
+PREFIX = "../../.."
 """The prefix, from `lib/pythonX.Y/site-packages`."""
-_SCHEMES = {"purelib": "", "platlib": "", "data": f"{_PREFIX}/", "scripts": f"{_PREFIX}/bin/"}
+_SCHEMES = {"purelib": "", "platlib": "", "data": f"{PREFIX}/", "scripts": f"{PREFIX}/bin/"}
 _SECTIONS = ("console_scripts", "gui_scripts")
 _PACKED, _UNPACKED = 8 << 20, 64 << 20
 """Bytes of a RECORD that are read at most, packed and unpacked."""
@@ -163,6 +163,11 @@ def commands_of(text: str) -> Iterator[tuple[str, str]]:
             yield command.strip(), runs.strip()
 
 
+def command_content(runs: str) -> str:
+    """Say what tells a command's content from another's: what it runs."""
+    return f"runs {''.join(runs.partition('[')[0].split())}"
+
+
 def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
     """Give what a wheel installs: paths from site-packages, each with what tells its content from another's: the hash
     that RECORD has, or what a command runs. Its own .dist-info is left out: no other wheel has that.
@@ -185,7 +190,7 @@ def installed_paths(wheel: OpenWheel) -> Mapping[str, str]:
         if place and not top.endswith(".dist-info"):
             found[place] = hashes.get(info.filename) or f"crc32={info.CRC:08x} {info.file_size}"
     for command, runs in commands_of(texts.get("entry_points.txt", "")):
-        found[f"{_PREFIX}/bin/{command}"] = f"runs {''.join(runs.partition('[')[0].split())}"
+        found[f"{PREFIX}/bin/{command}"] = command_content(runs)
     return found
 
 

@@ -16,9 +16,10 @@ from envspec.base.documents import read_json
 from envspec.base.progress import Progress
 from envspec.base.settings import load_settings
 from envspec.image.layer import FILE, PROGRAM, LayerEntry, link_entry, text_entry
-from envspec.install.installed import CONDA_CACHE, CONDA_META
+from envspec.install.installed import CONDA_META
 from envspec.lock.conda_files import artifact_of, channel_of
 from envspec.lock.model import LockedTarget, Pin
+from envspec.resolve.conda.archives import CONDA_CACHE
 from envspec.resolve.conda.channels import load_conda_config
 
 _OF_THIS_MACHINE = ("extracted_package_dir", "package_tarball_full_path", "link")

@@ -39,7 +39,7 @@ from envspec.base.settings import Settings, trusted_folder
 from envspec.base.storage import says_storage
 from envspec.install.conda_cache import AGAIN, CondaCache, path_of
 from envspec.install.conda_paths import PackagePath, Unpacked, entries_of, refuse_unsafe, site_packages_of
-from envspec.install.installed import CONDA_CACHE, CONDA_META
+from envspec.install.installed import CONDA_META
 from envspec.install.prefix import write_file
 from envspec.lock.conda_files import artifact_of, channel_of, url_in_channel
 from envspec.lock.model import LockedTarget, Pin
@@ -47,6 +47,7 @@ from envspec.net.connections import patience_of
 from envspec.net.file_store import sha256_of
 from envspec.net.transport import Patience
 from envspec.packages.names import conda_name
+from envspec.resolve.conda.archives import CONDA_CACHE
 from envspec.resolve.conda.channels import Channels, CondaConfig, apart, channel_addresses
 from envspec.resolve.conda.setup import conda_client
 

@@ -45,6 +45,7 @@ from envspec.net.fetch import origin_of
 from envspec.net.file_store import sha256_of
 from envspec.net.transport import Patience
 from envspec.packages.archive_entries import path_fault
+from envspec.resolve.conda.archives import is_whole, mark_of
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord
@@ -90,7 +91,7 @@ class CondaCache(Struct, frozen=True):
             with suppress(OSError):
                 if record.name.normalized in self.refused or stranger(there.lstat(), this_user()):
                     continue
-                if _is_whole(there, record):
+                if is_whole(there, record.sha256):
                     link = self.scratch / there.name
                     link.unlink(missing_ok=True)
                     link.symlink_to(there)
@@ -171,12 +172,12 @@ class CondaCache(Struct, frozen=True):
     def _put(self, record: RepoDataRecord, unpacked: Path) -> None:
         """Move an unpacked package into its place, unless another run has done so."""
         entry = self.entry(record)
-        mark = _mark(entry)
+        mark = mark_of(entry)
         with (self.folder / ".cache.lock").open("ab") as held:
             # the lock that rattler's installers of all processes hold
             hold(held.fileno())
             same = not entry.is_symlink() or (unpacked.is_symlink() and unpacked.readlink() == entry.readlink())
-            if same and _is_whole(entry, record):
+            if same and is_whole(entry, record.sha256):
                 return
             before = mark.read_bytes() if mark.is_file() else b""
             revision = int.from_bytes(before[:8], "big") + 1
@@ -188,7 +189,7 @@ class CondaCache(Struct, frozen=True):
     def drop(self, record: RepoDataRecord) -> None:
         """Remove a package from the cache, or the link to a shared one."""
         entry = self.entry(record)
-        _mark(entry).unlink(missing_ok=True)
+        mark_of(entry).unlink(missing_ok=True)
         if entry.is_symlink():
             entry.unlink()
         shutil.rmtree(entry, ignore_errors=True)
@@ -196,16 +197,6 @@ class CondaCache(Struct, frozen=True):
     def describe(self, record: RepoDataRecord) -> Unpacked:
         """Describe a package of the cache."""
         return Unpacked(record.name.normalized, self.entry(record))
-
-
-def _mark(entry: Path) -> Path:
-    return entry.with_name(f"{entry.name}.lock")
-
-
-def _is_whole(entry: Path, record: RepoDataRecord) -> bool:
-    """Whether a folder has the whole of this very package. Raises OSError."""
-    mark = _mark(entry)
-    return entry.is_dir() and mark.is_file() and mark.read_bytes()[8:] == record.sha256
 
 
 def entry_name(record: RepoDataRecord) -> str:

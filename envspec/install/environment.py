@@ -27,7 +27,7 @@ from envspec.install.build import BuildRules, BuiltWheels, WheelBuilder
 from envspec.install.collect import Collector, pip_addresses
 from envspec.install.conda_paths import refuse_unsafe_records
 from envspec.install.host import InstallHost, refuse_unfit, this_host
-from envspec.install.installed import CONDA_CACHE, OVERWRITTEN, InstalledPackages, paths_of_others, read_packages
+from envspec.install.installed import OVERWRITTEN, InstalledPackages, paths_of_others, read_packages
 from envspec.install.interpreter import (
     has_python,
     is_of_build,
@@ -64,6 +64,7 @@ from envspec.lock.shared_paths import pip_order
 from envspec.lock.write import dumps
 from envspec.net.connections import index_fetcher
 from envspec.net.file_store import FileStore
+from envspec.resolve.conda.archives import CONDA_CACHE
 from envspec.resolve.conda.channels import load_conda_config
 from envspec.resolve.uv.program import find_uv
 from envspec.spec.model import Project, Spec

@@ -30,8 +30,6 @@ from envspec.lock.model import Pin
 from envspec.packages.requirement import canonical_name
 
 CONDA_META = "conda-meta"
-CONDA_CACHE = Path("conda") / "packages"
-"""The conda cache's folder below envspec's. The cache that rattler's tools share may hold files unchecked by hash."""
 OVERWRITTEN: Fault = "has another package's content"
 _SIZE = re.compile(r"[0-9]{1,18}")
 

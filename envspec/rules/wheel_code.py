@@ -1,4 +1,4 @@
-"""Rules for the content of wheels: the GPUs and the CUDA that they are compiled for, and paths that they overwrite."""
+"""Rules for the content of wheels: the GPUs and the CUDA that they are compiled for, and the paths of packages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMED = 2
 
 
 class WheelBuild(Struct, frozen=True):
-    """The readings of a wheel. None is what wasn't asked. `paths` are those of its files that another wheel of the
+    """The readings of a wheel. None is what wasn't asked. `paths` are those of its files that another package of the
     target has too, each with what tells its content; `unread` says why they aren't known. `by_content` says that
     neither the wheel's name nor its METADATA speaks of GPUs: it may well do without."""
 
@@ -340,14 +340,21 @@ _LISTED = 3
 """The packages that a message names before it counts the rest."""
 
 
+def conda_owner(name: str) -> str:
+    """Give the name under which a conda package's paths stand beside those of wheels."""
+    return f"{name} from conda"
+
+
 def overlap_problems(
     order: Sequence[str], read: Mapping[str, WheelBuild], conda: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Find what wheels overwrite of each other, as far as they were read, and of conda's packages of their own name.
-    `order` is that of installation; `conda` names conda's packages, which come before."""
-    for name in sorted({*order} & {*conda}):
+    """Find what wheels overwrite of each other and of conda's packages, as far as these were read; of one that wasn't,
+    its name has to do. `order` is that of installation; `conda` names conda's packages, which come before."""
+    first = {name: conda_owner(name) for name in sorted(conda)}
+    for name in sorted(name for name in {*order} & {*conda} if (read.get(first[name]) or WheelBuild()).paths is None):
         message = f"{name} is from conda and from pip: of a path that both have, as of a program {name}, pip's stays"
         yield Finding("info", "shared-path", message, key="platform")
+    order = [*first.values(), *order]
     unread = {name: read[name].unread for name in sorted(order) if name in read and read[name].unread}
     if unread:
         shown = (
@@ -361,7 +368,8 @@ def overlap_problems(
         for path, content in ((read[name].paths if name in read else None) or {}).items():
             owners.setdefault(path, []).append((name, content))
     for path, several in sorted(owners.items()):
-        if len({content for _, content in several}) > 1:
+        # of a path that conda's packages alone have, rattler decides
+        if len({content for _, content in several}) > 1 and several[-1][0] not in first.values():
             together.setdefault(tuple(name for name, _ in several), []).append(path)
     for names, paths in sorted(together.items()):
         modules = [path for path in paths if _is_module(path)]

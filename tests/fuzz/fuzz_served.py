@@ -37,7 +37,8 @@ from envspec.packages.variant_markers import for_variant
 from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_name, read_variants
 from envspec.prove.link.model import WheelFacts
 from envspec.prove.link.store import LinkStore
-from envspec.resolve.conda.solve import is_panic, unsatisfiable
+from envspec.resolve.conda.archives import is_panic
+from envspec.resolve.conda.solve import unsatisfiable
 from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader, metadata_text, parse_metadata
 from envspec.resolve.pip.request import Request

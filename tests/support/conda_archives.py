@@ -10,9 +10,12 @@ import os
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import zstandard
 
 from envspec.lock.model import Artifact, Pin
 
@@ -29,8 +32,9 @@ class Link:
 
 @dataclass(frozen=True)
 class Archive:
-    """One conda package, as a `.tar.bz2`. `files` are its contents by path; those of `executable` may be run, and in
-    those of `placeholders` the text given is replaced by the prefix when they are linked."""
+    """One conda package, as a `.tar.bz2`, or as a `.conda` where `format` says so. `files` are its contents by path;
+    those of `executable` may be run, and in those of `placeholders` the text given is replaced by the prefix when they
+    are linked. `commands` are the entry points of a package for any Python."""
 
     name: str
     version: str
@@ -43,10 +47,12 @@ class Archive:
     executable: frozenset[str] = frozenset()
     placeholders: Mapping[str, str] = field(default_factory=dict)
     timestamp: int = 1_700_000_000_000
+    format: str = "tar.bz2"
+    commands: Sequence[str] = ()
 
     @property
     def file(self) -> str:
-        return f"{self.name}-{self.version}-{self.build}.tar.bz2"
+        return f"{self.name}-{self.version}-{self.build}.{self.format}"
 
     def index(self) -> dict[str, object]:
         """Its info/index.json."""
@@ -72,10 +78,21 @@ class Archive:
             "info/files": "".join(f"{path}\n" for path in self.files).encode(),
         }
         if self.noarch == "python":
-            info["info/link.json"] = json.dumps({"noarch": {"type": "python"}, "package_metadata_version": 1}).encode()
+            noarch = {"type": "python", **({"entry_points": list(self.commands)} if self.commands else {})}
+            info["info/link.json"] = json.dumps({"noarch": noarch, "package_metadata_version": 1}).encode()
+        if self.format == "tar.bz2":
+            return bz2.compress(self._tar({**info, **self.files}), 1)
+        stem, packed = self.file.removesuffix(".conda"), io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as zipped:
+            zipped.writestr("metadata.json", json.dumps({"conda_pkg_format_version": 2}))
+            zipped.writestr(f"pkg-{stem}.tar.zst", zstandard.compress(self._tar(self.files)))
+            zipped.writestr(f"info-{stem}.tar.zst", zstandard.compress(self._tar(info)))
+        return packed.getvalue()
+
+    def _tar(self, members: Mapping[str, bytes | Link]) -> bytes:
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as tarred:
-            for path, data in {**info, **self.files}.items():
+            for path, data in members.items():
                 entry = tarfile.TarInfo(path)
                 if isinstance(data, Link):
                     entry.type, entry.linkname = tarfile.SYMTYPE, data.to
@@ -83,7 +100,7 @@ class Archive:
                     continue
                 entry.size, entry.mode = len(data), 0o755 if path in self.executable else 0o644
                 tarred.addfile(entry, io.BytesIO(data))
-        return bz2.compress(buffer.getvalue(), 1)
+        return buffer.getvalue()
 
     def _path(self, path: str, data: bytes | Link) -> dict[str, object]:
         if isinstance(data, Link):
@@ -132,9 +149,13 @@ class Channel:
                 "size": len(content),
             }
         for subdir in {*self._records, "noarch"}:
-            packages = self._records.get(subdir, {})
+            records = self._records.get(subdir, {})
+            packages, newer = (
+                {file: record for file, record in records.items() if file.endswith(".conda") is conda}
+                for conda in (False, True)
+            )
             (self.folder / subdir).mkdir(parents=True, exist_ok=True)
-            text = json.dumps({"info": {"subdir": subdir}, "packages": packages, "packages.conda": {}})
+            text = json.dumps({"info": {"subdir": subdir}, "packages": packages, "packages.conda": newer})
             (self.folder / subdir / "repodata.json").write_text(text, encoding="utf-8")
         return self
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
 from http.server import ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from urllib.parse import unquote
 
@@ -171,6 +172,7 @@ class Index:
     prefix       below which its pages are
     tls          speak HTTPS with this server's context
     hash         the algorithm whose hashes are on the pages; "" for none
+    folder       what is served below files/ beside its own, as a channel
     """
 
     form: str = "json"
@@ -182,6 +184,7 @@ class Index:
     prefix: str = "/simple"
     tls: ssl.SSLContext | None = None
     hash: str = "sha256"
+    folder: Path | None = None
     asked: list[Asked] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -268,6 +271,8 @@ class Index:
             return self._page(parts[-1], self._listed[parts[-1]].values())
         if len(parts) == 2 and parts[0] == "files":
             return self._file(parts[1])
+        if parts[0] == "files" and self.folder and (file := self.folder.joinpath(*parts[1:])).is_file():
+            return Answer(200, file.read_bytes())
         if len(parts) == 2 and parts[0] == "integrity" and parts[1] in self._attested:
             return Answer(200, self._attested[parts[1]], "application/vnd.pypi.integrity.v1+json")
         return Answer(404, b"no such thing", "text/plain")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from msgspec.structs import replace
+
 from envspec.app.observer import observer
 from envspec.app.policy import permit_addresses
 from envspec.base.finding import Finding
@@ -40,4 +42,5 @@ def resolvers_of(
         if any(spec.conda_dependencies(target) for target in spec.targets):
             conda = conda_resolver(spec, os.environ, offline=offline, progress=progress)
         builds, published = partial(build_environments, pip), partial(publishers, pip)
-        yield Resolvers(pip, conda, pip.inspector, builds, published, pip.tell)
+        inspector = replace(pip.inspector, archives=conda.archives if conda else None)
+        yield Resolvers(pip, conda, inspector, builds, published, pip.tell)

@@ -17,6 +17,7 @@ from envspec.base.settings import Settings, load_settings
 from envspec.lock.model import Pin
 from envspec.net.connections import patience_of
 from envspec.net.limits import LIMITS
+from envspec.resolve.conda.archives import CONDA_CACHE, CondaArchives, is_panic
 from envspec.resolve.conda.channels import (
     Channels,
     CondaConfig,
@@ -26,7 +27,7 @@ from envspec.resolve.conda.channels import (
     logins_file,
 )
 from envspec.resolve.conda.request import build_of, pins_of_records
-from envspec.resolve.conda.solve import CondaResolver, conda_failure, is_panic, panic_failure
+from envspec.resolve.conda.solve import CondaResolver, conda_failure, panic_failure
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -43,11 +44,16 @@ def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progres
     settings = load_settings(env)
     config = load_conda_config(env)
     channels = apart(channel_addresses(spec.conda.channels, settings, config))
+    client = _client(settings, config, channels)
+    from rattler import Channel
+
+    addresses = {one.name: str(Channel(one.address).base_url) for one in channels.addresses}
     return CondaResolver(
-        gateway=_gateway(env, settings, config, channels, offline=offline),
+        gateway=_gateway(env, settings, client, secret=channels.secret, offline=offline),
         channels=channels.addresses,
         offline=offline,
         progress=progress,
+        archives=CondaArchives(client, addresses, settings.cache() / CONDA_CACHE, offline),
     )
 
 
@@ -78,19 +84,20 @@ def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]], s
         ) from None
 
 
-def _gateway(
-    env: Mapping[str, str], settings: Settings, config: CondaConfig, channels: Channels, *, offline: bool
-) -> Gateway:
+def _client(settings: Settings, config: CondaConfig, channels: Channels) -> Client:
     own = patience_of(settings, {one.name: one.address for one in channels.addresses})
     # rattler has no time-out between two bytes, so no setting can make this shorter
     longest = max([LIMITS.whole_seconds, *(one.seconds for one in own.values())])
-    client = conda_client(config, channels.logins, longest)
+    return conda_client(config, channels.logins, longest)
+
+
+def _gateway(env: Mapping[str, str], settings: Settings, client: Client, *, secret: bool, offline: bool) -> Gateway:
     from rattler import Gateway, SourceConfig
 
     # the cache that pixi and rattler-build keep too, where the user moved it somewhere
     cache = Path(env["RATTLER_CACHE_DIR"]) if env.get("RATTLER_CACHE_DIR") else settings.cache() / "conda"
     action = SourceConfig(cache_action="force-cache-only") if offline else SourceConfig()
-    return Gateway(cache_dir=_repodata(cache, secret=channels.secret), default_config=action, client=client)
+    return Gateway(cache_dir=_repodata(cache, secret=secret), default_config=action, client=client)
 
 
 def _repodata(cache: Path, *, secret: bool) -> Path:

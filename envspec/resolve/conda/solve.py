@@ -22,6 +22,7 @@ from envspec.lock.model import Pin
 from envspec.packages.conda import BuildRecord, foreign_builds, place_of
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
+from envspec.resolve.conda.archives import CondaArchives, is_panic
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.request import (
     CondaRequest,
@@ -74,12 +75,6 @@ def conda_failure(error: Exception, label: str, *, offline: bool) -> EnvspecErro
             ' [mirrors] conda-forge = "https://…"',
         )
     return ToolError(f"{label}: the conda solver failed: {text}", hint=_CHANNELS)
-
-
-def is_panic(error: BaseException) -> bool:
-    """Whether rattler met something that its makers held to be impossible. PyO3's types for it can't be imported, and
-    one of them is no Exception."""
-    return type(error).__name__ in ("PanicException", "RustPanic")
 
 
 def panic_failure(label: str) -> IndexFailure:
@@ -325,12 +320,14 @@ class CondaResolver(Struct, frozen=True):
     gateway    rattler's gateway: the cache, the user's network settings and logins
     channels   where the spec's channels are, the most important one first
     offline    the gateway uses no network, and messages say so
+    archives   where the packages themselves lie
     """
 
     gateway: Gateway
     channels: tuple[ChannelAddress, ...]
     offline: bool = False
     progress: Progress = field(default_factory=Progress)
+    archives: CondaArchives | None = None
     _passed_over: dict[tuple[Pin, ...], tuple[Finding, ...]] = field(default_factory=dict)
 
     def resolve(

@@ -23,12 +23,13 @@ from envspec.lock.model import GitSource, LockedCorrection, Pin
 from envspec.packages.names import is_of_extra, requirement_name
 from envspec.packages.variants import read_name
 from envspec.packages.version_numbers import numbers_in
+from envspec.resolve.conda.archives import CondaArchives, installs_modules
 from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
-from envspec.resolve.wheels.reader import OfAll, Question, Read, Recall, Unread, WheelReader, WheelSays
-from envspec.rules.wheel_code import WheelBuild
+from envspec.resolve.wheels.reader import OfAll, Question, Read, Recall, Unread, WheelReader, WheelSays, key_of
+from envspec.rules.wheel_code import WheelBuild, conda_owner
 
 _THREADS = 8
 
@@ -258,11 +259,13 @@ def _requires_cuda(pin: Pin) -> bool:
 
 
 class WheelInspector(Struct, frozen=True):
-    """Asks the wheels that a resolver chose. `counting` counts those that have to be read."""
+    """Asks the wheels that a resolver chose, and the archives of conda's packages beside them. `counting` counts those
+    that have to be read."""
 
     reader: WheelReader
     places: WheelPlaces
     counting: Counting
+    archives: CondaArchives | None = None
 
     def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
         """Say whether a lock's row is what is known of a pin's wheel. Nothing is fetched: it may just not be known."""
@@ -290,9 +293,10 @@ class WheelInspector(Struct, frozen=True):
 
         One whose first part holds nothing for a GPU of these compute capabilities is read to its end.
 
-        Which wheels may hold code for GPUs says their METADATA, else their content. Of paths that several wheels have
-        each gets its own. A wheel that could be had only whole, and is too large for that, says nothing. Raises
-        IndexFailure for others whose METADATA speaks of GPUs, and that can't be read.
+        Which wheels may hold code for GPUs says their METADATA, else their content. Of paths that several packages have
+        each gets its own, conda's packages of Python under the names that `conda_owner` gives. A wheel that could be
+        had only whole, and is too large for that, says nothing. Raises IndexFailure for others whose METADATA speaks of
+        GPUs, and that can't be read.
         """
         asked = {pin: questions for pin in pins if (questions := build_questions(pin, cuda, platform))}
         found = {}
@@ -304,11 +308,13 @@ class WheelInspector(Struct, frozen=True):
                 found[pin.name] = WheelBuild(says.notes if "notes" in own else None, code)
             elif not says.whole:
                 raise _failure(pin, says, "for which GPUs and which CUDA it is built")
-        both = of_both_majors({pin.name: pin.dependencies for pin in pins}, cuda.partition(".")[0]) if cuda else {}
+        requires = {pin.name: pin.dependencies for pin in pins if pin.kind == "pip"}
+        both = of_both_majors(requires, cuda.partition(".")[0]) if cuda else {}
         needed = {*both, *both.values()}
         compared = [pin for pin in pins if _is_compared(pin, needed)]
         unsaid = [pin for pin in compared if cuda and pin not in asked and _is_platform_wheel(pin)]
-        every = self._with_contents(found, compared, unsaid, needed)
+        beside = [pin for pin in pins if compared and self.archives and installs_modules(pin)]
+        every = self._with_contents(found, [*compared, *beside], unsaid, needed)
         return self._to_the_end(every, pins, cuda.partition(".")[0], capabilities) if cuda else every
 
     def _to_the_end(
@@ -327,10 +333,11 @@ class WheelInspector(Struct, frozen=True):
     def _with_contents(
         self, builds: Mapping[str, WheelBuild], pins: Sequence[Pin], unsaid: Sequence[Pin], needed: Collection[str]
     ) -> Mapping[str, WheelBuild]:
-        """Add the paths that several of these wheels have, and what those of `unsaid` are built for whose content alone
-        tells that they hold code for GPUs. Raises IndexFailure for one of `needed`."""
-        places = [self.places.file(pin) for pin in pins]
-        keys = [(f.file, str(f.sha256), self.places.origin(pin)) for f, pin in zip(places, pins, strict=True) if f]
+        """Add the paths that several of these packages have, and what those of `unsaid` are built for whose content
+        alone tells that they hold code for GPUs. Raises IndexFailure for one of `needed`."""
+        blocked = {pin: why for pin in pins if (why := self._obstacle(pin))}
+        pins = [pin for pin in pins if pin not in blocked]
+        keys = [key for pin in pins if (key := self._key(pin))]
         known, unread = self.reader.store.of_all(keys, bool(unsaid)), {}
         if known is None:
             directory: frozenset[Question] = frozenset({"paths"})
@@ -347,16 +354,18 @@ class WheelInspector(Struct, frozen=True):
                 and speaks_of_gpus(path.replace(pin.name.replace("-", "_"), "") for path in says.paths or ())
             ]
             answers |= ask(dict.fromkeys(speaking, directory | content), self._ask, self._recall)
-            for pin, says in answers.items():
-                if isinstance(says, Unread) and not says.whole and pin.name in needed:
+            named = {_owner(pin): (pin, says) for pin, says in answers.items()}
+            for name, (pin, says) in named.items():
+                if isinstance(says, Unread) and not says.whole and name in needed:
                     raise _failure(pin, says, "what it shares with the libraries of the other CUDA")
-            paths = {pin.name: says.paths or {} for pin, says in answers.items() if isinstance(says, WheelSays)}
-            unread = {pin.name: says.reason for pin, says in answers.items() if isinstance(says, Unread)}
+            paths = {name: says.paths or {} for name, (_, says) in named.items() if isinstance(says, WheelSays)}
+            unread = {name: says.reason for name, (_, says) in named.items() if isinstance(says, Unread)}
             owners = Counter(path for one in paths.values() for path in one)
             shared = {name: {path: of for path, of in one.items() if owners[path] > 1} for name, one in paths.items()}
             known = OfAll(shared, _with_device_code((pin, answers[pin]) for pin in (*unlisted, *speaking)))
             if not unread:
                 self.reader.store.put_of_all(keys, bool(unsaid), known)
+        unread |= {_owner(pin): why for pin, why in blocked.items()}
         every = {**builds, **{name: WheelBuild(*says, by_content=True) for name, says in known.builds.items()}}
         return {
             name: replace(every.get(name, WheelBuild()), paths=known.paths.get(name), unread=unread.get(name))
@@ -367,19 +376,43 @@ class WheelInspector(Struct, frozen=True):
         files = (file for pin in pins if (file := self.places.file(pin)) is not None)
         return {str(file.sha256): file.uploaded for file in files if file.uploaded}
 
-    def _recall(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | None:
+    def _key(self, pin: Pin) -> _Key | None:
+        """Give what the answers of a pin's file are kept under."""
+        if self.archives and pin.kind == "conda" and pin.artifact:
+            return pin.artifact.file, pin.artifact.sha256, self.archives.address(pin)
         file = self.places.file(pin)
-        if file is None:
+        return (file.file, str(file.sha256), self.places.origin(pin)) if file else None
+
+    def _obstacle(self, pin: Pin) -> str:
+        """Say why a conda package isn't asked whose answer isn't known."""
+        why = self.archives.obstacle(pin) if self.archives and pin.kind == "conda" else ""
+        return why if why and self._recall(pin, frozenset({"paths"})) is None else ""
+
+    def _recall(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | None:
+        key = self._key(pin)
+        if key is None:
             return None
-        known = self.reader.recall(file.file, str(file.sha256), self.places.origin(pin))
+        known = self.reader.recall(*key)
         return known if questions <= known.answered else None
 
     def _ask(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
+        if self.archives and pin.kind == "conda" and (key := self._key(pin)):
+            try:
+                with self.counting.one(f"looking into {key[0]}"):
+                    says = WheelSays(paths=self.archives.paths(pin))
+            except IndexFailure as error:
+                return Unread(key[0], error.message)
+            self.reader.store.put(key_of(*key), says)
+            return says
         file, origin = self.places.file(pin), self.places.origin(pin)
         if file is None:
             return Unread(pin.artifact.file if pin.artifact else pin.name, "its address isn't known")
         with self.counting.one(f"looking into {file.file}"):
             return self.reader.ask(file, origin, questions)
+
+
+def _owner(pin: Pin) -> str:
+    return conda_owner(pin.name) if pin.kind == "conda" else pin.name
 
 
 def _with_device_code(answers: Iterable[tuple[Pin, WheelSays | Unread]]) -> dict[str, tuple[BuildNotes, DeviceCode]]:

@@ -98,7 +98,7 @@ class WheelStore:
 
     def recall(self, file: str, sha256: str, origin: str) -> WheelSays:
         """Give what is known of a wheel by its name, its hash and the address of its index."""
-        return self.get(_key(file, sha256, origin))
+        return self.get(key_of(file, sha256, origin))
 
     def put(self, key: str, says: WheelSays) -> None:
         """Keep answers. A cache that isn't writable is no error: the caller has them."""
@@ -163,7 +163,7 @@ class WheelReader(Struct, frozen=True):
             return Unread(file.file, error.message, error.hint, isinstance(error, TooLarge))
         except OSError as error:
             return Unread(file.file, str(error.strerror))
-        self.store.put(_key(file.file, str(file.sha256), origin), says)
+        self.store.put(key_of(file.file, str(file.sha256), origin), says)
         return says
 
     @contextmanager
@@ -173,12 +173,12 @@ class WheelReader(Struct, frozen=True):
             yield content
 
 
-def _key(file: str, sha256: str, origin: str) -> str:
+def key_of(file: str, sha256: str, origin: str) -> str:
     return cache_key("wheel", origin, file, sha256)
 
 
 def _of_all(keys: Iterable[tuple[str, str, str]], cuda: bool) -> str:
-    return cache_key("wheels", "cuda" if cuda else "", *sorted(_key(*one) for one in keys))
+    return cache_key("wheels", "cuda" if cuda else "", *sorted(key_of(*one) for one in keys))
 
 
 def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) -> WheelSays:

@@ -49,7 +49,8 @@ class Inspector(Protocol):
     def builds(
         self, pins: Sequence[Pin], cuda: str | None, platform: str, capabilities: Collection[str]
     ) -> Mapping[str, WheelBuild]:
-        """Give what the wheels of a solution are built for, by package, where that could matter, for these GPUs."""
+        """Give what the wheels of a solution are built for, by package, where that could matter, for these GPUs, and
+        the paths that several of its packages have."""
 
 
 class CondaHalf(Protocol):
@@ -213,7 +214,7 @@ class Solved(Struct, frozen=True, dict=True):
         if not inputs.inspect:
             return self
         gpus = capabilities(self.prepared.target.gpus)
-        return replace(self, builds=inspect.builds(self.pip, inputs.cuda, inputs.platform, gpus))
+        return replace(self, builds=inspect.builds(self.pins, inputs.cuda, inputs.platform, gpus))
 
     def replay(self, inspect: Inspector, locked: Iterable[tuple[LockedCorrection, Pin]]) -> Solved:
         """Give the target with those rows of the old lock that are known to stand in the wheels that it pinned."""
