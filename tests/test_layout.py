@@ -139,6 +139,7 @@ ONLY: dict[str, tuple[str, ...]] = {
             "lock.inputs",
             "lock.variant_build",
             "lock.toml_text",
+            "lock.conda_files",  # a pin's address in its channel
         ),
     ),
 }

@@ -45,7 +45,7 @@ from envspec.net.fetch import origin_of
 from envspec.net.file_store import sha256_of
 from envspec.net.transport import Patience
 from envspec.packages.archive_entries import path_fault
-from envspec.resolve.conda.archives import is_whole, mark_of
+from envspec.resolve.conda.archives import is_whole, mark_of, open_archive
 
 if TYPE_CHECKING:
     from rattler import RepoDataRecord
@@ -211,11 +211,9 @@ def path_of(record: RepoDataRecord) -> Path:
 
 async def members_of(archive: Path, package: str) -> list[str]:
     """Look at every member of an archive; gives those that are neither file nor link, by name. Raises IndexFailure."""
-    from rattler.package_streaming import PackageArchive
-
     special = []
     try:
-        opened = await PackageArchive.from_path(archive)
+        opened = await open_archive(archive.absolute().as_uri())
         for section in ("info", "pkg"):
             async for member in opened.stream(section):
                 target = member.link_target if member.is_symlink else None

@@ -24,6 +24,7 @@ from envspec.packages.names import conda_name
 
 if TYPE_CHECKING:
     from rattler.networking import Client
+    from rattler.package_streaming import PackageArchive
 
 CONDA_CACHE = Path("conda") / "packages"
 """The conda cache's folder below envspec's. The cache that rattler's tools share may hold files unchecked by hash."""
@@ -108,20 +109,22 @@ class CondaArchives(Struct, frozen=True):
 
     async def _info(self, pin: Pin) -> dict[str, bytes]:
         """Read the members of an archive that say what it installs. Raises OSError, ValueError, RuntimeError."""
-        from rattler.package_streaming import PackageArchive
-
-        url = self._url(pin)
-        if url.startswith("file:"):
-            archive = await PackageArchive.from_path(unquote(urlsplit(url).path))
-        else:
-            archive = await PackageArchive.from_url(self.client, url, sparse="require")
         found = {}
-        async for entry in archive.stream("info"):
+        async for entry in (await open_archive(self._url(pin), self.client)).stream("info"):
             if entry.is_file and entry.name in (_PATHS, _LINK):
                 if entry.size > LIMITS.directory_bytes:
                     raise ValueError(f"{entry.name} has {entry.size} bytes")
                 found[entry.name] = await entry.read()
         return found
+
+
+async def open_archive(url: str, client: Client | None = None) -> PackageArchive:
+    """Open an archive on disk, or by the ranges of its server. Raises OSError."""
+    from rattler.package_streaming import PackageArchive
+
+    if client is None or url.startswith("file:"):
+        return await PackageArchive.from_path(unquote(urlsplit(url).path))
+    return await PackageArchive.from_url(client, url, sparse="require")
 
 
 def installs_modules(pin: Pin) -> bool:

@@ -134,11 +134,11 @@ def channel_urls(names: Iterable[str], spec: Spec, env: Mapping[str, str]) -> di
                 f'the lock has files from the channel "{name}", which the spec doesn\'t name',
                 hint="add it to [conda] channels, or lock again",
             )
-        found[name] = split_credentials(_url(known[name]))[0]
+        found[name] = split_credentials(channel_url(known[name]))[0]
     return found
 
 
-def _url(address: str) -> str:
+def channel_url(address: str) -> str:
     """Turn an address into a URL. A bare name is below rattler's default address."""
     if "://" in address:
         return address

@@ -23,6 +23,7 @@ from envspec.resolve.conda.channels import (
     CondaConfig,
     apart,
     channel_addresses,
+    channel_url,
     load_conda_config,
     logins_file,
 )
@@ -45,9 +46,7 @@ def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progres
     config = load_conda_config(env)
     channels = apart(channel_addresses(spec.conda.channels, settings, config))
     client = _client(settings, config, channels)
-    from rattler import Channel
-
-    addresses = {one.name: str(Channel(one.address).base_url) for one in channels.addresses}
+    addresses = {one.name: channel_url(one.address) for one in channels.addresses}
     return CondaResolver(
         gateway=_gateway(env, settings, client, secret=channels.secret, offline=offline),
         channels=channels.addresses,

@@ -31,7 +31,7 @@ from envspec.resolve.uv.answer import Found, FoundFile
 from envspec.resolve.wheels.reader import OfAll, Question, Read, Recall, Unread, WheelReader, WheelSays, key_of
 from envspec.rules.wheel_code import WheelBuild, conda_owner
 
-_THREADS = 8
+THREADS = 8
 
 
 def ask(
@@ -42,7 +42,7 @@ def ask(
     left = [(pin, asked) for pin, asked in questions.items() if pin not in known]
     fresh: dict[Pin, WheelSays | Unread] = {}
     if left:
-        with ThreadPoolExecutor(_THREADS) as pool:
+        with ThreadPoolExecutor(THREADS) as pool:
             answers = pool.map(lambda one: read(*one), left)
             fresh = dict(zip((pin for pin, _ in left), answers, strict=True))
     return {pin: fresh[pin] if pin in fresh else known[pin] for pin in questions}
