@@ -92,6 +92,17 @@ def test_conda_and_pip_have_a_program_of_one_name() -> None:
     """conda's ninja holds no distribution, so pip's comes beside it."""
     (told,) = wheel_code.overlap_problems(["a", "ninja"], {}, {"ninja": "h1", "python": "h2"})
     assert told.code == "shared-path" and told.message.startswith("ninja is from conda and from pip: ")
+    # one whose paths were read is judged by them
+    read = {wheel_code.conda_owner("ninja"): WheelBuild(paths={})}
+    assert not [*wheel_code.overlap_problems(["a", "ninja"], read, {"ninja": "h1"})]
+
+
+def test_what_condas_packages_overwrite_of_each_other_isnt_told() -> None:
+    read = {wheel_code.conda_owner(name): WheelBuild(paths={"cv2/__init__.py": name}) for name in ("a", "b")}
+    assert not [*wheel_code.overlap_problems(["cv"], read, {"a": "h1", "b": "h2"})]
+    read["cv"] = WheelBuild(paths={"cv2/__init__.py": "cv"})
+    (told,) = wheel_code.overlap_problems(["cv"], read, {"a": "h1", "b": "h2"})
+    assert "is in a from conda and b from conda and cv, with different content: cv's stays" in told.message
 
 
 def test_a_library_of_another_platforms_table_says_nothing_of_thor() -> None:

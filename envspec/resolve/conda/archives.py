@@ -53,8 +53,8 @@ class _Link(Struct):
 
 
 class CondaArchives(Struct, frozen=True):
-    """Where a solution's conda packages lie. `channels` has the address of each channel by its name, `unpacked` is the
-    folder of those that were unpacked on this machine."""
+    """The archives of a solution's conda packages. `channels` has the address of each channel by its name, `unpacked`
+    is the folder of those that were unpacked on this machine."""
 
     client: Client
     channels: Mapping[str, str]
