@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.uv_questions import questions
 
 from stacks.projects import Project, projects
 from stacks.recording import EACH_COMMIT, RECORDING, RecordedPyPI, Recording, lock
@@ -35,8 +36,11 @@ def pypi(recording: Recording) -> Iterator[RecordedPyPI]:
     ],
 )
 def test_a_recorded_stack_locks_without_the_real_index(project: Project, pypi: RecordedPyPI, tmp_path: Path) -> None:
-    locked, _ = lock(project, tmp_path, pypi.url)
+    with questions() as asked:
+        locked, _ = lock(project, tmp_path, pypi.url)
     assert pypi.unknown == []
+    # by floors and bounds: one that rules have refused is asked again
+    assert max(len({(one.constraints, one.own, one.glibc) for one in several}) for several in asked.values()) <= 3
     (target,) = locked.targets
     row = read_results()[project.name]
     assert len(target.pins) == row.packages, "docs/stacks.md says another number"

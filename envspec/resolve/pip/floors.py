@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -95,9 +95,7 @@ def localise(preferences: Preferences, index: TorchIndex) -> Preferences:
     """Name the torch family's versions as the index of a request does: those to keep may be of another CUDA, or of
     another tool's lock."""
     local = f"+{index.variant}" if index.variant else ""
-    own = {
-        name: f"{version.partition('+')[0]}{local}" for name, version in preferences.versions.items() if name in FAMILY
-    }
+    own = {name: f"{_release(had)}{local}" for name, had in preferences.versions.items() if name in FAMILY}
     return replace(preferences, versions={**preferences.versions, **own})
 
 
@@ -111,11 +109,7 @@ def _newest(several: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Merge versions; of one release the first counts, whatever its local part."""
     found: dict[str, str] = {}
     for one in several:
-        found |= {
-            name: had
-            for name, had in one.items()
-            if name not in found or is_older(_release(found[name]), _release(had))
-        }
+        found |= {n: had for n, had in one.items() if n not in found or is_older(_release(found[n]), _release(had))}
     return found
 
 
@@ -212,17 +206,14 @@ def last_versions(last: Mapping[str, str], request: Request) -> dict[str, str]:
     return {n: one for n, one in releases.items() if alone[n].specifier.contains(one, prereleases=True)}
 
 
-def as_bounds(wanted: Mapping[str, str]) -> tuple[str, ...]:
-    """Write floors as requirements."""
-    return tuple(f"{name}>={version}" for name, version in sorted(wanted.items()))
-
-
 class Raised(Struct, frozen=True):
-    """The outcome of floors: uv's answer before them, those that are higher, and the last thing against these."""
+    """The outcome of floors: uv's answer before them, those that are higher, the last thing against these, and how
+    often uv was asked."""
 
     before: Mapping[str, str] = {}
     higher: Mapping[str, str] = {}
     conflict: str = ""
+    asked: int = 0
 
     def findings(
         self, after: Mapping[str, str], last: Mapping[str, str], told: Collection[str], releases: Releases
@@ -261,7 +252,7 @@ def setbacks(
     before: Mapping[str, str],
     after: Mapping[str, str],
     higher: Iterable[str],
-    edges: Callable[[], Mapping[str, Iterable[str]]],
+    edges: Mapping[str, Iterable[str]],
     releases: Releases,
 ) -> Iterator[Setback]:
     """Find what a solution with floors that are `higher` has far older than uv's answer `before`, and by more days than
@@ -272,7 +263,7 @@ def setbacks(
         if is_older(before[name], after.get(name))
     }
     for name in far_back(before, after, releases) if up else ():
-        lines = [(requirement_name(line), line) for line in edges().get(name, ())]
+        lines = [(requirement_name(line), line) for line in edges.get(name, ())]
         refused = {
             one
             for one, line in lines
@@ -297,51 +288,38 @@ def raise_to_floors(
     higher: Mapping[str, str],
     last: Mapping[str, str],
     settle: Callable[[tuple[str, ...]], tuple[Found, ...]],
-    edges: Callable[[tuple[Found, ...]], Mapping[str, Iterable[str]]],
+    edges: Mapping[str, Iterable[str]],
     releases: Releases,
-    sole: Iterable[str],
-    requires: Requires,
+    refused: Mapping[str, str],
+    again: Callable[[tuple[Found, ...]], bool],
 ) -> tuple[tuple[Found, ...], Raised]:
-    """Give a solution in which the packages of the spec are at their floors: the newest that each gets alone, or what
-    the `last` lock had, which can stand together and set nothing further back. The one that was `found` where
-    there is none. Asks for two more at the most; `edges` gives the requirements of a solution's packages. Gives too
-    what last stood against it."""
+    """Give a solution in which the packages of the spec are at their floors: what the `last` lock had, and the newest
+    that each gets alone, where they can stand together and set nothing further back. The one that was `found` where
+    there is none. What METADATA has `refused` is no question. Asks for one more, and a second one where `again` says so
+    of the best; `edges` are the requirements of what was found. Gives too what last stood against it."""
     taken = versions_of(found)
-    of_found = cache(partial(edges, found))
-    wanted, said, best = dict(higher), "", found
-
-    refused = dict(refused_floors(wanted, taken, sole, of_found(), requires, releases))
-    wanted |= {name: last.get(name, taken[name]) for name in refused}
-    for _ in range(2):
-        if all(wanted[name] == taken[name] for name in wanted):
-            break
+    newest = {**higher, **{name: last.get(name, taken[name]) for name in refused}}
+    held = {name: had for name, had in last.items() if name in higher and not is_older(higher[name], had)}
+    # an upgrade goes back in nothing that the spec asks for, whatever else can be had
+    back = any(is_older(taken[name], had) for name, had in held.items())
+    wanted, best, now, said, asked = held if back else newest, found, taken, "", 0
+    while asked < 2 and any(is_older(now[n], one) for n, one in wanted.items()) and (not asked or again(best)):
+        asked += 1
         try:
-            raised = settle(as_bounds(wanted))
+            raised = settle(tuple(f"{name}>={version}" for name, version in sorted(wanted.items())))
         except AnswerNo as no:
             # Unsatisfiable, or the newest releases together aren't an answer for another reason
             said = _ASKED.sub(partial(_own_words, wanted), no.message).partition(": ")[2]
-            named = {canonical_name(word) for word in _WORD.findall(said)}
-            held = {name: taken[name] if name in named else version for name, version in wanted.items()}
-            if any(is_older(taken[name], last.get(name)) for name in named & wanted.keys()):
-                # what the last lock had comes before what is new to it, or beyond the bound that it had
-                held = {name: version for name, version in held.items() if name in last or name not in named}
-            held = {name: last.get(name, version) for name, version in held.items()}
+            blamed = {canonical_name(word) for word in _WORD.findall(said)}
         else:
-            now = versions_of(raised)
-            several = tuple(setbacks(taken, now, higher, of_found, releases))
-            if not several:
-                best = raised
-                break
-            said = "; ".join(one.sentence(now) for one in several)
+            after = versions_of(raised)
+            several = () if wanted is held else tuple(setbacks(now, after, higher, edges, releases))
+            said = "; ".join(one.sentence(after) for one in several)
             blamed = {name for one in several for name in one.floors}
-            held = {name: last.get(name, taken[name]) if name in blamed else had for name, had in wanted.items()}
-            if any(is_older(taken[name], last.get(name)) for name in wanted):
-                # an upgrade goes back in nothing that the spec asks for
-                best = raised
-            if held == wanted:
-                break
-        wanted = held
-    return best, Raised(taken, higher, "; ".join(filter(None, [*dict.fromkeys(refused.values()), said])))
+            if not several:
+                best, now = raised, after
+        wanted = newest if wanted is held else {n: taken[n] if n in blamed else one for n, one in wanted.items()}
+    return best, Raised(taken, higher, "; ".join(filter(None, [*dict.fromkeys(refused.values()), said])), asked)
 
 
 def refused_floors(
@@ -352,32 +330,45 @@ def refused_floors(
     requires: Requires,
     releases: Releases,
 ) -> Iterator[tuple[str, str]]:
-    """Find the floors that can't be held, as METADATA has them refuse, or be refused by, what can be no other release:
-    what is at its own floor, or is the `sole` one that the spec admits. Each comes with a sentence of that."""
-    firm = sorted({*sole, *(name for name, version in wanted.items() if version == taken[name])})
-    bounds = {
-        name: [(f"{name} {taken[name]} is the newest that the spec admits", SpecifierSet(f"=={taken[name]}"))]
-        for name in firm
-    }
-    for asker in firm:
-        for line in edges.get(asker, ()):
-            said = f"{asker} {taken[asker]} requires {line}"
-            bounds.setdefault(requirement_name(line), []).append((said, published_requirement(line).specifier))
+    """Find the floors that can't be held, as METADATA has them refuse, or be refused by, what can be no other release
+    (what is at its own floor, or is the `sole` one that the spec admits), and both of two that refuse each other. Each
+    comes with a sentence of that."""
+    firm = {*sole, *(name for name, version in wanted.items() if version == taken[name])}
+    fixed = [
+        one
+        for name in sorted(firm)
+        for one in _claims(name, taken[name], "is the newest that the spec admits", edges.get(name, ()))
+    ]
+    others: dict[str, list[_Claim]] = {}
     for name, version in wanted.items():
-        if version == taken[name]:
-            continue
-        against = [said for said, specifier in bounds.get(name, ()) if version not in specifier]
-        for line in () if against else requires(name, version):
-            asked, own = requirement_name(line), published_requirement(line).specifier
-            both = [(said, one & own) for said, one in bounds.get(asked, ())]
-            page = [release.version for release in releases(asked)] if both else []
-            against += [
-                f"{name} {version} requires {line}, and {said}"
-                for said, one in both
-                if page and not any(map(one.contains, page))
-            ]
-        if against:
-            yield name, against[0]
+        if name not in firm:
+            own = [*_claims(name, version, "is the newest that it gets alone", requires(name, version))]
+            if against := next(_against(own, fixed, releases), None):
+                yield name, against
+            else:
+                others[name] = own
+    for name, own in others.items():
+        beside = [one for other, several in others.items() if other != name for one in several]
+        if against := next(_against(own, beside, releases), None):
+            yield name, against
+
+
+_Claim = tuple[str, str, SpecifierSet]
+"""A package, a sentence, and the bounds that it puts on that package."""
+
+
+def _claims(name: str, version: str, what: str, lines: Iterable[str]) -> Iterator[_Claim]:
+    yield name, f"{name} {version} {what}", SpecifierSet(f"=={version}")
+    for line in lines:
+        yield requirement_name(line), f"{name} {version} requires {line}", published_requirement(line).specifier
+
+
+def _against(own: Iterable[_Claim], others: Sequence[_Claim], releases: Releases) -> Iterator[str]:
+    for name, said, specifier in own:
+        for _, other, bounds in (one for one in others if one[0] == name):
+            page = [release.version for release in releases(name)]
+            if page and not any(map((specifier & bounds).contains, page)):
+                yield f"{said}, and {other}"
 
 
 def _own_words(wanted: Mapping[str, str], said: re.Match[str]) -> str:
@@ -413,7 +404,8 @@ def unraised_finding(now: Mapping[str, str], left: Mapping[str, str], conflict: 
     if not left:
         return None
     listed = ", ".join(f"{name} {now[name]} ({version})" for name, version in sorted(left.items()))
-    message = f"far below the newest that each gets alone: {listed}; all at their newest don't go together: {conflict}"
+    why = f"all at their newest don't go together: {conflict}" if conflict else "what the last lock had was asked for"
+    message = f"far below the newest that each gets alone: {listed}; {why}"
     return Finding("info", "passed-over", message)
 
 

@@ -64,6 +64,7 @@ from envspec.resolve.pip.floors import (
     localise,
     public,
     raise_to_floors,
+    refused_floors,
     rejected_findings,
     solve_in_indexes_of_pins,
     to_share,
@@ -112,6 +113,7 @@ from envspec.resolve.pip.unbounded import (
     Lag,
     lags,
     may_be_behind,
+    may_have_part,
     names_torch,
     refuse_outgrown,
     without_bounds,
@@ -461,23 +463,27 @@ class PipResolver(Struct, frozen=True):
             raised, last = Raised(), last_versions(last, asking)
             # what another target has is preferred too, and may be older than this one's last lock
             kept = {name: held for name, held in preferences.versions.items() if not is_older(held, last.get(name))}
+            shared = {name: held for name, held in preferences.versions.items() if name not in stays}
             if higher := floors(found, asking, kept, releases):
+                requires = cache(partial(self._requires, asking))
+                sole = [one.name for one in found if one.name in FAMILY and is_sole(one, asking, releases)]
+                edges = answer_of(found, asking, reading).edges
                 found, raised = raise_to_floors(
                     found,
                     higher,
                     last,
                     lambda more: settle(with_constraints(asking, more), capped, sources=False),
-                    lambda one: answer_of(one, asking, reading).edges,
+                    edges,
                     releases,
-                    [one.name for one in found if one.name in FAMILY and is_sole(one, asking, releases)],
-                    partial(self._requires, asking),
+                    dict(refused_floors(higher, versions_of(found), sole, edges, requires, releases)),
+                    lambda best: not may_have_part(best, request, stays, shared, releases, requires),
                 )
             # what was said of a solution beside another torch isn't of this one
             self._lags.pop(request, None)
-            if may_be_behind(found, request, stays, releases):
+            # of two questions, one is uv's unbounded answer where the target may have a part
+            if raised.asked < 2 and may_be_behind(found, request, stays, releases):
                 free = replace(question, torch=TorchIndex(None), gated=False)
                 unbounded = partial(ask, prefer=replace(preferences, versions=stays), of=free)
-                shared = {name: held for name, held in preferences.versions.items() if name not in stays}
                 self._compare(found, request, label, unbounded, reading, shared)
             now, far = versions_of(found), {one.name for one in self._lags.get(request, ()) if one.far}
             moved = raised.findings(now, last, far, releases)

@@ -24,9 +24,9 @@ from envspec.resolve.pip.newest import (
     Behind,
     Releases,
     asks_of,
+    behind,
     is_skipped,
     needed_glibc,
-    newer_than,
     suits_target,
     wheels_fit,
     without_fitting_wheel,
@@ -108,16 +108,33 @@ def may_be_behind(found: Iterable[Found], request: Request, kept: Mapping[str, s
     """Say whether uv's unbounded answer could have newer releases of what the spec asks for: an index has one that the
     spec admits, or a solution was given up for envspec's own bounds. Versions `kept` from the old lock stay there too.
     """
-    if request.own:
+    return bool(request.own or _own_behind(found, request, kept, releases))
+
+
+def _own_behind(
+    found: Iterable[Found], request: Request, kept: Mapping[str, str], releases: Releases
+) -> tuple[Behind, ...]:
+    direct = _direct(request)
+    return behind([one for one in found if one.name in direct], request, asks_of(request, {}), kept, releases)
+
+
+def may_have_part(
+    found: Sequence[Found],
+    request: Request,
+    kept: Mapping[str, str],
+    shared: Mapping[str, str],
+    releases: Releases,
+    requires: Requires,
+) -> bool:
+    """Say whether the target may be why a solution stays behind: releases were given up for it, another target has the
+    same, torch or CUDA is there or on the way to the newest of what the spec asks for, or wheels that don't fit are."""
+    now = {one.name: one.version or "" for one in found if one.files}
+    if request.own or any(name in FAMILY or is_toolkit(name) or shared.get(name) == had for name, had in now.items()):
         return True
-    alone, direct = asks_of(request, {}), _direct(request)
-    for package in found:
-        version = version_of(package.version or "")
-        if package.name in direct and package.files and version and kept.get(package.name) != package.version:
-            newer = newer_than(releases(package.name), version)
-            if any(suits_target(one, request, package.name, alone.get(package.name)) for one in newer):
-                return True
-    return False
+    return any(without_fitting_wheel(name, request, releases, had) for name, had in now.items()) or any(
+        any(_ahead(replace(one, newer=one.newer[:1]), request, now, releases, requires))
+        for one in _own_behind(found, request, kept, releases)
+    )
 
 
 def without_bounds(request: Request) -> Request:
@@ -227,12 +244,8 @@ def _needs(free: Iterable[Found], request: Request, releases: Releases) -> Itera
         wheels = [one.file for one in package.files if one.file.endswith(".whl")]
         page = next((one for one in releases(package.name) if one.version == package.version), None) if wheels else None
         fitting = needed_glibc(page.wheels, request) if page is not None else None
-        if page is not None and fitting and not _fits(page.wheels, request):
+        if page is not None and fitting and not wheels_fit(page.wheels, request):
             yield package.name, str(package.version), fitting
-
-
-def _fits(wheels: Sequence[str], request: Request) -> bool:
-    return wheels_fit(wheels, request)
 
 
 def _minor(glibc: str) -> int:
@@ -387,9 +400,8 @@ def tell_missing_wheels(
         unbuilt = [one for one in several if isinstance(one, Unbuilt)]
         lines = _lines([one for one in several if isinstance(one, PassedOver)], target)
         held = [_held_torch_finding(one) for one in several if isinstance(one, HeldTorch)]
-        told += [
-            replace(line, targets=tuple(groups[request])) for line in (*held, *_of_torch(unbuilt, request), *lines)
-        ]
+        said = (*held, *_of_torch(unbuilt, request), *lines)
+        told += [replace(line, targets=tuple(groups[request])) for line in said]
     for line in merge_targets(told):
         notice(line)
 
@@ -406,10 +418,8 @@ def _of_torch(several: Sequence[Unbuilt], request: Request) -> Iterator[Finding]
         behind.setdefault(one.torch, []).append(f"{one.name} {one.taken}")
     for torch, taken in behind.items():
         message = f"releases after {' and '.join(taken)} need {torch.sentence(request)}"
-        if torch.hole:
-            yield Finding("warning", holes.CODE, message, remedy="use --refresh to ask the PyTorch index")
-        else:
-            yield Finding("info", "passed-over", message)
+        hole = Finding("warning", holes.CODE, message, remedy="use --refresh to ask the PyTorch index")
+        yield hole if torch.hole else Finding("info", "passed-over", message)
 
 
 def _lines(several: Sequence[PassedOver], target: str) -> Iterator[Finding]:

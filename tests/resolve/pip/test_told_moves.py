@@ -3,9 +3,11 @@
 import pytest
 from support.index import Index
 from support.machine import Machine, cpu
-from support.packages import wheel
+from support.packages import Dist, wheel
+from support.uv_questions import questions
 
-from envspec.resolve.pip.floors import moved_beside, raised_finding, rejected_findings
+from envspec.net.index_proxy.releases import Release
+from envspec.resolve.pip.floors import moved_beside, raised_finding, refused_floors, rejected_findings
 
 
 def test_a_raised_package_is_told_with_what_moves_for_it() -> None:
@@ -149,3 +151,72 @@ def test_targets_that_become_one_request_keep_the_newer_of_each_package(
     ran = machine.envspec("lock", machine.spec(cpu("lib", "other", targets=both)), status=0)
     assert machine.versions("a") == machine.versions("b") == {"lib": "2.0", "other": "2.0"}
     assert "goes back" not in ran.err
+
+
+UNFIT = wheel("app", "9.0", "base", tag="cp312-cp312-manylinux_2_39_x86_64")
+"""The target may be why its newer releases are passed over: uv's unbounded answer is the second of two questions."""
+
+
+def set_back(index: Index, name: str, bound: str) -> None:
+    """Add a package whose oldest release has no bound; so many others have one that uv chooses one of them before what
+    that is on."""
+    index.add(wheel(name, "1.0"), *(wheel(name, f"2.0.{patch}", bound) for patch in range(1, 9)))
+
+
+@pytest.mark.parametrize(("dists", "taken"), [((), "9.0"), ((UNFIT,), "4.0")])
+def test_an_upgrade_asks_for_what_the_last_lock_had_before_what_is_new(
+    machine: Machine, index: Index, dists: tuple[Dist, ...], taken: str
+) -> None:
+    """core goes back without a floor; all have a solution at their newest."""
+    index.add(*(wheel("core", f"{major}.0") for major in (1, 2)), wheel("data", "4.0"), wheel("app", "0.1"))
+    machine.locked(spec=cpu("app", "core", "data"))
+    index.add(*(wheel("data", f"{major}.0") for major in range(5, 10)), wheel("app", "1.0", "base", "side"), *dists)
+    set_back(index, "base", "data<5")
+    set_back(index, "side", "core<2")
+    with questions() as asked:
+        ran = machine.envspec("lock", "specs/demo.toml", "--upgrade", status=0)
+    assert max(map(len, asked.values())) == 3 and machine.versions("cpu")["data"] == taken
+    assert machine.versions("cpu")["core"] == "2.0"
+    far = "far below the newest that each gets alone: data 4.0 (9.0); what the last lock had was asked for" in ran.err
+    assert far == bool(dists), ran.err
+
+
+@pytest.mark.parametrize(("dists", "taken"), [((), "9.0"), ((UNFIT,), "4.0")])
+def test_a_deep_conflict_lets_other_floors_go_where_the_target_may_have_a_part(
+    machine: Machine, index: Index, dists: tuple[Dist, ...], taken: str
+) -> None:
+    """No METADATA of the two says that the newest tool and the newest core don't go together."""
+    index.add(*(wheel("data", f"{major}.0") for major in (1, *range(4, 10))), wheel("app", "1.0", "base"), *dists)
+    set_back(index, "base", "data<5")
+    index.add(*(wheel("core", f"{major}.0") for major in (1, 2)), wheel("deep", "1.0", "core<2"))
+    index.add(wheel("tool", "1.0"), wheel("tool", "2.0", "deep"))
+    with questions() as asked:
+        ran = machine.envspec("lock", machine.spec(cpu("app", "core", "data", "tool")), status=0)
+    assert max(map(len, asked.values())) == 3 and machine.versions("cpu")["data"] == taken
+    assert ("far below the newest that each gets alone: data 4.0 (9.0)" in ran.err) == bool(dists), ran.err
+
+
+PAGES = {"one": ("1.0", "2.0"), "two": ("1.0", "2.0"), "shared": ("1.0", "2.0", "3.0"), "firm": ("1.0",)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "refused"),
+    [
+        ({"one": ["two<2"]}, {"one", "two"}),
+        ({"one": ["shared<2"], "two": ["shared>=3"]}, {"one", "two"}),
+        ({"one": ["shared<3"], "two": ["shared>=2"]}, set()),
+        ({"one": ["two<2", "firm>1"]}, {"one"}),
+    ],
+)
+def test_floors_that_refuse_each_other_are_no_question(lines: dict[str, list[str]], refused: set[str]) -> None:
+    """But for one that can't be held anyway: the other one may."""
+    wanted, taken = {"one": "2.0", "two": "2.0", "firm": "1.0"}, {"one": "1.0", "two": "1.0", "firm": "1.0"}
+    found = refused_floors(
+        wanted,
+        taken,
+        (),
+        {},
+        lambda name, version: lines.get(name, ()),
+        lambda name: [Release(one, (), False, False, None, None) for one in reversed(PAGES[name])],
+    )
+    assert {name for name, _ in found} == refused
