@@ -4,31 +4,38 @@ GPUs."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from envspec.app import inputs
 from envspec.app.base import refuse_changed_base
 from envspec.app.cache_size import prune_to_limit
 from envspec.app.collecting import collect
 from envspec.app.evidence import keep
+from envspec.app.image.base import open_base, read_within
 from envspec.app.observer import observer, say
 from envspec.app.policy import refuse_target
+from envspec.base.documents import decode
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.finding import Finding, errors
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, plural
+from envspec.binaries.elf import DynamicFacts
 from envspec.binaries.wheel import UnreadableWheel
 from envspec.export.make import make_plan
 from envspec.facts.cuda_stack import TORCH, is_toolkit
+from envspec.image.base import ReadPaths
 from envspec.install.build import BuildRules, BuiltWheels
 from envspec.install.host import this_host
-from envspec.install.on_base import base_of
+from envspec.install.on_base import BasePrefix, any_base
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import LockedTarget, Pin, SoundLock
 from envspec.lock.shared_paths import in_install_order
@@ -36,7 +43,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.prove.compiles.build import Compilation, Compiled, compile_target, holders
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import ElfFile, LinkedPackage, WheelFacts
-from envspec.prove.link.store import MACHINES, LinkStore, read_libraries, read_wheel
+from envspec.prove.link.store import MACHINES, LinkStore, read_libraries, read_library, read_wheel
 from envspec.prove.link.system import is_read, system_of, torch_abi
 from envspec.spec.model import ON_MACHINES, Spec
 
@@ -87,7 +94,8 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
         }
         unread = [pin for pin in target.pins if not pin.is_wheel and pin not in built]
         locked = {name for pin in target.pins for name in (pin.name, *pin.provides)}
-        below = list(_packages_below(lock, target, {pin.name for pin in target.pins}))
+        pins = {pin.name for pin in target.pins}
+        below = list(_packages_below(spec, lock, target, pins, offline=asked.offline))
         locked |= dict(target.provided).keys()
         findings = judge([*below, *packages.values()], system_of(target, *_base(spec, lock, target)), locked)
         # whether the base's own fit each other is its maker's matter
@@ -120,24 +128,65 @@ def _built_wheels(spec: Spec, target: LockedTarget) -> dict[Pin, LinkedPackage]:
     return found
 
 
-def _packages_below(lock: SoundLock, target: LockedTarget, locked: Collection[str]) -> Iterator[LinkedPackage]:
-    """Read the libraries that a target's base on this machine has: of its packages, but for those that the lock
-    replaces, of its Python's prefix, and of its modules' folders. Raises StorageError."""
-    base = base_of(lock, target)
-    if base is None:
+def _packages_below(
+    spec: Spec, lock: SoundLock, target: LockedTarget, locked: Collection[str], *, offline: bool
+) -> Iterator[LinkedPackage]:
+    """Read the libraries that a target's base has, of its packages, but for those that the lock replaces, and of the
+    loader's folders. Raises InputError, IndexFailure, ToolError, StorageError."""
+    base = any_base(lock, target)
+    if base is None or spec.base is None:
         return
-    machine, inventory = MACHINES[target.inputs.platform], base.inventory
-    known = [Path(one) for one in inventory.variables.get("LD_LIBRARY_PATH", "").split(":") if one.startswith("/")]
+    inventory = base.inventory
+    within = spec.base.kind not in ON_MACHINES
+    rows = _rows_within(spec, lock, target, offline=offline) if within else _rows_here(base, target)
     found: dict[str, list[ElfFile]] = {}
-    # of two files at one path the first folder's is imported, and the last one that is told counts
-    for folder in reversed([*base.folders, base.python.parents[1] / "lib", *known]):
-        deep = folder in base.folders
-        for one in read_libraries(folder, machine, deep=deep):
-            name = canonical_name(one.path.partition("/")[0].partition(".")[0]) if deep else inventory.source
-            found.setdefault(name, []).append(one)
+    for deep, one in rows:
+        name = canonical_name(one.path.partition("/")[0].partition(".")[0]) if deep else inventory.source
+        found.setdefault(name, []).append(one)
     for name, files in found.items():
         if name not in locked:
             yield LinkedPackage(name, inventory.packages.get(name, ""), "", WheelFacts(tuple(files)))
+
+
+def _rows_here(base: BasePrefix, target: LockedTarget) -> Iterator[tuple[bool, ElfFile]]:
+    """Read the libraries of a prefix, or of what modules bring; each with whether it is a package's."""
+    machine, inventory = MACHINES[target.inputs.platform], base.inventory
+    known = [Path(one) for one in inventory.variables.get("LD_LIBRARY_PATH", "").split(":") if one.startswith("/")]
+    # of two files at one path the first folder's is imported, and the last one that is told counts
+    for folder in reversed([*base.folders, base.python.parents[1] / "lib", *known]):
+        deep = folder in base.folders
+        yield from ((deep, one) for one in read_libraries(folder, machine, deep=deep))
+
+
+_LOADERS = r"(?:usr/(?:local/)?)?lib(?:64)?(?:/[^/]+-linux-gnu)?|usr/local/cuda[^/]*/(?:targets/[^/]+/)?lib(?:64)?"
+"""The folders where an image's loader looks: of Debian, RHEL and NVIDIA."""
+
+
+def _rows_within(spec: Spec, lock: SoundLock, target: LockedTarget, *, offline: bool) -> Iterator[tuple[bool, ElfFile]]:
+    """Read the libraries of an image or a SIF, each with whether it is a package's: once, for its digest."""
+    inventory, machine = lock.inventories[target.inputs.platform], MACHINES[target.inputs.platform]
+    digest = inventory.digest or ""
+    store = LinkStore(load_settings(os.environ).cache())
+    known = store.get(digest.removeprefix("sha256:"), machine)
+    if known is None:
+        own = [os.path.dirname(os.path.dirname(inventory.executable or "")) + "/lib"]
+        own += [one.strip("/") for one in inventory.variables.get("LD_LIBRARY_PATH", "").split(":") if one.strip("/")]
+        flat, deep = ("|".join(map(re.escape, folders)) for folders in (own, inventory.folders))
+        wanted = re.compile(rf"(?:{deep})/.+\.so[^/]*|(?:{_LOADERS}|{flat})/[^/]+\.so[^/]*")
+        with scratch_folder(load_settings(os.environ).scratch()) as scratch, ExitStack() as stack:
+            progress = stack.enter_context(observer().progress(f"reading the libraries of {inventory.source}"))
+            take = partial(read_library, machine=machine, folder=scratch)
+            paths, plan = ReadPaths(wanted, re.compile("(?!)"), 1 << 20, 64 << 30, take), make_plan(spec, lock, target)
+            opened = open_base(plan, None, progress.came, offline=offline)
+            files = read_within(spec, plan, paths, lambda: stack.enter_context(opened)).files
+        facts = ((path, decode(one, DynamicFacts)) for path, one in sorted(files.items()) if one)
+        known = WheelFacts(tuple(ElfFile(*one) for one in facts))
+        store.put(digest.removeprefix("sha256:"), machine, known)
+    for folder in ("", *reversed(inventory.folders)):
+        for one in known.files:
+            of = next((each for each in inventory.folders if one.path.startswith(f"{each}/")), "")
+            if of == folder:
+                yield bool(of), replace(one, path=one.path.removeprefix(f"{of}/") if of else f"/{one.path}")
 
 
 def _facts_by_target(
@@ -223,8 +272,6 @@ def _choose_targets(
     """Read the lock and choose its targets that aren't unfit for a reason. Raises InputError where none is left, or one
     of those that are named isn't fit."""
     spec, lock = inputs.read_lock(asked.path, asked.locks_dir, on_base=True)
-    if spec.base is not None and spec.base.kind not in ON_MACHINES:
-        inputs.refuse_base(spec, f"link on a {spec.base.kind}")
     refuse_changed_base(spec, lock)
     targets = inputs.locked_targets(lock, asked.targets)
     others = {target.name: reason for target in targets if (reason := unfit(target))}

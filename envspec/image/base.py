@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from msgspec import Struct, field
 
@@ -24,12 +24,17 @@ from envspec.image.manifest import ImageManifest, Read, read_image
 
 class ReadPaths(Struct, frozen=True):
     """The paths of a base that count: the content of `kept` is read, of each file `head` bytes, of all no more than
-    `most`; `seen` are looked for."""
+    `most`; `seen` are looked for. `read` gives instead what is kept of a file, from a stream and its size there."""
 
     kept: re.Pattern[str]
     seen: re.Pattern[str]
     head: int
     most: int
+    read: Callable[[IO[bytes], int], bytes] | None = None
+
+    def keep(self, stream: IO[bytes], size: int) -> bytes:
+        """Give what is kept of a file. Raises OSError."""
+        return self.read(stream, size) if self.read else stream.read(min(size, self.head))
 
 
 FOR_IMAGES = ReadPaths(
@@ -132,7 +137,7 @@ def _look(wanted: ReadPaths, added: _Seen, archive: tarfile.TarFile, member: tar
             added.links[path] = member.linkname
     if kept:
         content = archive.extractfile(member)
-        added.files[path] = content.read(wanted.head) if content else b""
+        added.files[path] = wanted.keep(content, member.size) if content else b""
         added.modes[path] = (member.uid, member.gid, member.mode & 0o7777)
 
 

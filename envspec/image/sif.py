@@ -71,15 +71,10 @@ def read_sif(sif: Sif, wanted: ReadPaths, env: Mapping[str, str]) -> BaseFiles:
                 links[path] = target
         if kind == "-" and wanted.kept.fullmatch(path):
             sizes[path] = size
-    if (total := sum(sizes.values())) > wanted.most:
+    total = sum(size if wanted.read is None else min(size, wanted.head) for size in sizes.values())
+    if total > wanted.most:
         raise _too_much(sif, f"{total} bytes of records, and {wanted.most} are the most that are read")
-    content = _cat(sif, command, env, list(sizes), total)
-    files: dict[str, bytes] = {}
-    at = 0
-    for path, size in sizes.items():
-        files[path] = content[at : at + min(size, wanted.head)]
-        at += size
-    return BaseFiles(files, {}, frozenset(paths), links)
+    return BaseFiles(_cat(sif, command, env, sizes, wanted), {}, frozenset(paths), links)
 
 
 def _list(sif: Sif, command: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
@@ -96,19 +91,26 @@ def _list(sif: Sif, command: list[str], env: Mapping[str, str]) -> Iterator[tupl
     _refuse_failure(sif, running)
 
 
-def _cat(sif: Sif, command: list[str], env: Mapping[str, str], paths: list[str], total: int) -> bytes:
-    """Read files one behind the other, `total` bytes in all."""
-    if not paths:
-        return b""
-    words = [*command, "-no-wildcards", "-cat", str(sif.path.absolute()), *paths]
+def _cat(
+    sif: Sif, command: list[str], env: Mapping[str, str], sizes: Mapping[str, int], wanted: ReadPaths
+) -> dict[str, bytes]:
+    """Read files, which come one behind the other; `sizes` are in bytes."""
+    if not sizes:
+        return {}
+    words = [*command, "-no-wildcards", "-cat", str(sif.path.absolute()), *sizes]
+    found: dict[str, bytes] = {}
     with programs.start(words, env, streams=_QUIET) as running:
-        assert running.stdout is not None
-        content = running.stdout.read(total + 1)
-        if len(content) > total:
+        stream = running.stdout
+        assert stream is not None
+        for path, size in sizes.items():
+            found[path] = wanted.keep(stream, size)
+            if wanted.read is None:
+                stream.read(size - len(found[path]))
+        if stream.read(1):
             running.kill()
             raise _too_much(sif, "another size of its files than it lists")
     _refuse_failure(sif, running)
-    return content
+    return found
 
 
 def _refuse_failure(sif: Sif, running: subprocess.Popen[bytes]) -> None:

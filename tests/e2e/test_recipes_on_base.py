@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 from support.base_image import write_base
+from support.compiled import Compiler, needs_compiler
 from support.debian import debian_tree
 from support.hub import Hub, serving_hub
 from support.index import Index
@@ -443,6 +444,53 @@ def test_a_sif_beside_the_spec_is_a_base(machine: Machine, index: Index, tmp_pat
     )
     assert "doesn't know [base] yet" in machine.envspec("image", spec, "-o", "x.tar", status=2).err
     assert "comes on top of the sif vendor.sif" in machine.envspec("install", spec, "--prefix", "env", status=2).err
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["image", "sif"])
+def test_link_asks_the_libraries_in_a_base(hub: Hub, machine: Machine, index: Index, tmp_path: Path, kind: str) -> None:
+    """A vendor's torch of one symbol, and one of the vendor's own libraries, beside this machine's C library."""
+    make, tree = Compiler(tmp_path / "made"), tmp_path / "tree"
+    there = "_ZN5torch5thereEv"
+    parts = {"usr/local/lib/libvendor.so.7.1": make.library("libvendor.so.7", soname="libvendor.so.7")}
+    parts[f"{SITE}/torch/lib/libtorch.so"] = make.library("libtorch.so", defines=[there], soname="libtorch.so")
+    system = [next(Path("/usr/lib").glob(f"*-linux-gnu/{one}")) for one in ("libc.so.6", "libm.so.6")]
+    parts |= {str(path)[1:]: path for path in system}
+    for path in ("usr/bin/python3", "usr/bin/python3.11", "bin/sh", "usr/include/python3.11/patchlevel.h"):
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_text('#define PY_VERSION "3.11.2"\n')
+    unpacked(tree / SITE, wheel("torch", TORCH))
+    for path, file in parts.items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, tree / path)
+    # the wheels' own needs: the symbol that the vendor's torch has, one that it hasn't, a library that isn't there
+    for name, symbol, library in (
+        ("fits", there, "libvendor.so.7"),
+        ("misfits", "_ZN5torch4goneEv", "libvendor.so.7"),
+        ("lacks", there, "libvendor.so.8"),
+    ):
+        make.library("libtorch.so", defines=[symbol], soname="libtorch.so")
+        make.library(library, soname=library)
+        file = make.extension(f"{name}.so", uses=[symbol], needs=["libtorch.so", library])
+        tag = f"py3-none-manylinux_2_17_{os.uname().machine}"
+        index.add(wheel(name, "1.0", "torch>=2.9", tag=tag, files={f"{name}/ext.so": file.read_bytes()}))
+    text = SPEC.format(host=hub.host)
+    if kind == "image":
+        hub.push_tree("vendor/torch:25.09", tree)
+    else:
+        if not shutil.which("apptainer"):
+            pytest.skip("no apptainer")
+        (machine.folder / "specs").mkdir(exist_ok=True)
+        words = ["apptainer", "build", str(machine.folder / "specs/vendor.sif"), str(tree)]
+        subprocess.run(words, check=True, capture_output=True)
+        text = text.replace(f'image = "{hub.host}/vendor/torch:25.09"', 'sif = "vendor.sif"')
+    machine.default = index.url
+    for name, said in (("fits", ""), ("misfits", "torch::gone"), ("lacks", "libvendor.so.8")):
+        spec = machine.spec(text.replace("acme-models", name))
+        machine.envspec("lock", spec, status=0)
+        # a library may be in a folder of the base's that only its ld.so.conf names
+        ran = machine.envspec("link", spec, status=1 if name == "misfits" else 0)
+        assert said in ran.out + ran.err and ("warning" in ran.out + ran.err) == (name == "lacks"), ran
 
 
 def centres_sif(smoke_env: Path, tree: Path, sif: Path) -> None:

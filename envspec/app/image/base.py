@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -14,17 +14,19 @@ from msgspec import Struct
 
 from envspec.app.outputs import location
 from envspec.base.cache import keep_entry, read_entry
-from envspec.base.errors import IndexFailure, InputError
+from envspec.base.errors import IndexFailure, InputError, Place
 from envspec.base.settings import load_settings
 from envspec.export.plan import Plan
-from envspec.image.base import BaseSource
+from envspec.image.base import BaseFiles, BaseSource, ReadPaths, read_layers
 from envspec.image.layer import Descriptor, OnBytes
 from envspec.image.layout import layout_source, open_archive
-from envspec.image.manifest import DIGEST
+from envspec.image.manifest import DIGEST, read_image
+from envspec.image.sif import open_sif, read_sif
 from envspec.net.connections import index_fetcher
-from envspec.net.file_store import ARTIFACTS
+from envspec.net.file_store import ARTIFACTS, sha256_of
 from envspec.net.registry import MANIFEST_TYPES, ImageAddress, Registries, image_address
 from envspec.net.repository import Repository
+from envspec.spec.model import Spec
 
 # The places for an image: a folder with an OCI layout, one tar of it, or a registry.
 
@@ -132,6 +134,20 @@ def open_base(plan: Plan, given: str | None, on_bytes: OnBytes, *, offline: bool
             yield layout_source(Path(given), folder)
         return
     yield registry_source(_pinned_name(plan, given), on_bytes, offline=offline)
+
+
+def read_within(spec: Spec, plan: Plan, wanted: ReadPaths, image: Callable[[], BaseSource]) -> BaseFiles:
+    """Read what is wanted of the SIF or the image that a target comes on top of; `image` opens it. Raises InputError,
+    IndexFailure, ToolError, OSError."""
+    if plan.on_base and plan.on_base.kind == "sif":
+        path = Path(spec.path).parent / plan.base.name
+        if f"sha256:{sha256_of(path)}" != plan.base.digest:
+            hint = f"envspec lock {spec.path} --upgrade-images reads it again"
+            raise InputError("this isn't the SIF that was locked", hint=hint, place=Place(str(path)))
+        return read_sif(open_sif(path), wanted, os.environ)
+    source = image()
+    manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
+    return read_layers(zip(manifest.layers, manifest.diff_ids, strict=True), source.open, source.where, wanted)
 
 
 def _pinned_name(plan: Plan, given: str | None) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from envspec import __version__
 from envspec.app import inputs
 from envspec.app.collecting import collect_wheels
-from envspec.app.image.base import registry_source
+from envspec.app.image.base import read_within, registry_source
 from envspec.app.malicious import refuse_malicious
 from envspec.app.own_project import build_project, built_sources
 from envspec.app.policy import refuse_target
@@ -26,7 +26,7 @@ from envspec.base.settings import load_settings
 from envspec.export.make import make_plan
 from envspec.export.on_base import refuse_unknown
 from envspec.export.plan import ENVIRONMENT, SLICE, Borrowed, Plan, digest
-from envspec.image.base import BaseFiles, BaseImage, BaseSource, ReadPaths, read_layers
+from envspec.image.base import BaseFiles, BaseImage, BaseSource
 from envspec.image.borrowed import borrowed_entries
 from envspec.image.build import BUILT, SBOM, SBOM_DIGEST, VERSION, WITHOUT
 from envspec.image.conda import LinkedPackages, link_packages
@@ -36,7 +36,6 @@ from envspec.image.layers import LayerInputs, layer_of, layer_plans, split_slice
 from envspec.image.manifest import read_image
 from envspec.image.python import image_python
 from envspec.image.requirements import FEATURES, base_recipe, drop_features, refuse_newer, refuse_poor
-from envspec.image.sif import open_sif, read_sif
 from envspec.image.standalone import open_build
 from envspec.install.host import this_host
 from envspec.install.interpreter import fetch_build
@@ -197,20 +196,12 @@ def contents_on_base(
     refuse_unknown(plan)
     inventory = order.lock.inventories[target.inputs.platform]
     names = {one.name for one in target.pins} & inventory.packages.keys()
-    gone = paths_of(names, inventory, _records(order, plan, records_of(names, inventory), image)) if names else ()
+    records = read_within(order.spec, plan, records_of(names, inventory), image) if names else BaseFiles()
+    gone = paths_of(names, inventory, records)
     files = collect_wheels(order.spec, target, target.pins, offline=order.offline)
     slice_parts = split_slice(json.loads(plan.carried[SLICE]), layer_of)
     carried = {**plan.carried, SLICE: slice_parts.target}
     return LayerInputs(plan, target, BaseFiles(), None, carried, slice_parts.of_layers, files, gone=gone)
-
-
-def _records(order: ImageOrder, plan: Plan, wanted: ReadPaths, image: Callable[[], BaseSource]) -> BaseFiles:
-    assert order.spec.base is not None, "asked of specs that have one"
-    if order.spec.base.kind == "sif":
-        return read_sif(open_sif(Path(order.spec.path).parent / order.spec.base.place), wanted, os.environ)
-    source = image()
-    manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
-    return read_layers(zip(manifest.layers, manifest.diff_ids, strict=True), source.open, source.where, wanted)
 
 
 def linked_packages(

@@ -8,6 +8,8 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
+from typing import IO
 
 from envspec.base.cache import keep_entry, read_entry
 from envspec.base.documents import decode, encode
@@ -59,6 +61,18 @@ def read_libraries(folder: Path, machine: int, *, deep: bool) -> Iterator[ElfFil
                 yield ElfFile(str(path.relative_to(folder)) if deep else str(path), facts)
 
 
+def read_library(stream: IO[bytes], size: int, *, machine: int, folder: Path) -> bytes:
+    """Give the facts of a library in a stream, `size` bytes long there, encoded; nothing for what can't be read as one.
+    It lies in `folder` meanwhile. Raises OSError."""
+    with TemporaryFile(dir=folder) as file:
+        while size > 0 and (piece := stream.read(min(size, _PIECE))):
+            size -= file.write(piece)
+        with suppress(MalformedElf):
+            return encode(facts) if (facts := read_dynamic(file, machine, concerns)) else b""
+    return b""
+
+
+_PIECE = 1 << 20
 _SCHEMA = 4
 """Another number for other facts: also where `envspec.prove.link.model` has another family."""
 
