@@ -94,8 +94,7 @@ def link(asked: LinkRequest) -> tuple[Spec, list[LinkedTarget]]:
         }
         unread = [pin for pin in target.pins if not pin.is_wheel and pin not in built]
         locked = {name for pin in target.pins for name in (pin.name, *pin.provides)}
-        pins = {pin.name for pin in target.pins}
-        below = list(_packages_below(spec, lock, target, pins, offline=asked.offline))
+        below = list(_packages_below(spec, lock, target, {pin.name for pin in target.pins}, offline=asked.offline))
         locked |= dict(target.provided).keys()
         findings = judge([*below, *packages.values()], system_of(target, *_base(spec, lock, target)), locked)
         # whether the base's own fit each other is its maker's matter
@@ -178,9 +177,8 @@ def _rows_within(spec: Spec, lock: SoundLock, target: LockedTarget, *, offline: 
             take = partial(read_library, machine=machine, folder=scratch)
             paths, plan = ReadPaths(wanted, re.compile("(?!)"), 1 << 20, 64 << 30, take), make_plan(spec, lock, target)
             opened = open_base(plan, None, progress.came, offline=offline)
-            files = read_within(spec, plan, paths, lambda: stack.enter_context(opened)).files
-        facts = ((path, decode(one, DynamicFacts)) for path, one in sorted(files.items()) if one)
-        known = WheelFacts(tuple(ElfFile(*one) for one in facts))
+            files = sorted(read_within(spec, plan, paths, lambda: stack.enter_context(opened)).files.items())
+        known = WheelFacts(tuple(ElfFile(path, decode(one, DynamicFacts)) for path, one in files if one))
         store.put(digest.removeprefix("sha256:"), machine, known)
     for folder in ("", *reversed(inventory.folders)):
         for one in known.files:
