@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from envspec.lock.inventory import read_inventory
 from envspec.lock.model import BASE_VERSION, LOCK_VERSION, Lock, inventory_name
 from envspec.lock.reading import older, v3
 from envspec.lock.reading.document import RELOCK
-from envspec.lock.write import dumps
+from envspec.lock.write import digest_of, dumps
 
 MOST_BYTES = 16 << 20
 """The largest lock. The largest of those that ship has 0.2 MiB; of 200 MiB, reading takes minutes and gigabytes."""
@@ -52,7 +51,7 @@ def with_inventories(lock: Lock, read: Callable[[str], bytes | None], where: str
     for one in lock.bases:
         name = inventory_name(one.platform)
         content = read(name) or b""
-        if hashlib.sha256(content).hexdigest() == one.sha256:
+        if digest_of(content) == f"sha256:{one.sha256}":
             found[one.platform] = read_inventory(content.decode("utf-8", "replace"), Place(f"{where}/{name}"))
     return lock.with_inventories(found) if lock.bases else lock
 

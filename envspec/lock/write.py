@@ -71,9 +71,14 @@ def dumps(lock: Lock) -> str:
 
 def digest(lock: Lock) -> str:
     """Return `sha256:` and the digest of the lock's text: what `sha256sum envspec.lock` says of the file."""
+    return digest_of(dumps(lock).encode())
+
+
+def digest_of(content: bytes) -> str:
+    """Give `sha256:` and the digest of a content."""
     import hashlib  # brings OpenSSL, and reading a lock takes no digest
 
-    return f"sha256:{hashlib.sha256(dumps(lock).encode()).hexdigest()}"
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def _write_string(out: list[str], key: str, value: str | None) -> None:

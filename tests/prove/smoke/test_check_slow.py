@@ -134,4 +134,7 @@ def test_no_check_needs_numpy_unless_it_is_locked() -> None:
     root = Path(envspec_check.__file__).parent
     asks = re.compile(r"_object(?:_list)?\(|\.numpy\(|^\s*(?:import|from) numpy", re.MULTILINE)
     found = {path.relative_to(root).as_posix() for path in root.rglob("*.py") if asks.search(path.read_text("utf-8"))}
-    assert {path for path in found if "/frameworks/" not in path} == {"checks/stack/packages/numpy.py"}
+    assert {path for path in found if "/frameworks/" not in path} == {
+        "checks/stack/packages/numpy.py",
+        "checks/dataloader.py",  # which passes over its one promise about arrays where there is none
+    }

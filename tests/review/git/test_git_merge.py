@@ -102,7 +102,7 @@ def test_a_new_field_of_a_lock_has_to_be_merged_too() -> None:
     }
     assert {one.name for one in fields(LockedTarget)} == {
         *("name", "inputs", "pins", "architectures", "driver_floor"),
-        "provided",  # which follows from an inventory
+        *("provided", "extras"),  # which follow from an inventory
     }
 
 

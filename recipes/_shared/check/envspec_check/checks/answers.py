@@ -1,6 +1,8 @@
 # ruff: noqa: E501 -- a row a line
 """Recorded answers: a row is a call, and after `=` its answer. `tests/mutants/record.py` writes the numbers."""
 
+from __future__ import annotations
+
 ANSWERS = """
 AdaptiveAvgPool1d(4) | x2,3,7 = -4.302467 0.5447715
 AdaptiveAvgPool2d((2, None)) | x1,2,5,4 = -7.635664 -0.1171887
