@@ -27,7 +27,8 @@ _SAID = {apt_mirrors.FILE: "words like debian=URL", "uv": "a uv.toml", "netrc": 
 def render(plan: SpecPlan) -> dict[str, str]:
     """`compose.yaml`."""
     target = plan.names[0]
-    secrets = {name: one for of in plan.targets for name, one in apt_mirrors.secrets(_dockerfile(of)).items()}
+    texts = [dockerfile.render(of)[f"{of.target}/{dockerfile.FILE}"] for of in plan.targets]
+    secrets = {name: one for text in texts for name, one in apt_mirrors.secrets(text).items()}
     *taken, last = (f"{one} ({_SAID[name]})" for name, one in secrets.items())
     usage = [
         "In this folder:",
@@ -44,7 +45,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         *hash_heading(plan, usage),
         f"name: {string(_project(plan.spec))}",
         "services:",
-        *(line for of in plan.targets for line in _service(of)),
+        *(line for of, text in zip(plan.targets, texts, strict=True) for line in _service(of, text)),
         "volumes:",
         f"  {_VOLUME}: {{}}",
         "secrets: # of builds, from your environment, where it has them",
@@ -76,16 +77,12 @@ def _index_folder(plan: Plan, index: LocalIndex) -> str:
     return posixpath.relpath(index.path, plan.place) if not index.path.startswith("/") else index.path
 
 
-def _dockerfile(plan: Plan) -> str:
-    return dockerfile.render(plan)[f"{plan.target}/{dockerfile.FILE}"]
-
-
-def _service(plan: Plan) -> Iterator[str]:
+def _service(plan: Plan, text: str) -> Iterator[str]:
+    """Make the lines of a target's service. `text` is its Dockerfile."""
     yield f"  {string(plan.target)}:"
     yield f"    profiles: {inline_strings([PROFILE])}"
     yield f"    image: {string(plan.image)}"
     yield f"    platform: {string(plan.oci_platform)}"
-    text = _dockerfile(plan)
     # a name alone has its value from the environment, and stays unset where that has none
     arguments = inline_strings([f"SOURCE_DATE_EPOCH={plan.epoch}", *apt_mirrors.arguments(text)])
     secrets = inline_strings(apt_mirrors.secrets(text))
@@ -93,9 +90,8 @@ def _service(plan: Plan) -> Iterator[str]:
     contexts = [f"{CONTEXT}: {string(_folder(plan, plan.project))}"] if plan.project else []
     contexts += [f"{one.context}: {string(_index_folder(plan, one))}" for one in plan.local_indexes]
     more = f", additional_contexts: {{ {', '.join(contexts)} }}" if contexts else ""
-    place = (
-        f"context: {'..' if plan.shares else '.'}, dockerfile: {string(f'{plan.own}{plan.target}/{dockerfile.FILE}')}"
-    )
+    path = f"{plan.own}{plan.target}/{dockerfile.FILE}"
+    place = f"context: {'..' if plan.shares else '.'}, dockerfile: {string(path)}"
     yield f"    build: {{ {place}, {platforms}, args: {arguments}, secrets: {secrets}{more} }}"
     yield f"    shm_size: {plan.shm}b # DataLoader workers and NCCL share memory here"
     yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"

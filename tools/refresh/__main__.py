@@ -17,10 +17,10 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -278,18 +278,24 @@ def conda(folder: Path, revision: str, write: bool) -> int:
     return _show(CONDA_TABLE, text, write, f"python -m tools.refresh conda {folder} --revision {revision} --write")
 
 
+_Refreshed = Callable[[str, Iterable[str], "LiveIndex", date], tuple[str, tuple[str, ...]]]
+
+
+def _show_read(word: str, table: Path, refreshed: _Refreshed, names: tuple[str, ...], write: bool) -> int:
+    """Show, or write, a table of what wheels hold as it is after they were read anew."""
+    text, notes = refreshed(table.read_text(encoding="utf-8"), names, _pypi(), datetime.now(timezone.utc).date())
+    for note in notes:
+        say(f"note: {note}", style="yellow")
+    return _show(table, text, write, " ".join([f"python -m tools.refresh {word}", *names, "--write"]))
+
+
 @command.command("host-code")
 @click.argument("names", nargs=-1)
 @click.option("--write", is_flag=True, help="Write the table instead of only showing what would change.")
 def of_host_code(names: tuple[str, ...], write: bool) -> int:
     """Read the newest wheels of packages to their end, list those that hold no code for GPUs, and print the difference:
     of all packages in the table (2.8 GB), or of those that are named."""
-    today = datetime.now(timezone.utc).date()
-    text, notes = refreshed_host_code(HOST_CODE_TABLE.read_text(encoding="utf-8"), names, _pypi(), today)
-    for note in notes:
-        say(f"note: {note}", style="yellow")
-    command_line = " ".join(["python -m tools.refresh host-code", *names, "--write"])
-    return _show(HOST_CODE_TABLE, text, write, command_line)
+    return _show_read("host-code", HOST_CODE_TABLE, refreshed_host_code, names, write)
 
 
 @command.command("wheel-code")
@@ -298,12 +304,7 @@ def of_host_code(names: tuple[str, ...], write: bool) -> int:
 def of_wheel_code(names: tuple[str, ...], write: bool) -> int:
     """Read the wheels of packages' newest releases for GPUs to their end, or of a release (vllm==0.11.0), and print the
     difference: of all packages in the table (some 10 GB), or of those that are named."""
-    today = datetime.now(timezone.utc).date()
-    text, notes = refreshed_wheel_code(WHEEL_CODE_TABLE.read_text(encoding="utf-8"), names, _pypi(), today)
-    for note in notes:
-        say(f"note: {note}", style="yellow")
-    command_line = " ".join(["python -m tools.refresh wheel-code", *names, "--write"])
-    return _show(WHEEL_CODE_TABLE, text, write, command_line)
+    return _show_read("wheel-code", WHEEL_CODE_TABLE, refreshed_wheel_code, names, write)
 
 
 @command.command("wheels")
