@@ -7,11 +7,11 @@ from functools import cache
 from msgspec import Struct
 
 from envspec.facts.compute_capability import covers
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records
 from envspec.packages.version_numbers import numbers
 
 
-class CondaBuild(Struct, frozen=True):
+class CondaBuild(Struct, frozen=True, rename={"version": "pytorch", "arm_variant": "arm-variant", "sources": "source"}):
     """A build of pytorch. `cuda` is None for the CPU build; `arm_variant` is "tegra" for Jetson's own."""
 
     version: str
@@ -20,8 +20,8 @@ class CondaBuild(Struct, frozen=True):
     arm_variant: str | None
     sm: tuple[str, ...]
     ptx: tuple[str, ...]
-    glibc: str
     sources: tuple[str, ...]
+    glibc: str = "2.17"
 
     @property
     def variant(self) -> str:
@@ -41,19 +41,7 @@ class CondaBuild(Struct, frozen=True):
 
 @cache
 def _builds() -> tuple[CondaBuild, ...]:
-    return tuple(
-        CondaBuild(
-            row["pytorch"],
-            row["platform"],
-            row.get("cuda"),
-            row.get("arm-variant"),
-            words(row.get("sm")),
-            words(row.get("ptx")),
-            row.get("glibc", "2.17"),
-            words(row["source"]),
-        )
-        for row in read("conda_builds")["builds"]
-    )
+    return records(CondaBuild, read("conda_builds")["builds"])
 
 
 def versions() -> tuple[str, ...]:

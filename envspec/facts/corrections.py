@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.facts.wheels import FAMILY
 from envspec.packages.edges import Markers
@@ -37,7 +37,7 @@ _FOUND = (_METADATA, _WHEEL)
 _LOWER = {">=": ">=", ">": ">", "~=": ">="}
 
 
-class Correction(Struct, frozen=True):
+class Correction(Struct, frozen=True, rename={"sources": "source"}):
     """A requirement that `package` (normalised name) in these `versions` (a specifier) has besides its METADATA.
 
     name         switches it off; reported ones about the same two packages share it
@@ -229,20 +229,10 @@ NO_CORRECTIONS = Corrections()
 @cache
 def table() -> tuple[Correction, ...]:
     """Every correction in the tables."""
-    return tuple(
-        Correction(
-            row["name"],
-            row["package"],
-            row["versions"],
-            "requirement" if "requirement" in row else "constraint",
-            row.get("requirement") or row["constraint"],
-            row["reason"],
-            words(row["source"]),
-            row["proved"],
-        )
-        for name in _TABLES
-        for row in read(name)["corrections"]
-    )
+    rows = (row for name in _TABLES for row in read(name)["corrections"])
+    kinds = {True: "requirement", False: "constraint"}
+    known = ({"kind": kinds["requirement" in row], "requirement": row.get("constraint")} | row for row in rows)
+    return records(Correction, known)
 
 
 def sources_of(one: Correction) -> tuple[str, ...]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
 
 from msgspec import Struct
 
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records
 
 
-class Fabric(Struct, frozen=True):
+class Fabric(Struct, frozen=True, rename={"sources": "source"}):
     """devices  the device files that a container needs, as shell patterns
     net         the value of NCCL_NET that lets NCCL use nothing else; None for NCCL's own choice
     variables   of NCCL and libfabric
@@ -20,20 +19,11 @@ class Fabric(Struct, frozen=True):
     name: str
     devices: tuple[str, ...]
     net: str | None
-    variables: Mapping[str, str]
     sources: tuple[str, ...]
+    variables: Mapping[str, str] = {}
 
 
 @cache
 def fabrics() -> Mapping[str, Fabric]:
     """Every fabric in the table, by name."""
-    return {
-        row["name"]: Fabric(
-            row["name"],
-            words(row["devices"]),
-            row.get("net"),
-            MappingProxyType(row.get("variables", {})),
-            words(row["source"]),
-        )
-        for row in read("fabrics")["fabrics"]
-    }
+    return {one.name: one for one in records(Fabric, read("fabrics")["fabrics"])}

@@ -6,10 +6,10 @@ from functools import cache
 
 from msgspec import Struct
 
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records
 
 
-class Framework(Struct, frozen=True):
+class Framework(Struct, frozen=True, rename={"sources": "source"}):
     """A framework (normalised name). `backends` and `ask` have `##` where the CUDA major stands.
 
     backends   packages of which one brings CUDA; none where PyPI has another project of its name
@@ -33,14 +33,4 @@ class Framework(Struct, frozen=True):
 @cache
 def frameworks() -> tuple[Framework, ...]:
     """Every framework in the table, by name."""
-    return tuple(
-        Framework(
-            row["package"],
-            words(row["backends"]),
-            row.get("ask"),
-            row.get("otherwise"),
-            row.get("what"),
-            words(row["source"]),
-        )
-        for row in read("frameworks")["frameworks"]
-    )
+    return records(Framework, read("frameworks")["frameworks"])

@@ -9,7 +9,7 @@ from functools import cache
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records, words
 
 
 @cache
@@ -32,7 +32,7 @@ def holds_host_code_alone(name: str) -> bool:
     return name in _host_code()
 
 
-class GpuOnly(Struct, frozen=True):
+class GpuOnly(Struct, frozen=True, rename={"sources": "source"}):
     """A package (normalised name) whose wheels of these `versions` (a specifier) need a GPU on these `platforms`."""
 
     name: str
@@ -46,17 +46,7 @@ class GpuOnly(Struct, frozen=True):
 @cache
 def gpu_only() -> tuple[GpuOnly, ...]:
     """Every package in the table, by name."""
-    return tuple(
-        GpuOnly(
-            row["name"],
-            row["versions"],
-            words(row["platforms"]),
-            row["what"],
-            row["instead"],
-            words(row["source"]),
-        )
-        for row in read("gpu_only")["packages"]
-    )
+    return records(GpuOnly, read("gpu_only")["packages"])
 
 
 def needs_gpu(name: str, version: str, platform: str) -> GpuOnly | None:
@@ -67,7 +57,7 @@ def needs_gpu(name: str, version: str, platform: str) -> GpuOnly | None:
     return None
 
 
-class OfSource(Struct, frozen=True):
+class OfSource(Struct, frozen=True, rename={"sources": "source"}):
     """A package (normalised name) that is built from source, and the least compute capability that its kernels of these
     `versions` (a specifier) are for."""
 
@@ -80,10 +70,7 @@ class OfSource(Struct, frozen=True):
 @cache
 def of_source() -> tuple[OfSource, ...]:
     """Every package in the table, by name."""
-    return tuple(
-        OfSource(row["name"], row["versions"], row["least"], words(row["source"]))
-        for row in read("gpu_only")["of-source"]
-    )
+    return records(OfSource, read("gpu_only")["of-source"])
 
 
 def least_capability(name: str, version: str) -> str | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from envspec.facts import gpus
 from envspec.facts.compute_capability import is_integrated, parse, sm_of
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records, words
 
 # GPU names as drivers, clouds and people write them, taken apart: brand, product, form factor, slice.
 #
@@ -129,7 +129,10 @@ def _series(name: str) -> str | None:
     return found[1] if found else None
 
 
-class Capability(Struct, frozen=True):
+_COLUMNS = {"memory_gib": "memory", "bandwidth_gbs": "bandwidth", "sources": "source"}
+
+
+class Capability(Struct, frozen=True, rename=lambda name: _COLUMNS.get(name, name.replace("_", "-"))):
     """A compute capability.
 
     `first_cuda` and `last_cuda` bound the CUDA toolkits that compile for it, `first_driver` and `last_driver` the
@@ -145,7 +148,7 @@ class Capability(Struct, frozen=True):
     sources: tuple[str, ...]
 
 
-class Gpu(Struct, frozen=True):
+class Gpu(Struct, frozen=True, rename=_COLUMNS):
     """A product. `memory_gib` holds every size it was sold with; `bandwidth_gbs` is nominal, in GB/s."""
 
     name: str
@@ -184,18 +187,7 @@ class Gpu(Struct, frozen=True):
 @cache
 def capabilities() -> dict[str, Capability]:
     """Every compute capability in the tables, by name (`"9.0"`), oldest first."""
-    return {
-        row["capability"]: Capability(
-            row["capability"],
-            row["architecture"],
-            row.get("first-cuda"),
-            row.get("last-cuda"),
-            row.get("first-driver"),
-            row.get("last-driver"),
-            words(row["source"]),
-        )
-        for row in read("gpus")["capabilities"]
-    }
+    return {one.capability: one for one in records(Capability, read("gpus")["capabilities"])}
 
 
 @cache
@@ -206,21 +198,12 @@ def _first_drivers() -> dict[str, tuple[str, ...]]:
 @cache
 def products() -> tuple[Gpu, ...]:
     """Every product, by capability."""
-    table = capabilities()
-    return tuple(
-        Gpu(
-            row["name"],
-            row["capability"],
-            table[row["capability"]].architecture,
-            row["kind"],
-            tuple(row.get("memory", ())),
-            row.get("bandwidth"),
-            tuple(row.get("aliases", ())),
-            words(row["source"]),
-            _first_drivers().get(row["name"], ()),
-        )
+    table, drivers = capabilities(), _first_drivers()
+    known = (
+        {"architecture": table[row["capability"]].architecture, "drivers": drivers.get(row["name"], ())} | row
         for row in read("gpus")["gpus"]
     )
+    return records(Gpu, known)
 
 
 @lru_cache(maxsize=1024)

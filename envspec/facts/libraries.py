@@ -6,12 +6,12 @@ from functools import cache
 
 from msgspec import Struct
 
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records
 from envspec.facts.wheels import platform_of
 from envspec.packages.version_numbers import numbers
 
 
-class LibraryWheel(Struct, frozen=True):
+class LibraryWheel(Struct, frozen=True, rename={"sources": "source"}):
     """A wheel on PyPI and the architectures in it. `variant` is the CUDA it was built for, where the wheel says so."""
 
     package: str
@@ -33,19 +33,7 @@ class LibraryWheel(Struct, frozen=True):
 @cache
 def library_wheels() -> tuple[LibraryWheel, ...]:
     """Every library in the tables, by package and version."""
-    return tuple(
-        LibraryWheel(
-            row["package"],
-            row["version"],
-            row.get("variant"),
-            words(row["sm"]),
-            words(row.get("ptx")),
-            row["file"],
-            row["sha256"],
-            words(row["source"]),
-        )
-        for row in (*read("libraries")["libraries"], *read("libraries")["aarch64"])
-    )
+    return records(LibraryWheel, (*read("libraries")["libraries"], *read("libraries")["aarch64"]))
 
 
 def library(package: str, version: str, platform: str) -> LibraryWheel | None:

@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records
 
 
-class Neighbour(Struct, frozen=True):
+class Neighbour(Struct, frozen=True, rename={"sources": "source"}):
     """The torch, CUDA and Pythons of a package's wheels on PyPI (normalised name), in these `versions` (a specifier).
 
     release    the newest of them
@@ -29,9 +29,9 @@ class Neighbour(Struct, frozen=True):
     torch: str | None
     cuda: tuple[str, ...]
     without: str
-    partly: bool
     otherwise: str | None
     sources: tuple[str, ...]
+    partly: bool = False
 
     def fits(self, torch: str | None, cuda: str | None) -> bool:
         """Say whether its wheels work beside a torch release, and in a target of a CUDA major. None: there is none."""
@@ -47,9 +47,8 @@ class Neighbour(Struct, frozen=True):
 @cache
 def neighbours() -> tuple[Neighbour, ...]:
     """Every row of the table, those of a package from old to new."""
-    table = read("neighbours")
     shared = _packages()
-    return tuple(_neighbour({**shared[row["package"]], **row}) for row in table["neighbours"])
+    return records(Neighbour, ({**shared[row["package"]], **row} for row in read("neighbours")["neighbours"]))
 
 
 @cache
@@ -93,18 +92,3 @@ def of_package(package: str, platform: str) -> tuple[Neighbour, ...]:
 @cache
 def _admits(specifier: str, version: str) -> bool:
     return SpecifierSet(specifier).contains(version.partition("+")[0], prereleases=True)
-
-
-def _neighbour(row: dict[str, str]) -> Neighbour:
-    return Neighbour(
-        row["package"],
-        row["versions"],
-        row["release"],
-        words(row["platforms"]),
-        row.get("torch"),
-        words(row.get("cuda")),
-        row["without"],
-        bool(row.get("partly")),
-        row.get("otherwise"),
-        words(row["source"]),
-    )

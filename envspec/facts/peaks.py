@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
 
 from msgspec import Struct
 
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records
 
 TYPES = ("fp32", "tf32", "bf16", "fp16", "fp8")
 
 
-class Peak(Struct, frozen=True):
+class Peak(Struct, frozen=True, rename={"nvlink_gb_s": "nvlink", "bandwidth_gb_s": "bandwidth", "sources": "source"}):
     """A form of a product. `name` has the words by which the driver's name tells the form, `gpu` is the product's name.
 
     `tflop_s` are products of matrices without sparsity by type, in TFLOP/s. `nvlink_gb_s` counts all links in both
@@ -23,7 +22,7 @@ class Peak(Struct, frozen=True):
 
     name: str
     gpu: str
-    tflop_s: Mapping[str, float]
+    tflop_s: Mapping[str, int | float]
     nvlink_gb_s: int | None
     bandwidth_gb_s: int | None
     trust: str
@@ -33,18 +32,8 @@ class Peak(Struct, frozen=True):
 @cache
 def forms() -> tuple[Peak, ...]:
     """Every form in the table."""
-    return tuple(
-        Peak(
-            row["name"],
-            row["gpu"],
-            MappingProxyType({name: row[name] for name in TYPES if name in row}),
-            row.get("nvlink"),
-            row.get("bandwidth"),
-            row["trust"],
-            words(row["source"]),
-        )
-        for row in read("peaks")["peaks"]
-    )
+    rows = read("peaks")["peaks"]
+    return records(Peak, ({**row, "tflop_s": {name: row[name] for name in TYPES if name in row}} for row in rows))
 
 
 def of(gpu: str) -> tuple[Peak, ...]:

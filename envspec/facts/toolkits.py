@@ -7,7 +7,7 @@ from functools import cache
 from msgspec import Struct
 
 from envspec.facts.compute_capability import covers
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records
 from envspec.packages.version_numbers import numbers
 
 # NVIDIA's driver versions: branches, and the numbers that Windows' and Jetson's drivers have.
@@ -45,7 +45,14 @@ def reaches(driver: str, floor: str, *, integrated: bool = False) -> bool:
     return numbers(driver) >= numbers(floor)
 
 
-class Toolkit(Struct, frozen=True):
+_COLUMNS = {
+    **{"native_linux": "linux", "native_windows": "windows"},
+    **{"compatible_linux": "compat-linux", "compatible_windows": "compat-windows"},
+    **{"capabilities": "sm", "forward_branches": "forward-branches", "sources": "source"},
+}
+
+
+class Toolkit(Struct, frozen=True, rename=_COLUMNS):
     """A CUDA toolkit (`12.8`). Drivers are full versions; None where NVIDIA names none.
 
     native_*          the toolkit's own first driver: everything works
@@ -91,7 +98,7 @@ class Toolkit(Struct, frozen=True):
         return f"cuda>={self.version} driver>={self.compatible_linux}"
 
 
-class ToolkitRelease(Struct, frozen=True):
+class ToolkitRelease(Struct, frozen=True, rename=_COLUMNS):
     """An update of a toolkit (`12.8.1`) and its own drivers."""
 
     version: str
@@ -103,28 +110,13 @@ class ToolkitRelease(Struct, frozen=True):
 @cache
 def cuda_releases() -> tuple[Toolkit, ...]:
     """Every toolkit, oldest first."""
-    return tuple(
-        Toolkit(
-            row["version"],
-            row.get("linux"),
-            row.get("windows"),
-            row["compat-linux"],
-            row.get("compat-windows"),
-            words(row["sm"]),
-            tuple(row.get("forward-branches", ())),
-            words(row["source"]),
-        )
-        for row in read("toolkits")["toolkits"]
-    )
+    return records(Toolkit, read("toolkits")["toolkits"])
 
 
 @cache
 def releases() -> tuple[ToolkitRelease, ...]:
     """Every update release, oldest first."""
-    return tuple(
-        ToolkitRelease(row["version"], row.get("linux"), row.get("windows"), words(row["source"]))
-        for row in read("toolkits")["releases"]
-    )
+    return records(ToolkitRelease, read("toolkits")["releases"])
 
 
 def toolkit(version: str) -> Toolkit | None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 from msgspec import Struct
 
 from envspec.facts.compute_capability import covers
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records
 from envspec.packages.version_numbers import numbers
 
 
-class TorchRelease(Struct, frozen=True):
+class TorchRelease(Struct, frozen=True, rename={"requires_python": "python", "sources": "source"}):
     """A torch release. `pypi` maps a platform (`linux-64`) to the variant of PyPI's own wheel (`cu128`, `cpu`)."""
 
     version: str
@@ -26,7 +25,7 @@ class TorchRelease(Struct, frozen=True):
     sources: tuple[str, ...]
 
 
-class TorchBuild(Struct, frozen=True):
+class TorchBuild(Struct, frozen=True, rename={"version": "torch", "sources": "source"}):
     """A wheel's build: one release, one variant, one platform.
 
     `cuda` is None for a CPU build. `sm` holds the capabilities with machine code ("9.0"), `ptx` those with PTX.
@@ -72,36 +71,7 @@ def variant_of(cuda: str | None) -> str:
 
 @cache
 def _releases() -> dict[str, TorchRelease]:
-    return {
-        row["version"]: TorchRelease(
-            row["version"],
-            row["python"],
-            tuple(row.get("torchvision", ())),
-            tuple(row.get("torchaudio", ())),
-            row["triton"],
-            row["pypi"],
-            words(row["source"]),
-        )
-        for row in read("torch")["releases"]
-    }
-
-
-def _build(row: Mapping[str, Any]) -> TorchBuild:
-    return TorchBuild(
-        row["torch"],
-        row["variant"],
-        cuda_of(row["variant"]),
-        row["platform"],
-        _pythons(row["pythons"]),
-        words(row.get("sm")),
-        words(row.get("ptx")),
-        row.get("cudnn"),
-        row.get("nccl"),
-        row.get("triton"),
-        row.get("glibc"),
-        row["trust"],
-        words(row["source"]),
-    )
+    return {one.version: one for one in records(TorchRelease, read("torch")["releases"])}
 
 
 def releases() -> tuple[TorchRelease, ...]:
@@ -135,7 +105,9 @@ def builds(
 def _builds(version: str | None, variant: str | None, platform: str | None) -> tuple[TorchBuild, ...]:
     asked = {"torch": version, "variant": variant, "platform": platform}
     named = {key: value for key, value in asked.items() if value is not None}
-    return tuple(_build(row) for row in read("torch")["builds"] if named.items() <= row.items())
+    rows = (row for row in read("torch")["builds"] if named.items() <= row.items())
+    derived = ({**row, "cuda": cuda_of(row["variant"]), "pythons": _pythons(row["pythons"])} for row in rows)
+    return records(TorchBuild, derived)
 
 
 def companions(version: str) -> dict[str, tuple[str, ...]]:

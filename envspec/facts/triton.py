@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 from msgspec import Struct
 
-from envspec.facts.tables import read, words
+from envspec.facts.tables import read, records
 from envspec.packages.version_numbers import numbers
 
 FIRST_OF_ITS_OWN = (10, 0)
@@ -19,7 +17,9 @@ LEAST = (7, 0)
 """The least capability that torch.compile takes. Source: `has_triton` of torch/utils/_triton.py."""
 
 
-class TritonRelease(Struct, frozen=True):
+class TritonRelease(
+    Struct, frozen=True, rename={"blackwell": "ptxas-blackwell", "capabilities": "sm", "sources": "source"}
+):
     """A release on PyPI. `ptxas` and `blackwell` are the CUDA of its compilers; `capabilities` what it compiles for,
     from 7.0 on, the least that torch.compile takes."""
 
@@ -46,13 +46,7 @@ class TritonRelease(Struct, frozen=True):
 @cache
 def releases() -> tuple[TritonRelease, ...]:
     """Every release in the table, oldest first."""
-    return tuple(map(_release, read("triton")["releases"]))
-
-
-def _release(row: Mapping[str, Any]) -> TritonRelease:
-    return TritonRelease(
-        row["version"], row["ptxas"], row.get("ptxas-blackwell"), words(row["sm"]), words(row["source"])
-    )
+    return records(TritonRelease, read("triton")["releases"])
 
 
 def release(version: str) -> TritonRelease | None:
