@@ -47,7 +47,7 @@ class SlurmTable(Struct, frozen=True):
 class Serving(Struct, frozen=True):
     """`[kubernetes.serve]`: a program that answers at a port."""
 
-    program: tuple[str, ...]
+    program: tuple[str, ...] = ()
     port: int = 8000
     replicas: int = 1
     health: str | None = None
@@ -347,10 +347,10 @@ KUBERNETES_TABLE = Table(
                     example=8000,
                     minimum=1,
                     maximum=65535,
-                    default=Serving(()).port,
+                    default=Serving().port,
                 ),
                 "replicas": Integer(
-                    doc="How many of it run.", example=2, minimum=0, maximum=10_000, default=Serving(()).replicas
+                    doc="How many of it run.", example=2, minimum=0, maximum=10_000, default=Serving().replicas
                 ),
                 "health": Text(
                     doc="The path that answers with 200 when it is ready; else an open port is enough.",

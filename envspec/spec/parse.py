@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from envspec.base.errors import Place, SpecError
 from envspec.base.reader.document import decode, key_path, parse_toml, show
@@ -42,6 +44,7 @@ from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, conda_dependencies, pip_dependencies, utc_time
 
 _KEY = "exclude-newer"
+_Table = TypeVar("_Table", bound=Struct)
 
 
 def newer_for(checked: Checked, whole: str | None) -> tuple[NewerFor, ...]:
@@ -102,24 +105,7 @@ def _moment(checked: Checked, value: object, path: tuple[str | int, ...]) -> str
 
 def slurm_of(checked: Checked) -> SlurmTable:
     """Read `[slurm]`. Problems go to `checked`."""
-    given = _values_of(
-        checked,
-        ("slurm",),
-        (
-            "account",
-            "partition",
-            "constraint",
-            "cpus-per-gpu",
-            "time",
-            "requeue",
-            "signal",
-            "max-requeues",
-            "launch",
-            "mpi",
-            "max-restarts",
-            "min-nodes",
-        ),
-    )
+    asked = _record(checked, SlurmTable, "slurm", memory=checked.value("slurm", "mem"))
     if (
         checked.sound("slurm", "min-nodes")
         and checked.has("slurm", "min-nodes")
@@ -129,54 +115,34 @@ def slurm_of(checked: Checked) -> SlurmTable:
         checked.problem(
             ("slurm", "min-nodes"), "slurm.min-nodes needs max-restarts, with which torchrun is elastic", hint
         )
-    by_srun = given.get("launch") == "srun"
+    by_srun = asked.launch == "srun"
     for key, why in (("max-restarts", "torchrun's"), ("mpi", "srun's")):
         if checked.has("slurm", key) and checked.sound("slurm", "launch") and by_srun is (key == "max-restarts"):
             other = "torchrun" if by_srun else "srun"
             hint = f'leave one of them out, or: launch = "{other}"'
-            checked.problem(
-                ("slurm", key), f'slurm.{key} is {why}, and launch is "{given.get("launch", "torchrun")}"', hint
-            )
-    return SlurmTable(
-        **given,
-        memory=checked.value("slurm", "mem"),
-        environment=_words(checked, "slurm", "environment"),
-        options=_words(checked, "slurm", "options"),
-    )
+            checked.problem(("slurm", key), f'slurm.{key} is {why}, and launch is "{asked.launch}"', hint)
+    return asked
 
 
 def kubernetes_of(checked: Checked) -> KubernetesTable:
     """Read `[kubernetes]`. Problems go to `checked`."""
-    keys = "namespace nodes gpus volume pull-secret secret rdma cpus memory deadline grace retries pull-policy"
-    given = _values_of(checked, ("kubernetes",), keys.split())
-    labels = {str(path[-1]): value for path, value in checked.children("kubernetes", "node-selector")}
-    return KubernetesTable(
-        **given,
-        program=_words(checked, "kubernetes", "program"),
-        tolerations=_words(checked, "kubernetes", "tolerations"),
-        node_selector=MappingProxyType(labels),
-        serve=_serving(checked),
-    )
+    served = ("kubernetes", "serve")
+    serve = _record(checked, Serving, *served) if checked.has(*served) else None
+    return _record(checked, KubernetesTable, "kubernetes", serve=serve)
 
 
-def _serving(checked: Checked) -> Serving | None:
-    path = ("kubernetes", "serve")
-    if not checked.has(*path):
-        return None
-    return Serving(
-        _words(checked, *path, "program"),
-        **_values_of(checked, path, ("port", "replicas", "health")),
-    )
+def _record(checked: Checked, form: type[_Table], *table: str, **own: object) -> _Table:
+    """Make the record of a table: a field has the sound value of its key, frozen, or its default; `own` are ready."""
+    keys = {name: name.replace("_", "-") for name in form.__struct_fields__ if name not in own}
+    given = {name: _freeze_value(checked, *table, key) for name, key in keys.items()}
+    return form(**{name: value for name, value in given.items() if value is not None}, **own)
 
 
-def _values_of(checked: Checked, table: Path, keys: Iterable[str]) -> dict[str, Any]:
-    """The values that a table has, by the names of their fields."""
-    found = {key.replace("-", "_"): checked.value(*table, key) for key in keys}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _words(checked: Checked, *path: str) -> tuple[str, ...]:
-    return tuple(str(word) for _, word in checked.children(*path))
+def _freeze_value(checked: Checked, *path: str) -> Any:
+    value = checked.value(*path)
+    if isinstance(value, dict):
+        return MappingProxyType(checked.table(*path))
+    return tuple(one for _, one in checked.children(*path)) if isinstance(value, list) else value
 
 
 def audit_of(checked: Checked, targets: Collection[str]) -> Audit:
@@ -382,24 +348,8 @@ def _conda(checked: Checked) -> CondaTable:
 
 
 def _image(checked: Checked) -> Image:
-    return Image(
-        base=checked.value("image", "base") or Image().base,
-        services=tuple(
-            dict.fromkeys(SERVICE_ALIASES.get(service, service) for _, service in checked.children("image", "services"))
-        ),
-        user=checked.value("image", "user") or Image().user,
-        env=_freeze({path[-1]: value for path, value in checked.children("image", "env")}),
-        apt=tuple(package for _, package in checked.children("image", "apt")),
-        build_apt=tuple(package for _, package in checked.children("image", "build-apt")),
-        build_env=_freeze({path[-1]: value for path, value in checked.children("image", "build-env")}),
-        fabric=checked.value("image", "fabric") or Image().fabric,
-        python=checked.value("image", "python") or Image().python,
-        snapshot=checked.value("image", "snapshot"),
-        shm=checked.value("image", "shm") or Image().shm,
-        ssh_port=checked.value("image", "ssh-port") or Image().ssh_port,
-        nvcc=bool(checked.value("image", "nvcc")),
-        name=checked.value("image", "name"),
-    )
+    named = (SERVICE_ALIASES.get(service, service) for _, service in checked.children("image", "services"))
+    return _record(checked, Image, "image", services=tuple(dict.fromkeys(named)))
 
 
 _NOT_ON_A_BASE = (
@@ -436,11 +386,7 @@ def _base(checked: Checked, targets: Collection[Target]) -> Base | None:
 
 
 def _smoke(checked: Checked) -> Smoke:
-    return Smoke(
-        workload=checked.value("smoke", "workload") or Smoke().workload,
-        steps=checked.value("smoke", "steps") or Smoke().steps,
-        references=_freeze(references_of(checked, "smoke", "references")),
-    )
+    return _record(checked, Smoke, "smoke", references=MappingProxyType(references_of(checked, "smoke", "references")))
 
 
 def references_of(checked: Checked, *table: str) -> dict[str, Reference]:
