@@ -26,7 +26,7 @@ Examples:
 @click.option("--conda", is_flag=True, help="Add match specs of conda packages, not requirements of pip's.")
 @options.no_lock
 @lock_options
-def command(request: LockRequest, verbose: bool, as_json: bool, **asked: Any) -> int:
+def command(request: LockRequest, **asked: Any) -> int:
     """Add packages to a spec, and lock it again
 
     A package that the spec has already takes the new requirement in its place. Comments, order and style of the spec
@@ -35,5 +35,5 @@ def command(request: LockRequest, verbose: bool, as_json: bool, **asked: Any) ->
     from envspec.app.edit import add
 
     done = add(request=request, **asked)
-    show_edit("add", done, request.locks_dir, verbose=verbose, as_json=as_json)
+    show_edit("add", done, request.locks_dir)
     return 0

@@ -9,7 +9,7 @@ import click
 
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.cli import options
-from envspec.cli.console import columns, out, out_file, out_json, silence_stdout
+from envspec.cli.console import columns, out, out_file, out_json, silence_stdout, wants_json
 from envspec.cli.look_up import look_up
 from envspec.cli.table import colour_word
 
@@ -54,7 +54,6 @@ def command(
     targets: tuple[str, ...],
     locks_dir: Path | None,
     form: str,
-    as_json: bool,
     fail_on: str,
     how: How,
 ) -> int:
@@ -66,11 +65,11 @@ def command(
     """
     from envspec.app.audit import audit, tell_unread
 
-    if as_json and form in ("sarif", "gitlab"):
+    if wants_json() and form in ("sarif", "gitlab"):
         raise InputError(f"--json and --format {form} exclude each other", hint="give one of the two")
     audited = audit(path, targets, locks_dir, how)
     try:
-        if form == "json" or as_json:
+        if form == "json" or wants_json():
             options.print_json("audit", audited.document(fail_on))
         elif form == "text":
             out("\n".join(audited.text(columns(), colour_word)))

@@ -14,7 +14,7 @@ from envspec.app.base import compare_bases, read_base
 from envspec.app.outputs import write_text
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import out, say
+from envspec.cli.console import out, say, wants_json
 from envspec.cli.table import align
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def command() -> None:
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write the inventory here.")
 @options.offline
 @options.as_json
-def read(base: str, platform: str | None, output: Path | None, offline: bool, as_json: bool) -> int:
+def read(base: str, platform: str | None, output: Path | None, offline: bool) -> int:
     """Read a base's Python, packages, C library, CUDA libraries and what its environment says of them
 
     BASE is an image's name in a registry, an OCI layout's folder or tar, a SIF (FILE.sif), a system's root folder, or
@@ -56,7 +56,7 @@ def read(base: str, platform: str | None, output: Path | None, offline: bool, as
     found = read_base(base, platform or ("linux-aarch64" if arm else "linux-64"), offline=offline)
     if output:
         write_text(output, found.text)
-    if as_json:
+    if wants_json():
         options.print_json("base", {"inventory": asdict(found)})
     elif output:
         say(f"wrote {output}: {found.summary}")
@@ -69,13 +69,11 @@ def read(base: str, platform: str | None, output: Path | None, offline: bool, as
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
 @options.as_json
-def diff(old: Path, new: Path, as_json: bool) -> int:
+def diff(old: Path, new: Path) -> int:
     """Compare the inventories in two files: what another tag of a vendor's image would change"""
     told, found = compare_bases(old, new)
-    if as_json:
-        options.print_json("base", {"differences": [asdict(one) for one in found]})
-    else:
-        out("\n".join([*([printable(told)] if told else []), *_lines(found)]) or "no difference")
+    lines = [*([printable(told)] if told else []), *_lines(found)]
+    options.answer("base", {"differences": [asdict(one) for one in found]}, lines or ["no difference"])
     return 0
 
 

@@ -11,7 +11,6 @@ from msgspec.structs import asdict
 from envspec.app.builds import PLATFORMS, BuildRow, WantedBuilds, find_builds
 from envspec.base.errors import InputError
 from envspec.cli import options
-from envspec.cli.console import out
 from envspec.cli.table import align
 
 if TYPE_CHECKING:
@@ -46,9 +45,7 @@ Exit codes: 0 done, 1 no build matches, 2 the input is wrong.
 )
 @click.option("--index", metavar="URL", help="The index that --variants reads, by default the one for PyPI.")
 @options.as_json
-def command(
-    package: str, version: str | None, conda: bool, as_variants: bool, index: str | None, as_json: bool, **others: Any
-) -> int:
+def command(package: str, version: str | None, conda: bool, as_variants: bool, index: str | None, **others: Any) -> int:
     """List the builds of torch: CUDA, platform, Pythons, architectures, and what they need
 
     `torch` means the wheels of PyPI and of the PyTorch index, `pytorch` means conda-forge's packages, which are
@@ -60,20 +57,15 @@ def command(
 
         package = package if version is None else f"{package}=={version}"
         variants = find_variants(package, index, WantedBuilds(version=None, **others))
-        if as_json:
-            options.print_json("variants", {"package": package, "variants": variants})
-        else:
-            out("\n".join(align(_variants(variants))))
+        options.answer("variants", {"package": package, "variants": variants}, align(_variants(variants)))
         return 0
     if index is not None:
         raise InputError("--index is for --variants", hint="add --variants")
     conda = conda or package == "pytorch"
     found = find_builds(package, WantedBuilds(version=version, **others), conda=conda)
-    if as_json:
-        rows = [{name: value for name, value in asdict(row).items() if name not in _OWN} for row in found]
-        options.print_json("builds", {"package": "pytorch" if conda else "torch", "builds": rows})
-    else:
-        out("\n".join(align(_table(found, conda), heading=True)))
+    rows = [{name: value for name, value in asdict(row).items() if name not in _OWN} for row in found]
+    document = {"package": "pytorch" if conda else "torch", "builds": rows}
+    options.answer("builds", document, align(_table(found, conda), heading=True))
     return 0
 
 

@@ -11,7 +11,7 @@ from envspec.app.bundle import BundleRequest, make_bundle
 from envspec.app.observer import interruption_says
 from envspec.base.texts import byte_size
 from envspec.cli import options
-from envspec.cli.console import out, say
+from envspec.cli.console import out, say, wants_json
 
 EPILOG = """\b
 Examples:
@@ -49,7 +49,7 @@ Examples:
 )
 @options.locks_dir
 @options.as_json
-def command(as_json: bool, **asked: Any) -> int:
+def command(**asked: Any) -> int:
     """Put all files of a target into one tar, for a machine without internet
 
     envspec checks every file against its hash and looks through it. The tar holds the target's slice of the lock, the
@@ -60,7 +60,7 @@ def command(as_json: bool, **asked: Any) -> int:
     request = BundleRequest(**asked)
     with interruption_says("run the same command again to continue"):
         made = make_bundle(request)
-    if as_json:
+    if wants_json():
         document = {
             "spec": request.path,
             "target": made.target,

@@ -18,7 +18,7 @@ from envspec.base.reader.document import key_path
 from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, bytes_of, nearest, plural, printable
 from envspec.cli import options
-from envspec.cli.console import out, say
+from envspec.cli.console import out, say, wants_json
 from envspec.cli.table import align
 
 EPILOG = """\b
@@ -53,24 +53,21 @@ def command() -> None:
 
 @command.command("dir")
 @options.as_json
-def directory(as_json: bool) -> int:
+def directory() -> int:
     """Print the cache's folder"""
     cache = load_settings().cache_dir
-    if as_json:
-        options.print_json("cache", {"cache": cache})
-    else:
-        out(str(cache))
+    options.answer("cache", {"cache": cache}, [str(cache)])
     return 0
 
 
 @command.command()
 @options.as_json
-def size(as_json: bool) -> int:
+def size() -> int:
     """Show what is in the cache, by kind and size"""
     found = look_at_cache()
     places = (found.settings.cache_dir, found.settings.environments)
     of_cache, of_environments = map(count_inodes, places)
-    if as_json:
+    if wants_json():
         return _print(found, {"inodes": {"cache": of_cache, "environments": of_environments}})
     kinds = found.contents.by_kind()
     rows = [(kind, byte_size(total), f"{count:,}", KINDS[kind]) for kind, (count, total) in kinds.items()]
@@ -89,18 +86,18 @@ def size(as_json: bool) -> int:
 @click.option("--older-than", metavar="AGE", help="What wasn't used for so long: 12h, 30d, 8w.")
 @click.option("--max-size", metavar="SIZE", help='What was used longest ago, until so much is left: "20 GB".')
 @options.as_json
-def prune(older_than: str | None, max_size: str | None, as_json: bool) -> int:
+def prune(older_than: str | None, max_size: str | None) -> int:
     """Remove what wasn't used for long, or what is too much, the oldest use first
 
     Without options, the bound is `[cache] max-size` of envspec's configuration.
     """
-    return _tell(prune_cache(_age(older_than), _size(max_size)), as_json)
+    return _tell(prune_cache(_age(older_than), _size(max_size)))
 
 
 @command.command()
 @click.argument("kinds", nargs=-1, metavar="[KIND...]")
 @options.as_json
-def clean(kinds: tuple[str, ...], as_json: bool) -> int:
+def clean(kinds: tuple[str, ...]) -> int:
     """Remove everything that envspec put into the cache, or the kinds named. What a run is at stays, and environments
     go only by name.
     """
@@ -109,7 +106,7 @@ def clean(kinds: tuple[str, ...], as_json: bool) -> int:
             near = nearest(kind, KINDS)
             hint = f"did you mean {near}?" if near else f"the kinds: {', '.join(KINDS)}"
             raise InputError(f"the cache has no {printable(kind)}", hint=hint)
-    return _tell(clean_cache(kinds), as_json)
+    return _tell(clean_cache(kinds))
 
 
 @command.command()
@@ -123,9 +120,7 @@ def clean(kinds: tuple[str, ...], as_json: bool) -> int:
     help="Fill this folder instead, which any web server serves as the mirror of all indexes of the locks.",
 )
 @options.as_json
-def fill(
-    specs: tuple[str, ...], targets: tuple[str, ...], locks_dir: Path | None, mirror: Path | None, as_json: bool
-) -> int:
+def fill(specs: tuple[str, ...], targets: tuple[str, ...], locks_dir: Path | None, mirror: Path | None) -> int:
     """Fill the cache and the environments that all users of this machine share
 
     For whoever runs the machine. The files of the locks go to `[cache] shared`, and the environments that fit this
@@ -135,7 +130,7 @@ def fill(
         filled = fill_shared_folders(specs, targets, locks_dir)
     else:
         filled = fill_mirror(specs, targets, locks_dir, mirror)
-    if as_json:
+    if wants_json():
         shown = {"files": filled.files, "size": filled.size, "environments": filled.environments}
         if mirror is not None:
             shown["mirrors"] = filled.mirrors
@@ -151,10 +146,10 @@ def fill(
     return 0
 
 
-def _tell(found: CacheView, as_json: bool) -> int:
+def _tell(found: CacheView) -> int:
     """Tell what was removed. Gives the exit code."""
     assert found.removed is not None
-    if as_json:
+    if wants_json():
         _print(found)
     else:
         out(f"removed {byte_size(found.removed.size)}, {byte_size(found.contents.size)} left")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from envspec.base.errors import MOST, parts
 from envspec.base.finding import Finding
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import error_json, out, say, silence_stdout, tell
+from envspec.cli.console import error_json, say, silence_stdout, tell, wants_verbose
 
 EPILOG = """\b
 Examples:
@@ -39,7 +39,7 @@ _MOST = 10
 @options.quiet
 @options.verbose
 @options.as_json
-def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool, verbose: bool, as_json: bool) -> int:
+def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool) -> int:
     """Check locks against their specs, and name each difference
 
     Compares what each target was locked from with what its spec asks for now, judges the pins by the spec and by the
@@ -49,10 +49,8 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool, verbo
     findings = states_of(all_specs(paths), locks_dir, imports=imports)
     code = max(finding.exit_code for finding in findings)
     try:
-        if as_json:
-            options.print_json("check", {"fresh": code == 0, "specs": [_as_json(finding) for finding in findings]})
-        else:
-            _show(findings, verbose=verbose)
+        document = {"fresh": code == 0, "specs": [_as_json(finding) for finding in findings]}
+        options.answer("check", document, _lines(findings))
     except BrokenPipeError:
         # who reads only the first line must not take a stale lock for a fresh one
         silence_stdout()
@@ -70,18 +68,14 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool, verbo
     return code
 
 
-def _show(findings: list[SpecState], *, verbose: bool) -> None:
-    shown = []
+def _lines(findings: list[SpecState]) -> Iterator[str]:
     for finding in findings:
         if finding.error is None:
-            shown.append(f"{finding.spec}: {finding.status}" + (f" ({finding.summary})" if finding.summary else ""))
-            if finding.reasons:
-                lines = reason_lines(finding.reasons, finding.folder, finding.recipes)
-                if not verbose and len(lines) > _MOST:
-                    lines = [*lines[:_MOST], f"… and {len(lines) - _MOST} more (--verbose lists them)"]
-                shown += [f"  {printable(line)}" for line in lines]
-    if shown:
-        out("\n".join(shown))
+            yield f"{finding.spec}: {finding.status}" + (f" ({finding.summary})" if finding.summary else "")
+            lines = reason_lines(finding.reasons, finding.folder, finding.recipes)
+            if not wants_verbose() and len(lines) > _MOST:
+                lines = [*lines[:_MOST], f"… and {len(lines) - _MOST} more (--verbose lists them)"]
+            yield from (f"  {printable(line)}" for line in lines)
 
 
 def _as_json(finding: SpecState) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import click
 from envspec.app.outputs import write_text
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.cli import options
-from envspec.cli.console import json_text, out, out_file, say, style_text
+from envspec.cli.console import json_text, out, out_file, say, style_text, wants_json
 from envspec.cli.look_up import look_up
 
 if TYPE_CHECKING:
@@ -108,7 +108,6 @@ def command(
     also: tuple[tuple[str, Path], ...],
     tell_by_code: bool,
     fail_on: Risk | None,
-    as_json: bool,
     **asked: Any,
 ) -> int:
     """Compare two locks: the changes, their meaning and their risk
@@ -130,7 +129,7 @@ def command(
     for one_form, file in also:
         document = json_text({"schema": "envspec/diff/1", **compared.document}) if one_form == "json" else None
         write_text(file, document or compared.render(one_form), "--also")
-    if as_json or form == "json":
+    if wants_json() or form == "json":
         options.print_json("diff", compared.document)
     elif form == "text":
         out(compared.render(form, style_text), newline=False)

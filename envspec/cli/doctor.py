@@ -13,7 +13,7 @@ from envspec.app.edition import tell_edition
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import out, place_json
+from envspec.cli.console import place_json
 from envspec.cli.table import align_rows, finding_lines
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ def command(
     imports: bool,
     ticket: bool,
     locks_dir: Path | None,
-    as_json: bool,
 ) -> int:
     """Diagnose this machine, or a spec on given hardware: findings with remedies
 
@@ -85,10 +84,7 @@ def command(
         found = examine_machine()
     else:
         found = judge_spec(path, targets, described_hardware(gpus, driver, glibc), locks_dir, imports=imports)
-    if as_json:
-        options.print_json("doctor", _document(path, found))
-    else:
-        out("\n".join(_lines(path, found)))
+    options.answer("doctor", _document(path, found), _lines(path, found))
     return 0 if found.ok else AnswerNo.exit_code
 
 

@@ -7,7 +7,6 @@ import click
 from envspec.app.edition import current_facts, edition_document
 from envspec.base.texts import plural
 from envspec.cli import options
-from envspec.cli.console import out
 from envspec.cli.table import align
 
 EPILOG = """\b
@@ -20,7 +19,7 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @options.as_json
-def command(as_json: bool) -> int:
+def command() -> int:
     """Say which facts envspec knows GPUs, CUDA, drivers and torch by: version, age, where from, and how far each
     table reaches
 
@@ -28,13 +27,12 @@ def command(as_json: bool) -> int:
     table's reach envspec warns and doesn't refuse. The network isn't used.
     """
     found, age, tables = current_facts()
-    if as_json:
-        options.print_json("facts", {**edition_document(), "age_days": age, "note": found.note, "tables": tables})
-        return 0
-    out(f"facts {found.version}, {plural(max(age, 0), 'day')} old, from {found.origin} ({found.folder})")
+    head = f"facts {found.version}, {plural(max(age, 0), 'day')} old, from {found.origin} ({found.folder})"
     rows = [
         (one.table, f"{one.rows:,}", one.reaches_to, ", ".join(f"{kind} {count}" for kind, count in one.proof.items()))
         for one in tables
     ]
-    out("\n".join(align([("TABLE", "ROWS", "REACHES TO", "PROOF"), *rows], heading=True)))
+    lines = align([("TABLE", "ROWS", "REACHES TO", "PROOF"), *rows], heading=True)
+    document = {**edition_document(), "age_days": age, "note": found.note, "tables": tables}
+    options.answer("facts", document, [head, *lines])
     return 0

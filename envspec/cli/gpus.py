@@ -9,7 +9,6 @@ from msgspec.structs import asdict
 
 from envspec.app.gpu_names import KnownGpu, find_gpus
 from envspec.cli import options
-from envspec.cli.console import out
 from envspec.cli.table import align
 
 EPILOG = """\b
@@ -26,16 +25,14 @@ _HEADING = ("GPU", "ARCHITECTURE", "CAPABILITY", "KIND", "MEMORY", "BANDWIDTH", 
 @click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=options.complete("gpu_names"))
 @click.option("--arch", metavar="NAME", help='Only GPUs of this architecture: "hopper", "blackwell".')
 @options.as_json
-def command(names: tuple[str, ...], arch: str | None, as_json: bool) -> int:
+def command(names: tuple[str, ...], arch: str | None) -> int:
     """List GPUs: architecture, compute capability, memory, and the CUDA toolkits and drivers that support them
 
     NAME is a product ("H100"), a name as nvidia-smi prints it, an architecture or a compute capability ("sm_90").
     """
     found = find_gpus(names, arch)
-    if as_json:
-        options.print_json("gpus", {"gpus": [asdict(known) | asdict(gpu) | {"sm": gpu.sm} for gpu, known in found]})
-    else:
-        out("\n".join(align([_HEADING, *_rows(found)], heading=True)))
+    rows = [asdict(known) | asdict(gpu) | {"sm": gpu.sm} for gpu, known in found]
+    options.answer("gpus", {"gpus": rows}, align([_HEADING, *_rows(found)], heading=True))
     return 0
 
 

@@ -14,7 +14,7 @@ from envspec.app.observer import interruption_says
 from envspec.base.errors import InputError
 from envspec.base.texts import byte_size, printable
 from envspec.cli import options
-from envspec.cli.console import out, say
+from envspec.cli.console import out, say, wants_json
 
 EPILOG = """\b
 Examples:
@@ -75,7 +75,6 @@ def command(
     without: str,
     base_recipe: bool,
     verify: str | None,
-    as_json: bool,
     **others: Any,
 ) -> int:
     """Make an OCI image straight from a lock: no daemon, no root, nothing is run
@@ -94,10 +93,10 @@ def command(
         hint = "give -o DIR, -o FILE.tar, -o registry/name:tag, --sif, --squashfs or --verify"
         raise InputError("nothing is asked for", hint=hint)
     if verify is not None:
-        return _verify(path, order, verify, as_json=as_json)
+        return _verify(path, order, verify)
     with interruption_says("run the same command again; what isn't whole wasn't written"):
         made, one_file = make_images(order)
-    if as_json:
+    if wants_json():
         own = {"squashfs": one_file} if one_file else {}
         options.print_json("image", {"spec": path, **(made.document() if made else {}), **own})
         return 0
@@ -111,19 +110,12 @@ def command(
     return 0
 
 
-def _verify(path: str, order: ImageOrder, where: str, *, as_json: bool) -> int:
+def _verify(path: str, order: ImageOrder, where: str) -> int:
     """Compare an image with the lock, and say how it differs. Gives the exit code."""
     found = verify_image(order, where)
-    if as_json:
-        rows = [
-            {"target": target, "differences": [one.document for one in differences]}
-            for target, differences in found.items()
-        ]
-        options.print_json("image", {"spec": path, "verified": {"image": where, "targets": rows}})
-    else:
-        for target, differences in found.items():
-            for one in differences:
-                out(printable(f"{target}: {one.message}  [{one.code}]"))
-            if not differences:
-                out(f"{where} is the image of {path}, target {target}: every layer is the lock's")
+    rows = [{"target": target, "differences": [one.document for one in several]} for target, several in found.items()]
+    lines = [printable(f"{target}: {one.message}  [{one.code}]") for target in found for one in found[target]]
+    same = [target for target, differences in found.items() if not differences]
+    lines += [f"{where} is the image of {path}, target {one}: every layer is the lock's" for one in same]
+    options.answer("image", {"spec": path, "verified": {"image": where, "targets": rows}}, lines)
     return 1 if any(found.values()) else 0

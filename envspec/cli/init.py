@@ -70,14 +70,14 @@ _T = TypeVar("_T")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The spec's file [default: specs/NAME.toml].")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists.")
 @options.as_json
-def command(as_json: bool, **asked: Any) -> int:
+def command(**asked: Any) -> int:
     """Write a new spec: a blank one, what a repository or a file asks for, or what an environment was made for
 
     What a spec can't hold stands in it as a comment, and on stderr. Nothing is locked yet.
     """
-    made = write_spec(InitRequest(**asked), None if as_json or not console.has_terminal() else _ask)
+    made = write_spec(InitRequest(**asked), None if console.wants_json() or not console.has_terminal() else _ask)
     names = [target.name for target in made.targets]
-    if as_json:
+    if console.wants_json():
         notes = [
             {"text": note.text, "file": place and place.file, "line": (place and place.line) or None}
             for note in made.draft.notes

@@ -11,7 +11,6 @@ import click
 from envspec.app.inspect import inspect_code
 from envspec.base.texts import byte_size, printable
 from envspec.cli import options
-from envspec.cli.console import out
 
 if TYPE_CHECKING:
     from envspec.binaries.library import Inspection, Library, QueriedGpu
@@ -37,17 +36,14 @@ Example:
 )
 @options.target
 @options.as_json
-def command(path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: tuple[str, ...], as_json: bool) -> None:
+def command(path: Path, gpus: tuple[str, ...], spec_path: str | None, targets: tuple[str, ...]) -> None:
     """Show the GPU architectures and PTX compiled into a wheel, an environment's folder or a library
 
     envspec reads the fat binaries themselves, not a build's own metadata. With --gpu or --spec, the exit code is 1 when
     a library has no code that one of these GPUs can run.
     """
     found = inspect_code(path, gpus, spec_path, targets)
-    if as_json:
-        options.print_json("inspect", found.document())
-    else:
-        out("\n".join(_lines(found.inspection, found.gpus)))
+    options.answer("inspect", found.document(), _lines(found.inspection, found.gpus))
     found.refuse_lacking()
 
 

@@ -13,7 +13,7 @@ from envspec.app.observer import interruption_says
 from envspec.base.errors import InputError
 from envspec.base.texts import plural, printable
 from envspec.cli import options
-from envspec.cli.console import out, say, style_text
+from envspec.cli.console import out, say, style_text, wants_json
 
 if TYPE_CHECKING:
     from envspec.install.model import Change
@@ -51,13 +51,13 @@ _SIGNS = {"install": ("+", "green"), "change": ("~", "yellow"), "repair": ("!", 
 @options.locks_dir
 @options.quiet
 @options.as_json
-def command(squashfs: Path | None, dry_run: bool, as_json: bool, **others: Any) -> int:
+def command(squashfs: Path | None, dry_run: bool, **others: Any) -> int:
     """Install a locked target into a folder, every hash checked
 
     envspec brings a folder with an older state of the same spec up to date: it touches only what changed. The next run
     finishes an interrupted one. A run that finds everything in place changes nothing.
     """
-    asked = InstallRequest(**others, ask=not (dry_run or as_json))
+    asked = InstallRequest(**others, ask=not (dry_run or wants_json()))
     if squashfs is not None and dry_run:
         raise InputError("--dry-run shows what an installation changes, and --squashfs changes none", hint="give one")
     if squashfs is not None:
@@ -65,7 +65,7 @@ def command(squashfs: Path | None, dry_run: bool, as_json: bool, **others: Any) 
 
         with interruption_says("nothing was written; run the same command again"):
             file = install_squashfs(asked, squashfs)
-        if as_json:
+        if wants_json():
             options.print_json("install", {"spec": asked.path, "target": file.target, "squashfs": file})
         else:
             for line in file.told:
@@ -74,7 +74,7 @@ def command(squashfs: Path | None, dry_run: bool, as_json: bool, **others: Any) 
         return 0
     with interruption_says("run the same command again to continue"):
         made = install(asked, dry_run=dry_run)
-    if as_json:
+    if wants_json():
         options.print_json("install", _document(asked.path, made, dry_run=dry_run))
     else:
         _tell(made, dry_run=dry_run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,7 @@ from envspec.app.observer import interruption_says
 from envspec.base.errors import AnswerNo
 from envspec.base.texts import plural, printable
 from envspec.cli import options
-from envspec.cli.console import out, style_text
+from envspec.cli.console import style_text
 from envspec.cli.table import finding_lines
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ Exit codes: 0 everything is there, 1 something isn't, 2 the spec or the lock is 
 @options.locks_dir
 @options.offline
 @options.as_json
-def command(compiling: bool, as_json: bool, **asked: Any) -> int:
+def command(compiling: bool, **asked: Any) -> int:
     """Check without a GPU that a target's wheels can load their libraries
 
     Every library that a file needs is looked for in the wheels, the base image and the driver; glibc and libstdc++ must
@@ -56,10 +57,8 @@ def command(compiling: bool, as_json: bool, **asked: Any) -> int:
     with interruption_says("run the same command again to continue"):
         spec, found = answer(LinkRequest(**asked))
     ok = all(one.ok for one in found)
-    if as_json:
-        options.print_json("link", {"spec": spec.path, "ok": ok, "targets": list(map(document, found))})
-    else:
-        out("\n".join(line for one in found for line in _lines(one)))
+    targets = list(map(document, found))
+    options.answer("link", {"spec": spec.path, "ok": ok, "targets": targets}, chain.from_iterable(map(_lines, found)))
     return 0 if ok else AnswerNo.exit_code
 
 

@@ -14,7 +14,7 @@ from envspec.base.errors import AnswerNo, EnvspecError, Place, parts
 from envspec.base.texts import printable
 from envspec.base.user_config import BINDING
 from envspec.cli import options
-from envspec.cli.console import Failure, out_json, print_failure, say
+from envspec.cli.console import Failure, out_json, print_failure, say, wants_json
 from envspec.cli.locked import lock_document, print_lock_json, refuse_dry_edit, show_lock
 
 if TYPE_CHECKING:
@@ -87,8 +87,6 @@ def command(
     packages: tuple[str, ...],
     trusted: tuple[str, ...],
     tell_by_code: bool,
-    verbose: bool,
-    as_json: bool,
     **others: Any,
 ) -> int:
     """Resolve specs and write their locks
@@ -132,18 +130,17 @@ def command(
             tell_missing_digests(locked)
             if left := parsed[number:]:
                 say(f"not tried: {', '.join(spec.path for spec in left)}")
-            if as_json:
+            if wants_json():
                 out_json(failure.document())
             return failure.exit_code
-        show_lock(done, request.locks_dir, verbose=verbose, as_json=as_json)
+        show_lock(done, request.locks_dir)
         locked.append(done)
         results.append(lock_document(done))
         if tell_by_code and done.held:
             refused = refused or AnswerNo.exit_code
     tell_missing_digests(locked)
     prune_to_limit()
-    if as_json:
-        print_lock_json(results)
+    print_lock_json(results)
     return refused
 
 

@@ -11,7 +11,7 @@ import click
 
 from envspec.app.edition import edition_document
 from envspec.cli import options
-from envspec.cli.console import out
+from envspec.cli.console import out, wants_json, wants_verbose
 
 if TYPE_CHECKING:
     from envspec.app.edit import Edited
@@ -48,29 +48,29 @@ def refuse_dry_edit(request: LockRequest) -> LockRequest:
     return request
 
 
-def show_edit(command: str, done: Edited, locks_dir: Path | None, *, verbose: bool, as_json: bool) -> None:
+def show_edit(command: str, done: Edited, locks_dir: Path | None) -> None:
     """Print what an edit of a spec changed, in it and in its lock."""
-    if not as_json:
+    if not wants_json():
         for text in done.edits or ("asks for that already",):
             out(f"{done.path}: {text}")
     if done.locked is not None:
         from envspec.app.lock.make import tell_missing_digests
 
-        show_lock(done.locked, locks_dir, verbose=verbose, as_json=as_json)
+        show_lock(done.locked, locks_dir)
         tell_missing_digests([done.locked])
-    if as_json:
+    if wants_json():
         locked = done.locked and lock_document(done.locked)
         options.print_json(command, {"spec": done.path, "edits": done.edits, "lock": locked})
 
 
-def show_lock(done: Locked, locks_dir: Path | None, *, verbose: bool, as_json: bool) -> None:
+def show_lock(done: Locked, locks_dir: Path | None) -> None:
     """Print what changed in a lock, unless JSON is printed later, and say what has to be done with its recipes."""
     from envspec.app.lock.make import tell_recipes
     from envspec.app.lock.summary import describe, shorten
 
-    if not as_json:
+    if not wants_json():
         path, lock = done.folder.path, done.lock
-        for line in done.changes if verbose else shorten(done.changes, done.old, lock):
+        for line in done.changes if wants_verbose() else shorten(done.changes, done.old, lock):
             out(line)
         if done.status == "fresh":
             out(f"{path} is fresh: {describe(lock)}. `--upgrade` looks for newer versions.")
@@ -96,5 +96,6 @@ def lock_document(done: Locked) -> dict[str, object]:
 
 
 def print_lock_json(documents: Sequence[dict[str, object]]) -> None:
-    """Print what `lock --json` prints of its specs."""
-    options.print_json("lock", {"specs": documents, "facts": edition_document()})
+    """Print what `lock --json` prints of its specs, where that is asked for."""
+    if wants_json():
+        options.print_json("lock", {"specs": documents, "facts": edition_document()})

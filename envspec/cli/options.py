@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envspec.base.places import KEEP_PYTHONPATH
-from envspec.cli.console import ask_json, ask_verbose, hush, out_json
+from envspec.cli.console import ask_json, ask_verbose, hush, out, out_json, wants_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from click.decorators import FC
@@ -49,14 +49,22 @@ locks_dir = click.option(
 )
 
 
-def _json(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
-    if value:
-        ask_json()
-    return value
+def _telling(ask: Callable[[], None]) -> Any:
+    """Make a callback for a flag that the console knows of from then on."""
+
+    def answer(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value:
+            ask()
+
+    return answer
 
 
 as_json = click.option(
-    "--json", "as_json", is_flag=True, callback=_json, help="Print JSON on stdout (schema in docs/json.md)."
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=_telling(ask_json),
+    help="Print JSON on stdout (schema in docs/json.md).",
 )
 offline = click.option("--offline", is_flag=True, envvar="UV_OFFLINE", help="Use no network, only the caches.")
 target = click.option(
@@ -78,17 +86,12 @@ def one_of(help_text: str) -> Callable[[FC], FC]:
 run_target = one_of("The target [default: by this machine's GPU and driver].")
 
 
-def _hush(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value:
-        hush()
-
-
 quiet = click.option(
     "--quiet",
     "-q",
     is_flag=True,
     expose_value=False,
-    callback=_hush,
+    callback=_telling(hush),
     help="Say nothing but errors and questions.",
 )
 keep_pythonpath = click.option(
@@ -98,17 +101,12 @@ keep_pythonpath = click.option(
 )
 
 
-def _tell_downloads(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
-    if value:
-        ask_verbose()
-    return value
-
-
 verbose = click.option(
     "--verbose",
     "-v",
     is_flag=True,
-    callback=_tell_downloads,
+    expose_value=False,
+    callback=_telling(ask_verbose),
     help="List all of them, not only the first ten, each download, and notes that the last lock gave too.",
 )
 one_target = one_of("Only in this target's own list.")
@@ -195,3 +193,12 @@ evidence = click.option(
 def print_json(command: str, value: dict[str, Any]) -> None:
     """Print one JSON document on stdout, with its schema's name and version first."""
     out_json({"schema": f"envspec/{command}/1", **value})
+
+
+def answer(command: str, document: dict[str, Any], lines: Iterable[str]) -> None:
+    """Print a command's answer on stdout: the document where `--json` asked for one, else the lines."""
+    if wants_json():
+        print_json(command, document)
+        return
+    for line in lines:
+        out(line)

@@ -13,7 +13,7 @@ from envspec.app.outdated import Outdated, TargetHorizon, horizons, newer_releas
 from envspec.base.errors import IndexFailure
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import out, say, warn
+from envspec.cli.console import say, wants_json, warn
 from envspec.cli.table import align, heading
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ def command(
     offline: bool,
     horizon: bool,
     locks_dir: Path | None,
-    as_json: bool,
 ) -> int:
     """List newer releases of locked packages, and the bounds that hold each back
 
@@ -59,20 +58,16 @@ def command(
     releases come with the reason. envspec doesn't look up conda packages. Changes nothing.
     """
     if horizon:
-        _show_horizons(path, targets, locks_dir, as_json=as_json)
+        _show_horizons(path, targets, locks_dir)
         return 0
     found = newer_releases(path, targets, locks_dir, direct=direct or not everything, offline=offline)
-    if as_json:
-        unread = [{"package": name, "reason": reason} for name, reason in found.unread.items()]
-        lists = {"newer": found.newer, "differing": found.differing, "variants": found.variants}
-        options.print_json("outdated", {"lock": found.lock.name, **lists, "unread": unread})
-    else:
-        for line in _lines(found):
-            out(line)
+    unread = [{"package": name, "reason": reason} for name, reason in found.unread.items()]
+    lists = {"newer": found.newer, "differing": found.differing, "variants": found.variants}
+    options.answer("outdated", {"lock": found.lock.name, **lists, "unread": unread}, _lines(found))
     for name, reason in found.unread.items():
         warn(f"{name}: {printable(reason)}")
     moving = [one.name for one in found.newer if one.upgrade != one.locked.partition("+")[0]]
-    if moving and not as_json:
+    if moving and not wants_json():
         say(f"hint: `envspec lock {found.spec.path} --upgrade-package {moving[0]}` takes one, `--upgrade` all that fit")
     return IndexFailure.exit_code if found.unread else 0
 
@@ -113,19 +108,14 @@ def _summary(found: Outdated) -> str:
     return f"{names} of {found.total} packages have newer releases{moving if names else ''}{rest}"
 
 
-def _show_horizons(path: str, names: tuple[str, ...], locks_dir: Path | None, *, as_json: bool) -> None:
+def _show_horizons(path: str, names: tuple[str, ...], locks_dir: Path | None) -> None:
     lock, found = horizons(path, names, locks_dir)
-    if as_json:
-        rows = [
-            {"target": one.target, "locked": one.locked, "channel": one.channel, **asdict(one.horizon)} for one in found
-        ]
-        options.print_json("horizon", {"lock": lock.name, "targets": rows})
-        return
-    for one in found:
-        for line in _horizon(one):
-            out(line)
-    if not found:
-        out("no target asks for a torch that envspec's tables describe")
+    rows = [
+        {"target": one.target, "locked": one.locked, "channel": one.channel, **asdict(one.horizon)} for one in found
+    ]
+    lines = [line for one in found for line in _horizon(one)]
+    none = ["no target asks for a torch that envspec's tables describe"]
+    options.answer("horizon", {"lock": lock.name, "targets": rows}, lines or none)
 
 
 def _horizon(one: TargetHorizon) -> Iterator[str]:

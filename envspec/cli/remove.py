@@ -25,7 +25,7 @@ Examples:
 @click.option("--conda", is_flag=True, help="Remove conda packages only.")
 @options.no_lock
 @lock_options
-def command(request: LockRequest, verbose: bool, as_json: bool, **asked: Any) -> int:
+def command(request: LockRequest, **asked: Any) -> int:
     """Remove packages from a spec, and lock it again
 
     Removes them from every list of dependencies, or from a target's alone. Comments, order and style of the rest stay.
@@ -34,5 +34,5 @@ def command(request: LockRequest, verbose: bool, as_json: bool, **asked: Any) ->
     from envspec.app.edit import remove
 
     done = remove(request=request, **asked)
-    show_edit("remove", done, request.locks_dir, verbose=verbose, as_json=as_json)
+    show_edit("remove", done, request.locks_dir)
     return 0

@@ -12,7 +12,7 @@ from envspec.app.run import RunRequest, enter, look, program_in, variables
 from envspec.base.errors import InputError
 from envspec.cli import options
 from envspec.cli.become import become
-from envspec.cli.console import out
+from envspec.cli.console import wants_json
 
 EPILOG = """\b
 Examples:
@@ -66,7 +66,6 @@ def command(
     keep_pythonpath: bool,
     dry_run: bool,
     locks_dir: Path | None,
-    as_json: bool,
 ) -> int:
     """Run a command in the environment of a lock; envspec makes it if need be
 
@@ -78,8 +77,8 @@ def command(
         _refuse(paths, words)
     asked = RunRequest(paths[0] if paths else None, target, locks_dir, offline)
     if dry_run:
-        return _show(asked, words, as_json=as_json)
-    if as_json:
+        return _show(asked, words)
+    if wants_json():
         raise InputError("stdout is the command's own, so --json needs --dry-run", hint="add --dry-run")
     ready = enter(asked)
     env = variables(ready, keep_pythonpath=keep_pythonpath)
@@ -96,26 +95,26 @@ def _refuse(paths: tuple[str, ...], words: tuple[str, ...]) -> None:
     raise InputError("`envspec run` is given no command: it stands behind `--`", hint=hint)
 
 
-def _show(asked: RunRequest, words: tuple[str, ...], *, as_json: bool) -> int:
+def _show(asked: RunRequest, words: tuple[str, ...]) -> int:
     """Say what would run, and what would be installed for it."""
     planned, outcome = look(asked)
-    if as_json:
-        document = {
-            "spec": planned.path,
-            "target": planned.target.name,
-            "because": planned.because or None,
-            "prefix": planned.prefix,
-            "status": _STATUS[outcome.status],
-            "packages": len(planned.target.pins),
-            "changes": len(outcome.changes),
-            "variables": planned.variables,
-            "command": words,
-        }
-        options.print_json("run", document)
-        return 0
-    out(f"target   {planned.target.name}{f' ({planned.because})' if planned.because else ''}")
-    out(f"prefix   {planned.prefix} ({_STATUS[outcome.status]})")
-    out(f"command  {shlex.join(words)}")
+    document = {
+        "spec": planned.path,
+        "target": planned.target.name,
+        "because": planned.because or None,
+        "prefix": planned.prefix,
+        "status": _STATUS[outcome.status],
+        "packages": len(planned.target.pins),
+        "changes": len(outcome.changes),
+        "variables": planned.variables,
+        "command": words,
+    }
+    lines = (
+        f"target   {planned.target.name}{f' ({planned.because})' if planned.because else ''}",
+        f"prefix   {planned.prefix} ({_STATUS[outcome.status]})",
+        f"command  {shlex.join(words)}",
+    )
+    options.answer("run", document, lines)
     return 0
 
 

@@ -11,7 +11,7 @@ from envspec.app.inputs import elsewhere
 from envspec.base.errors import AnswerNo
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import out, say
+from envspec.cli.console import say, wants_json
 from envspec.lock.signing.model import SUFFIX, Signer, signed_thing
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ missing, or the signature can't be written.
 )
 @options.locks_dir
 @options.as_json
-def command(path: str, key: Path | None, locks_dir: Path | None, as_json: bool) -> int:
+def command(path: str, key: Path | None, locks_dir: Path | None) -> int:
     """Sign a lock, or a report of the smoke check, with an SSH key
 
     Writes the signature beside the lock, as envspec.lock.sig: commit it with the lock. The lock must be fresh and
@@ -50,27 +50,29 @@ def command(path: str, key: Path | None, locks_dir: Path | None, as_json: bool) 
     from envspec.app.sign import sign_lock, sign_report
 
     done = sign_report(Path(path), key) if path.endswith(".json") else sign_lock(path, locks_dir, key)
-    if as_json:
+    if wants_json():
         options.print_json("sign", _document(done))
     elif isinstance(done.found, Signer):
         say(f"wrote {printable(done.path)}{SUFFIX}: signed by {done.found.fingerprint}")
     return 0
 
 
-def show_signer(path: str, locks_dir: Path | None, allowed: Path | None, *, as_json: bool) -> int:
+def show_signer(path: str, locks_dir: Path | None, allowed: Path | None) -> int:
     """Print who signed a lock or a report, or why that can't be said: the exit code is 0 or 1."""
     from envspec.app.sign import signer_of_lock, signer_of_report
 
     is_report = path.endswith(".json")
     asked = signer_of_report(Path(path), allowed) if is_report else signer_of_lock(path, locks_dir, allowed)
     found, where = asked.found, printable(asked.path)
-    if as_json:
-        options.print_json("sign", _document(asked))
-    elif isinstance(found, Signer):
-        for one in asked.signers:
-            out(f"{where}: signed by {printable(str(one.name))}, {one.fingerprint}: allowed by {asked.source}")
-    else:
-        out(f"{where}: {printable(found.message)}  [{found.code}]")
+    lines = (
+        [f"{where}: {printable(found.message)}  [{found.code}]"]
+        if not isinstance(found, Signer)
+        else [
+            f"{where}: signed by {printable(str(one.name))}, {one.fingerprint}: allowed by {asked.source}"
+            for one in asked.signers
+        ]
+    )
+    options.answer("sign", _document(asked), lines)
     if isinstance(found, Signer):
         return 0
     again = asked.path if is_report else f"{asked.about['spec']}{elsewhere(locks_dir)}"

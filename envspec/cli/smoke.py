@@ -15,7 +15,7 @@ from envspec.app.smoke.run import HandedOver, SmokeOutcome, compare_reports, dry
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import columns, out, say, tell
+from envspec.cli.console import columns, out, say, tell, wants_json
 from envspec.cli.table import colour_word
 from envspec.prove.smoke.report.result import GROUPS
 from envspec.prove.smoke.run.case import CheckOptions
@@ -114,7 +114,7 @@ def command(**given: Any) -> int:
     none.
     """
     if given["compare"]:
-        return _compare(*given["compare"], as_json=given["as_json"])
+        return _compare(*given["compare"])
     asked = _request(given)
     if asked.dry_run and asked.attach is None:
         out("\n".join(dry_run(asked, whole=given["verbose"])))
@@ -123,28 +123,22 @@ def command(**given: Any) -> int:
     if isinstance(found, HandedOver):
         out(str(found.folder))
         return 0 if found.whole else 3
-    return _show(found, as_json=given["as_json"])
+    return _show(found)
 
 
-def _show(found: SmokeOutcome, *, as_json: bool) -> int:
+def _show(found: SmokeOutcome) -> int:
     for error in found.unwritten:
         tell(error)
-    if as_json:
-        options.print_json("smoke", found.document)
-    else:
-        out("\n".join(found.text(columns(), colour_word)))
+    options.answer("smoke", found.document, found.text(columns(), colour_word))
     if any(run.status != "skip" for run in found.results.runs):
         say(f"reports and logs: {found.folder}")
     return found.unwritten[-1].exit_code if found.unwritten else _EXIT[found.results.verdict]
 
 
-def _compare(first: Path, second: Path, *, as_json: bool) -> int:
+def _compare(first: Path, second: Path) -> int:
     found = compare_reports(first, second)
-    if as_json:
-        tables = {name: list(map(_name_columns, getattr(found, name))) for name in ("facts", "checks", "figures")}
-        options.print_json("smoke-compare", {"ok": found.ok, **asdict(found), **tables})
-    else:
-        out("\n".join(_differences(found)))
+    tables = {name: list(map(_name_columns, getattr(found, name))) for name in ("facts", "checks", "figures")}
+    options.answer("smoke-compare", {"ok": found.ok, **asdict(found), **tables}, _differences(found))
     return 0 if found.ok else AnswerNo.exit_code
 
 
@@ -208,11 +202,11 @@ def _refuse(given: Mapping[str, Any]) -> None:
         raise InputError("--sif is for --inner apptainer")
     if given["verbose"] and not given["dry_run"]:
         raise InputError("--verbose is for --dry-run")
-    if given["dry_run"] and given["as_json"]:
+    if given["dry_run"] and wants_json():
         raise InputError("--dry-run has no JSON output")
     if given["no_wait"] and given["evidence"]:
         raise InputError("--no-wait has no reports to keep", hint="leave --evidence out here, and use it with --attach")
-    if given["no_wait"] and given["as_json"]:
+    if given["no_wait"] and wants_json():
         raise InputError(
             "--no-wait has no results to print as JSON", hint="leave out --json here, and use it with --attach"
         )

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from envspec.app.graph import Branch, trees
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import out, style_text
+from envspec.cli.console import style_text
 from envspec.cli.table import heading
 
 EPILOG = """\b
@@ -46,7 +46,6 @@ def command(
     inverse: bool,
     package: str | None,
     locks_dir: Path | None,
-    as_json: bool,
 ) -> None:
     """Show which package requires which, across conda and pip, for each target. Targets with the same tree share it.
 
@@ -54,17 +53,11 @@ def command(
     belong to. A requirement's condition follows `if`; the condition holds for these targets.
     """
     found = trees(path, targets, package, depth, locks_dir, inverse=inverse)
-    if as_json:
-        about = {"spec": found.spec.path, "package": package, "inverse": inverse}
-        groups = [
-            {"targets": names, "tree": [_branch_as_json(branch) for branch in branches]}
-            for names, branches in found.groups
-        ]
-        options.print_json("tree", {**about, "groups": groups})
-        return
+    about = {"spec": found.spec.path, "package": package, "inverse": inverse}
+    groups = [{"targets": names, "tree": list(map(_branch_as_json, branches))} for names, branches in found.groups]
     lock = found.lock
     drawn = (_lines(f"{lock.name}, {heading(names, lock)}", one, inverse=inverse) for names, one in found.groups)
-    out("\n\n".join("\n".join(lines) for lines in drawn))
+    options.answer("tree", {**about, "groups": groups}, ["\n\n".join(map("\n".join, drawn))])
 
 
 def _lines(title: str, branches: tuple[Branch, ...], *, inverse: bool) -> Iterator[str]:

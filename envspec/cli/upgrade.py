@@ -31,8 +31,6 @@ def command(
     packages: tuple[str, ...],
     targets: tuple[str, ...],
     request: LockRequest,
-    verbose: bool,
-    as_json: bool,
 ) -> int:
     """Lock a spec with the newest versions that it allows, of all packages or of those named
 
@@ -44,8 +42,7 @@ def command(
 
     upgrade = Upgrade(everything=not packages, packages=frozenset(packages))
     done = lock_spec(inputs.read_spec(path), replace(request, upgrade=upgrade, targets=targets, named_by=""))
-    show_lock(done, request.locks_dir, verbose=verbose, as_json=as_json)
+    show_lock(done, request.locks_dir)
     tell_missing_digests([done])
-    if as_json:
-        print_lock_json([lock_document(done)])
+    print_lock_json([lock_document(done)])
     return 0

@@ -15,7 +15,7 @@ from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.finding import Finding
 from envspec.base.texts import clean_text, few, printable
 from envspec.cli import options
-from envspec.cli.console import out, say, silence_stdout, warn
+from envspec.cli.console import say, silence_stdout, warn
 from envspec.cli.sign import show_signer
 from envspec.cli.table import colour_word, heading
 
@@ -62,7 +62,6 @@ def command(
     allowed_signers: Path | None,
     evidence: Path | None,
     locks_dir: Path | None,
-    as_json: bool,
 ) -> int:
     """Prove a lock against the indexes that publish what it pins; with --signed, by the signature beside it
 
@@ -79,7 +78,7 @@ def command(
     if signed:
         if revision is not None or targets:
             raise InputError("a signature is of the whole lock: --signed takes neither --from nor --target")
-        return show_signer(path, locks_dir, allowed_signers, as_json=as_json)
+        return show_signer(path, locks_dir, allowed_signers)
     if allowed_signers is not None:
         raise InputError("--allowed-signers says who may have signed", hint="add --signed")
     if offline:
@@ -90,11 +89,8 @@ def command(
     verified = verify(path, targets, revision, locks_dir, live=live)
     spec, found = verified.spec, verified.found
     try:
-        if as_json:
-            about = {"spec": spec.path, "from": revision, "targets": [target.name for target in verified.targets]}
-            options.print_json("verify", {**about, **_as_json(found)})
-        else:
-            out("\n".join(_lines(found, spec, verified.lock, revision)))
+        about = {"spec": spec.path, "from": revision, "targets": [target.name for target in verified.targets]}
+        options.answer("verify", {**about, **_as_json(found)}, _lines(found, spec, verified.lock, revision))
     except BrokenPipeError:
         # who reads only the first line must not take this for a proof
         silence_stdout()

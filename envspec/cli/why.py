@@ -11,7 +11,6 @@ import click
 from envspec.app.graph import ExplainedPackage, Explanation, Step, why
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import out
 from envspec.cli.table import heading
 
 if TYPE_CHECKING:
@@ -32,19 +31,15 @@ Examples:
 )
 @options.locks_dir
 @options.as_json
-def command(
-    path: str, package: str, targets: tuple[str, ...], limit: int, locks_dir: Path | None, as_json: bool
-) -> None:
+def command(path: str, package: str, targets: tuple[str, ...], limit: int, locks_dir: Path | None) -> None:
     """Show the paths from a spec to a package, the shortest first
 
     envspec shows every requirement on a path as its package wrote it, and evaluates markers and extras for each target.
     Targets with the same answer share it.
     """
     found = why(path, package, targets, limit, locks_dir)
-    if as_json:
-        options.print_json("why", _as_json(found.spec.path, package, found.groups))
-    else:
-        out("\n\n".join("\n".join(_lines(names, answer, found.lock)) for names, answer in found.groups))
+    told = (_lines(names, answer, found.lock) for names, answer in found.groups)
+    options.answer("why", _as_json(found.spec.path, package, found.groups), ["\n\n".join(map("\n".join, told))])
 
 
 def _lines(names: tuple[str, ...], answer: Explanation, lock: Lock) -> Iterator[str]:

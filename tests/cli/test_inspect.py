@@ -13,6 +13,7 @@ from support.golden import golden
 
 from envspec.app.observer import observe
 from envspec.base.errors import AnswerNo, InputError
+from envspec.cli.console import begin_output
 from envspec.cli.inspect import command
 from envspec.cli.progress import Terminal
 
@@ -51,6 +52,7 @@ def demo(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> Result:
+    begin_output()
     observe(Terminal())
     return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
@@ -171,10 +173,10 @@ platform = "linux-64"
 def test_against_the_targets_of_a_spec(demo: Path, tmp_path: Path) -> None:
     spec = tmp_path / "demo.toml"
     spec.write_text(SPEC)
-    every = CliRunner().invoke(command, [str(demo), "--spec", str(spec)])
+    every = run(demo, "--spec", spec)
     assert "  V100 (7.0): runs" in every.stdout and every.stdout.count("H100 (9.0)") == 2
     assert isinstance(every.exception, AnswerNo)
-    one = CliRunner().invoke(command, [str(demo), "--spec", str(spec), "--target", "hopper"])
+    one = run(demo, "--spec", spec, "--target", "hopper")
     assert "H100 (9.0)" in one.stdout and "V100" not in one.stdout
 
 
@@ -189,6 +191,6 @@ def test_against_the_targets_of_a_spec(demo: Path, tmp_path: Path) -> None:
 def test_targets_that_cannot_be(demo: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
     spec = tmp_path / "demo.toml"
     spec.write_text(SPEC)
-    ran = CliRunner().invoke(command, [str(demo), *(str(spec) if word == "SPEC" else word for word in arguments)])
+    ran = run(demo, *(spec if word == "SPEC" else word for word in arguments))
     assert isinstance(ran.exception, InputError) and said in ran.exception.message
     assert "hoper" not in arguments or ran.exception.hint == "did you mean hopper?"
