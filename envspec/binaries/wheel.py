@@ -48,9 +48,12 @@ class Budget(Struct):
 
 
 class OpenWheel:
-    """A wheel that `open_wheel` opened. Reading raises UnreadableWheel, and what its file raises."""
+    """A wheel that is open: of `MEMBERS` at the most. Making and reading it raise UnreadableWheel, and what its file
+    raises."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
+        if len(archive.filelist) > MEMBERS:
+            raise UnreadableWheel(f"it has more than {MEMBERS} members")
         self._archive = archive
         self.members: tuple[zipfile.ZipInfo, ...] = tuple(
             info for info in archive.infolist() if info.filename and info.filename[-1] != "/" and not info.flag_bits & 1
@@ -85,8 +88,6 @@ def open_wheel(file: IO[bytes] | io.RawIOBase) -> Iterator[OpenWheel]:
     with _sound("its list of members"):
         archive = zipfile.ZipFile(cast("IO[bytes]", file))
     with archive:
-        if len(archive.filelist) > MEMBERS:
-            raise UnreadableWheel(f"it has more than {MEMBERS} members")
         yield OpenWheel(archive)
 
 

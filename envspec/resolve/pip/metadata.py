@@ -11,12 +11,15 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import threading
 import zipfile
 import zlib
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.cache import keep_value, read_value
@@ -24,6 +27,7 @@ from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.storage import OF_THE_MACHINE
+from envspec.binaries.wheel import OpenWheel, UnreadableWheel, installed_paths
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.remote_file import DamagedFile, RemoteFile, open_tail
 from envspec.packages.requirement import canonical_name
@@ -158,11 +162,34 @@ class OwnMetadata(NamedTuple):
     beside: Metadata | None = None
 
 
+_MOST_PATHS = 250_000
+"""Paths of wheels that are kept in memory, some 200 bytes each with their hashes."""
+
+
+class Contents(Struct):
+    """What wheels install of whose own bytes METADATA was read in this run, by URL: the latest, `most` paths in all."""
+
+    most: int = _MOST_PATHS
+    _paths: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, url: str) -> Mapping[str, str] | None:
+        return self._paths.get(url)
+
+    def add(self, url: str, paths: Mapping[str, str]) -> None:
+        with self._lock:
+            self._paths[url] = paths
+            while sum(map(len, self._paths.values())) > self.most:
+                del self._paths[next(iter(self._paths))]
+
+
 class MetadataReader(Struct, frozen=True):
-    """A reader of wheels' metadata through the cache. `offline` answers from the cache alone."""
+    """A reader of wheels' metadata through the cache. Of a wheel that it opens for that it leaves in `contents` what it
+    installs: RECORD lies beside METADATA, and another look would ask for the same bytes."""
 
     cache: MetadataCache
     fetcher: Fetcher
+    contents: Contents | None = None
 
     def recall(self, file: FoundFile) -> Metadata | None:
         """Look up a wheel's metadata in the cache, read from its own bytes or at the same address."""
@@ -268,6 +295,10 @@ class MetadataReader(Struct, frozen=True):
                         f"{_where(file)}: its METADATA is larger than {self.fetcher.limits.metadata_bytes >> 20} MiB",
                         hint="report this to whoever runs the index: the wheel is hostile or broken",
                     )
+                if self.contents is not None:
+                    # what can't be read is said by whoever asks for it
+                    with suppress(UnreadableWheel, IndexFailure):
+                        self.contents.add(file.url, installed_paths(OpenWheel(archive)))
                 return content.decode("utf-8", "replace")
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
             if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:

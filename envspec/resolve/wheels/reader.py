@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.cache import keep_value, read_value
@@ -23,7 +23,7 @@ from envspec.lock.model import Pin
 from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote
-from envspec.resolve.pip.metadata import cache_key
+from envspec.resolve.pip.metadata import Contents, cache_key
 from envspec.resolve.uv.answer import FoundFile
 
 # Questions to a wheel, and its answers.
@@ -136,10 +136,12 @@ WHOLE = 256 << 20
 
 class WheelReader(Struct, frozen=True):
     """Asks wheels through the cache. What an index served is kept for that index alone: ranges prove no hash, so one
-    index can't speak for another's wheels. `files` are those that were fetched whole."""
+    index can't speak for another's wheels. `files` are those that were fetched whole, `contents` has what others
+    install whose METADATA was read before."""
 
     store: WheelStore
     files: FileStore
+    contents: Contents = field(default_factory=Contents)
 
     def recall(self, file: str, sha256: str, origin: str) -> WheelSays:
         """Give what is known of a wheel by its name, its hash and the address of its index. Nothing is fetched."""
@@ -150,13 +152,16 @@ class WheelReader(Struct, frozen=True):
 
     def ask(self, file: FoundFile, origin: str, questions: frozenset[Question]) -> WheelSays | Unread:
         """Ask a wheel of the index at `origin`. Raises nothing: one that can't be read is a value."""
-        known = self.recall(file.file, str(file.sha256), origin)
-        if questions <= known.answered:
-            return known
+        says = self.recall(file.file, str(file.sha256), origin)
+        if questions <= says.answered:
+            return says
+        if says.paths is None:
+            says = replace(says, paths=self.contents.get(file.url))
         try:
-            with self._open(file) as content, open_wheel(content) as wheel:
-                # its RECORD lies beside the list of its members, which every question reads
-                says = answers(wheel, questions | {"paths"}, known)
+            if not questions <= says.answered:
+                with self._open(file) as content, open_wheel(content) as wheel:
+                    # its RECORD lies beside the list of its members, which every question reads
+                    says = answers(wheel, questions | {"paths"}, says)
         except UnreadableWheel as error:
             return Unread(file.file, str(error))
         except EnvspecError as error:
