@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from support.index import Index
+from support.large import drop_files, own_caches as own_caches
 from support.late_iri import postpone
 from support.machine import Machine
 from support.matrix import leave_to_ci
@@ -50,6 +51,12 @@ def pytest_configure(config: pytest.Config) -> None:
         found = os.statvfs(MEMORY)
         if found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Clears up after what takes several GB."""
+    drop_files(item)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from uv import find_uv_bin
 
-pytestmark = [pytest.mark.huge, pytest.mark.slow, pytest.mark.network]
+pytestmark = [pytest.mark.huge, pytest.mark.slow, pytest.mark.network, pytest.mark.usefixtures("own_caches")]
 
 EXTENSION = "import torch.utils.cpp_extension"
 WORKS = (

@@ -93,9 +93,10 @@ def run(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess
     return subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    "trap", [*TRAPS, *(pytest.param(one, marks=pytest.mark.huge) for one in OF_OLDER_TORCH)], ids=name
-)
+HUGE = (pytest.mark.huge, pytest.mark.usefixtures("own_caches"))
+
+
+@pytest.mark.parametrize("trap", [*TRAPS, *(pytest.param(one, marks=HUGE) for one in OF_OLDER_TORCH)], ids=name)
 def test_what_is_locked_imports(tmp_path: Path, trap: Trap) -> None:
     locked(trap, tmp_path)
     prefix = tmp_path / "env"
