@@ -166,8 +166,8 @@ _MOST_PATHS = 250_000
 """Paths of wheels that are kept in memory, some 200 bytes each with their hashes."""
 
 
-class Contents(Struct):
-    """What wheels install of whose own bytes METADATA was read in this run, by URL: the latest, `most` paths in all."""
+class OpenedWheels(Struct):
+    """The paths of wheels that were opened for their METADATA in this run, by URL: of the latest, `most` in all."""
 
     most: int = _MOST_PATHS
     _paths: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -184,12 +184,12 @@ class Contents(Struct):
 
 
 class MetadataReader(Struct, frozen=True):
-    """A reader of wheels' metadata through the cache. Of a wheel that it opens for that it leaves in `contents` what it
+    """A reader of wheels' metadata through the cache. Of a wheel that it opens for that it leaves in `opened` what it
     installs: RECORD lies beside METADATA, and another look would ask for the same bytes."""
 
     cache: MetadataCache
     fetcher: Fetcher
-    contents: Contents | None = None
+    opened: OpenedWheels | None = None
 
     def recall(self, file: FoundFile) -> Metadata | None:
         """Look up a wheel's metadata in the cache, read from its own bytes or at the same address."""
@@ -295,10 +295,10 @@ class MetadataReader(Struct, frozen=True):
                         f"{_where(file)}: its METADATA is larger than {self.fetcher.limits.metadata_bytes >> 20} MiB",
                         hint="report this to whoever runs the index: the wheel is hostile or broken",
                     )
-                if self.contents is not None:
+                if self.opened is not None:
                     # what can't be read is said by whoever asks for it
                     with suppress(UnreadableWheel, IndexFailure):
-                        self.contents.add(file.url, installed_paths(OpenWheel(archive)))
+                        self.opened.add(file.url, installed_paths(OpenWheel(archive)))
                 return content.decode("utf-8", "replace")
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
             if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:

@@ -24,7 +24,7 @@ from envspec.net.index_proxy.releases import ReleaseStore
 from envspec.net.provenance import ProvenanceStore
 from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages, mirror_pages
-from envspec.resolve.pip.metadata import Contents, MetadataCache, MetadataReader
+from envspec.resolve.pip.metadata import MetadataCache, MetadataReader, OpenedWheels
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.pip.source import SourceReader
@@ -43,11 +43,11 @@ class IndexReaders(Struct, frozen=True):
     pages: Pages
 
 
-def index_readers(cache: Path, fetcher: Fetcher, uv: Uv, contents: Contents | None) -> IndexReaders:
-    """Put them together over the cache's folder. `contents` gets what the wheels install whose METADATA is read."""
+def index_readers(cache: Path, fetcher: Fetcher, uv: Uv, opened: OpenedWheels | None) -> IndexReaders:
+    """Put them together over the cache's folder. `opened` gets what the wheels install whose METADATA is read."""
     metadata, files = MetadataCache(cache), FileStore(cache / ARTIFACTS, fetcher)
     return IndexReaders(
-        wheels=MetadataReader(metadata, fetcher, contents),
+        wheels=MetadataReader(metadata, fetcher, opened),
         sources=SourceReader(metadata, files, StaticReader(cache, fetcher), uv),
         pages=Pages(fetcher, ReleaseStore(cache), files, uv.offline),
     )
@@ -98,15 +98,15 @@ def pip_resolver(
     indexes, flat, default = places.indexes, places.flat, places.default_index
     fetcher = index_fetcher(settings, settings.index_urls(spec.index_addresses), env, offline=offline)
     fetcher.progress = progress
-    contents = Contents()
+    opened = OpenedWheels()
     looks = any(spec.pip_terms(target).inspect is not False for target in spec.targets)
-    readers = index_readers(settings.cache(), fetcher, uv, contents if looks else None)
+    readers = index_readers(settings.cache(), fetcher, uv, opened if looks else None)
 
     def live_pages(variant: str) -> LivePages | None:
         url = settings.pytorch_mirror(variant)
         return mirror_pages(url, fetcher) if url else None
 
-    reader = WheelReader(WheelStore(settings.cache()), readers.pages.files, contents)
+    reader = WheelReader(WheelStore(settings.cache()), readers.pages.files, opened)
     with scratch_folder(settings.scratch()) as scratch:
         yield PipResolver(
             uv=uv,

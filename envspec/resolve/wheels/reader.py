@@ -23,7 +23,7 @@ from envspec.lock.model import Pin
 from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote
-from envspec.resolve.pip.metadata import Contents, cache_key
+from envspec.resolve.pip.metadata import OpenedWheels, cache_key
 from envspec.resolve.uv.answer import FoundFile
 
 # Questions to a wheel, and its answers.
@@ -136,12 +136,12 @@ WHOLE = 256 << 20
 
 class WheelReader(Struct, frozen=True):
     """Asks wheels through the cache. What an index served is kept for that index alone: ranges prove no hash, so one
-    index can't speak for another's wheels. `files` are those that were fetched whole, `contents` has what others
+    index can't speak for another's wheels. `files` are those that were fetched whole, `opened` has what others
     install whose METADATA was read before."""
 
     store: WheelStore
     files: FileStore
-    contents: Contents = field(default_factory=Contents)
+    opened: OpenedWheels = field(default_factory=OpenedWheels)
 
     def recall(self, file: str, sha256: str, origin: str) -> WheelSays:
         """Give what is known of a wheel by its name, its hash and the address of its index. Nothing is fetched."""
@@ -156,7 +156,7 @@ class WheelReader(Struct, frozen=True):
         if questions <= says.answered:
             return says
         if says.paths is None:
-            says = replace(says, paths=self.contents.get(file.url))
+            says = replace(says, paths=self.opened.get(file.url))
         try:
             if not questions <= says.answered:
                 with self._open(file) as content, open_wheel(content) as wheel:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.cubins import cubin
 from support.index import Index, status
 from support.packages import Dist, wheel
@@ -20,6 +21,7 @@ from envspec.binaries.wheel import installed_paths, open_wheel
 from envspec.lock.model import Artifact, Pin
 from envspec.net.fetch import Fetcher
 from envspec.net.file_store import FileStore
+from envspec.resolve.pip.metadata import MetadataCache, MetadataReader, OpenedWheels
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.wheels import reader as reader_module
@@ -57,6 +59,23 @@ def test_a_wheel_is_asked_once(index: Index, tmp_path: Path, ranges: bool) -> No
     assert len(index.asked) == asked
     if ranges:
         assert all(one.range for one in index.asked)
+
+
+def test_paths_of_a_wheel_that_was_opened_for_its_metadata_are_known(index: Index, tmp_path: Path) -> None:
+    """They come of the same bytes, are kept for the index that asks, and memory has only so many."""
+    other, asks = wheel("other", "1.0"), reader(tmp_path)
+    small = replace(asks, opened=OpenedWheels(most=len(PATHS)))
+    paths: frozenset[Question] = frozenset({"paths"})
+    for one in (ACME, other):
+        index.add(one)
+    for read, known in ((asks, True), (small, False)):
+        metadata = MetadataReader(MetadataCache(tmp_path), asks.files.fetcher, read.opened)
+        for one in (ACME, other):
+            assert metadata.read(found(index, one), sidecar=False).version == "1.0"
+        asked = len(index.asked)
+        assert read.ask(found(index, ACME), f"{ORIGIN}/{known}", paths) == WheelSays(paths=PATHS)
+        assert read.recall(ACME.file, ACME.sha256, f"{ORIGIN}/{known}") == WheelSays(paths=PATHS)
+        assert (len(index.asked) == asked) is known
 
 
 def test_another_question_keeps_the_answers(index: Index, tmp_path: Path) -> None:
