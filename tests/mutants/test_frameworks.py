@@ -1,11 +1,9 @@
 """Frameworks that are broken in one place: the check that should say so does, in the words that it should."""
 
 import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pytest
 import tomlkit
 from envspec_check.interface import CHECKS
 from envspec_check.lock import slice_digest
-from support.smoke_env import CHECK, SECONDS, copied, site_packages
+from support.smoke_env import CHECK, SECONDS, copied, run_one, site_packages
 from uv import find_uv_bin
 
 pytestmark = [pytest.mark.nightly, pytest.mark.network, pytest.mark.e2e]
@@ -47,28 +45,6 @@ def target_json(folder: Path, line: str, cuda: str | None, *others: str) -> Path
     path = folder / "target.json"
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
-
-
-ONE = """
-import json, pathlib, sys
-sys.path.insert(0, sys.argv[1])
-from envspec_check import checks
-from envspec_check.command import load_config
-from envspec_check.interface import CHECKS, Context
-from envspec_check.process import run_check
-ctx = Context(load_config(sys.argv[2]), "cpu", "basic", 20, True, 0, 120.0, pathlib.Path(sys.argv[4]), sys.argv[1])
-pathlib.Path(sys.argv[4], "outcome.json").write_text(json.dumps(run_check(CHECKS[sys.argv[3]], ctx)))
-"""
-"""Runs one check of a group alone, as the check's own processes do."""
-
-
-def run_one(prefix: Path, config: Path, name: str, folder: Path, variables: Mapping[str, str]) -> dict[str, Any]:
-    words = [str(one) for one in (prefix / "bin" / "python", "-I", "-c", ONE, CHECK, config, name, folder)]
-    env = {**os.environ, **variables}
-    done = subprocess.run(words, capture_output=True, text=True, env=env, check=False, timeout=SECONDS)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
-    return found
 
 
 def test_the_builds_for_cpus_pass(made: tuple[str, Path], tmp_path: Path) -> None:

@@ -121,3 +121,30 @@ def run_check(prefix: Path, folder: Path, *words: str, env: Mapping[str, str] | 
     )
     assert report.is_file(), done.stderr
     return Checked(done.returncode, json.loads(report.read_text(encoding="utf-8")), done.stderr)
+
+
+ONE = """
+import json, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+from envspec_check import checks, workloads
+from envspec_check.command import load_config
+from envspec_check.interface import CHECKS, Context
+from envspec_check.process import run_check
+folder, quick = pathlib.Path(sys.argv[4]), sys.argv[6] == "quick"
+ctx = Context(load_config(sys.argv[2]), "cpu", sys.argv[5], 20, quick, 0, 120.0, folder, sys.argv[1])
+(folder / "outcome.json").write_text(json.dumps(run_check(CHECKS[sys.argv[3]], ctx)))
+"""
+"""Runs one check of a group alone, as the check's own processes do."""
+
+
+def run_one(
+    prefix: Path, config: Path, name: str, folder: Path, variables: Mapping[str, str], workload: str = "basic",
+    length: str = "quick",
+) -> dict[str, Any]:  # fmt: skip
+    """The outcome of one check by an environment's Python; `length` is "quick" or "full"."""
+    words = [prefix / "bin" / "python", "-I", "-c", ONE, CHECK, config, name, folder, workload, length]
+    env = {**os.environ, **variables}
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, env=env, check=False, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+    return found

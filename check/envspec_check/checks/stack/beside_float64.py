@@ -38,11 +38,11 @@ def beside_float64(
     loss, right = loss_of(model, there), loss_of(exact, wide)
     loss.backward()
     right.backward()
-    pairs = list(zip(model.parameters(), exact.parameters()))
-    flat = [[one[at].grad for one in pairs if one[0].grad is not None and one[1].grad is not None] for at in (0, 1)]
-    if not flat[0]:
+    pairs = [pair for pair in zip(model.parameters(), exact.parameters()) if pair[1].grad is not None]
+    if not pairs:
         raise Fault(f"a tiny model of {name} has no gradients", REMEDY)
-    mine, theirs = (torch.cat([exactly(one).flatten() for one in grads]) for grads in flat)
+    mine = torch.cat([exactly(torch.zeros_like(one) if one.grad is None else one.grad).flatten() for one, _ in pairs])
+    theirs = torch.cat([exact.grad.flatten() for _, exact in pairs])
     errors = {"loss": far(exactly(loss), exactly(right)), "gradient": far(mine, theirs)}
     for what, error in errors.items():
         if not error <= LIMIT:

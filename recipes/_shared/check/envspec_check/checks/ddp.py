@@ -92,7 +92,7 @@ def train_shares(ctx: Context, by: str, one: Rank) -> Dict[str, Any]:
 
 
 @internal("rank")
-def train_rank(ctx: Context, backend: str) -> int:
+def train_rank(ctx: Context, backend: str, by: str) -> int:
     """One rank of the trainings under torchrun, which says by the environment which one it is."""
     torch, dist = ctx.torch, importlib.import_module("torch.distributed")
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -100,7 +100,7 @@ def train_rank(ctx: Context, backend: str) -> int:
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group(backend, timeout=datetime.timedelta(seconds=MOST * ctx.timeout))
-    found = train_shares(ctx, "ddp", Rank(torch, dist, rank, world, device))
+    found = train_shares(ctx, by, Rank(torch, dist, rank, world, device))
     write_whole(str(ctx.scratch / ("rank-%d.json" % rank)), json.dumps(found))
     dist.barrier()
     dist.destroy_process_group()
@@ -131,11 +131,11 @@ def apart(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def rank_findings(ctx: Context, backend: str, world: int, by: str) -> List[Dict[str, Any]]:
-    """What each rank found: under torchrun, or, once that was seen or time is short, in forks, which needn't import
-    torch. Raises Fault."""
-    if ctx.quick or by != "ddp":
+    """What each rank found: under torchrun, or, where time is short, in forks, which needn't import torch. Raises
+    Fault."""
+    if ctx.quick:
         return ranks(ctx, world, backend, functools.partial(train_shares, ctx, by))
-    ended = under_torchrun(ctx, world, "rank", backend)
+    ended = under_torchrun(ctx, world, "rank", backend, by)
     if ended.code:
         print(ended.output)
         remedy = "the end of its output names the rank that failed first"

@@ -15,12 +15,9 @@ def clip_of(torch: Any, name: str) -> Any:
     """A tiny CLIP of random weights by `clip` or `open_clip`, for images of 32 pixels and 16 words of 64. Its scale has
     a dimension, as FSDP wants."""
     if name == "clip":  # OpenAI's own, which has no release but its repository's
-        parts = importlib.import_module("clip.model")
-        # Its own normalises in float32 whatever the weights are, those of a reference too.
-        parts.LayerNorm.forward = torch.nn.LayerNorm.forward
         image = {"image_resolution": 32, "vision_layers": 2, "vision_width": 64, "vision_patch_size": 8}
         text = {"context_length": 16, "vocab_size": 64, "transformer_width": 64, "transformer_heads": 2}
-        model = parts.CLIP(embed_dim=32, transformer_layers=2, **image, **text)
+        model = importlib.import_module("clip.model").CLIP(embed_dim=32, transformer_layers=2, **image, **text)
     else:
         image = {"image_size": 32, "patch_size": 8, "width": 64, "layers": 2, "head_width": 32}
         text = {"context_length": 16, "vocab_size": 64, "width": 64, "heads": 2, "layers": 2}
@@ -111,6 +108,8 @@ class Multimodal(Workload):
                 self.out = nn.ModuleDict({name: nn.Linear(width, 64) for name in ("text", "image", "video", "cross")})
                 self.scale = nn.Parameter(torch.tensor([2.0]))  # FSDP takes none without a dimension
                 there = [name for name in ("clip", "open_clip") if importlib.util.find_spec(name)]
+                if "clip" in there:  # it normalises in float32 whatever the weights are, those of a reference too
+                    importlib.import_module("clip.model").LayerNorm.forward = nn.LayerNorm.forward
                 self.clips = nn.ModuleList([clip_of(torch, name) for name in there])
 
             def forward(self, text: Any, image: Any, video: Any) -> Any:
