@@ -19,26 +19,28 @@ def by_hand(torch: Any, model: Any, images: Any, words: Any, heads: int, quick: 
     def linear(name: str, x: Any) -> Any:
         return parts.linear(x, own[name + ".weight"], own[name + ".bias"])
 
-    def normed(name: str, x: Any) -> Any:
+    def normalise(name: str, x: Any) -> Any:
         return parts.layer_norm(x, x.shape[-1:], own[name + ".weight"], own[name + ".bias"])
 
     def blocks(name: str, x: Any, heads: int, causal: bool) -> Any:
         for at in range(2):
             here = f"{name}transformer.resblocks.{at}."
             three = own[here + "attn.in_proj_weight"], own[here + "attn.in_proj_bias"]
-            three = parts.linear(normed(here + "ln_1", x), *three).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+            three = (
+                parts.linear(normalise(here + "ln_1", x), *three).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+            )
             seen = parts.scaled_dot_product_attention(*three, is_causal=causal).transpose(1, 2).flatten(2)
             x = x + linear(here + "attn.out_proj", seen)
-            rows = linear(here + "mlp.c_fc", normed(here + "ln_2", x))
+            rows = linear(here + "mlp.c_fc", normalise(here + "ln_2", x))
             x = x + linear(here + "mlp.c_proj", rows * torch.sigmoid(1.702 * rows) if quick else parts.gelu(rows))
         return x
 
     patches = parts.conv2d(images, own["visual.conv1.weight"], stride=8).flatten(2).transpose(1, 2)
     rows = torch.cat([own["visual.class_embedding"].expand(len(images), 1, -1), patches], 1)
-    rows = normed("visual.ln_pre", rows + own["visual.positional_embedding"])
-    image = normed("visual.ln_post", blocks("visual.", rows, heads, False)[:, 0]) @ own["visual.proj"]
+    rows = normalise("visual.ln_pre", rows + own["visual.positional_embedding"])
+    image = normalise("visual.ln_post", blocks("visual.", rows, heads, False)[:, 0]) @ own["visual.proj"]
     rows = blocks("", own["token_embedding.weight"][words] + own["positional_embedding"], 2, True)
-    text = normed("ln_final", rows)[range(len(words)), words.argmax(1)] @ own["text_projection"]
+    text = normalise("ln_final", rows)[range(len(words)), words.argmax(1)] @ own["text_projection"]
     return own["logit_scale"].exp() * parts.normalize(image, dim=-1) @ parts.normalize(text, dim=-1).t()
 
 
