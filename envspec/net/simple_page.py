@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from msgspec import Struct, field
 
-from envspec.base.documents import read_json
+from envspec.base.documents import decode
 from envspec.base.errors import IndexFailure
 from envspec.base.places import is_beside, refuse_link_out
 from envspec.base.redact import redact
@@ -161,7 +161,7 @@ def _check_row(row: dict[str, Any]) -> dict[str, Any]:
 def _json_rows(body: bytes, url: str) -> list[dict[str, Any]]:
     """Raises TypeError or KeyError for a row that nothing could be made of later."""
     # the rows are this reader's own
-    rows: list[dict[str, Any]] = read_json(body)["files"]
+    rows: list[dict[str, Any]] = decode(body, dict[str, Any])["files"]
     for row in rows:
         link = row["url"]
         if type(row["filename"]) is not str or type(link) is not str:

@@ -12,7 +12,6 @@ Pythons and platforms only where its source may be built, or nothing else would 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.version import Version
 
+from envspec.base.documents import encode
 from envspec.base.errors import IndexFailure
 from envspec.base.texts import printable
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, FileAddress, path_of, variant_text
@@ -179,7 +179,7 @@ def body_of(
     chosen = variants or {}
     rows = [row for version, own in files.items() for row in _rows(own, project, sources, chosen.get(version))]
     page = {"meta": {"api-version": "1.1"}, "name": project, "files": rows}
-    return json.dumps(page, separators=(",", ":")).encode()
+    return encode(page)
 
 
 def proxied_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,14 +215,7 @@ def _rows(own: VersionFiles, project: str, sources: ShownFiles, variants: Wheels
     archives = [row for row in own.rows if not row["filename"].endswith(".whl")]
     if not archives:
         return wheels
-    # of several forms of one source the one that is read without seeking
-    source = min(
-        archives,
-        key=lambda row: (
-            bool(row.get("yanked")),
-            next(n for n, suffix in enumerate(SOURCES) if row["filename"].endswith(suffix)),
-        ),
-    )
+    source = archives[0] if len(archives) == 1 else min(archives, key=_order_of_source)
     endings = _endings(own.wheels)
     tags = (_TAG,) if sources.beside or not wheels else _without_wheel(endings)
     if tags != (_TAG,):
@@ -232,10 +225,22 @@ def _rows(own: VersionFiles, project: str, sources: ShownFiles, variants: Wheels
     return [*wheels, *(_row(source, kind, f"{stem}-{tag}.whl") for tag in tags)]
 
 
+def _order_of_source(row: Row) -> tuple[bool, int]:
+    """Of several forms of one source, the one that is read without seeking comes first."""
+    form = next(n for n, suffix in enumerate(SOURCES) if row["filename"].endswith(suffix))
+    return bool(row.get("yanked")), form
+
+
 def _endings(wheels: Iterable[Row]) -> tuple[tuple[str, ...], ...]:
     """List the tags of wheels, each once."""
-    parts = (wheel_parts(row["filename"].lower()) for row in wheels)
-    return tuple(dict.fromkeys(tuple(one[-3:]) for one in parts if one))
+    ends = (_ending(row["filename"].lower().split("-", 2)[2]) for row in wheels)
+    return tuple(dict.fromkeys(filter(None, ends)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _ending(rest: str) -> tuple[str, ...]:
+    """Read the tags of what stands behind a wheel's version: those of a page's releases are much the same."""
+    return tuple(wheel_parts(f"any-1-{rest}")[-3:])
 
 
 @lru_cache(maxsize=1 << 12)
