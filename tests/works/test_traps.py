@@ -93,11 +93,19 @@ def run(command: Sequence[str | Path], cwd: Path) -> subprocess.CompletedProcess
     return subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-HUGE = (pytest.mark.huge, pytest.mark.usefixtures("own_caches"))
-
-
-@pytest.mark.parametrize("trap", [*TRAPS, *(pytest.param(one, marks=HUGE) for one in OF_OLDER_TORCH)], ids=name)
+@pytest.mark.parametrize("trap", TRAPS, ids=name)
 def test_what_is_locked_imports(tmp_path: Path, trap: Trap) -> None:
+    imports(trap, tmp_path)
+
+
+@pytest.mark.huge
+@pytest.mark.usefixtures("own_caches")
+@pytest.mark.parametrize("trap", OF_OLDER_TORCH, ids=name)
+def test_what_is_locked_with_an_older_torch_imports(tmp_path: Path, trap: Trap) -> None:
+    imports(trap, tmp_path)
+
+
+def imports(trap: Trap, tmp_path: Path) -> None:
     locked(trap, tmp_path)
     prefix = tmp_path / "env"
     environment(trap.python, prefix)
