@@ -6,18 +6,18 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Any
 
 from msgspec.structs import asdict
 
+from envspec.base.html_page import frame, text
 from envspec.base.texts import clean_text
 from envspec.lock.graph import Node
 from envspec.review.diff.rows import Move
 from envspec.review.report import sections
 from envspec.review.report.model import Page, Variant
-from envspec.review.report.sections import text
 
 
 def changes_data(page: Page) -> list[dict[str, Any]] | None:
@@ -65,43 +65,29 @@ _SECTIONS = {
 def html(page: Page) -> str:
     """Render the page: the same bytes for the same values. All foreign text is escaped, and the page loads nothing."""
     style, script = _asset("style.css"), _asset("script.js")
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="referrer" content="no-referrer">',
-            f'<meta http-equiv="Content-Security-Policy" content="{content_policy(style, script)}">',
-            f"<title>{text(page.name)}: {len(page.packages)} packages, {len(page.targets)} targets</title>",
-            f"<style>{style}</style>",
-            "</head>",
-            "<body>",
-            '<a class="skip" href="#main">Skip to the content</a>',
-            *_header(page),
-            '<main id="main">',
-            *_section("changes", sections.comparison(page)),
-            *_section("vulnerabilities", sections.vulnerabilities(page)),
-            *_section("packages", _packages(page)),
-            *_section("targets", (*sections.targets(page), *sections.pythons(page))),
-            *_section("size", [_asset("size.html")]),
-            *_section("graph", [_asset("graph.html")]),
-            *_section("licences", sections.licences(page)),
-            *_section("gpus", sections.gpus(page)),
-            "</main>",
-            f"<footer><p>{text(page.lock)} <span>{text(page.digest)}</span></p></footer>",
-            f'<script type="application/json" id="data">{page_data(page)}</script>',
-            f"<script>{script}</script>",
-            "</body>",
-            "</html>",
-            "",
-        ]
+    title = f"{text(page.name)}: {len(page.packages)} packages, {len(page.targets)} targets"
+    body = (
+        '<a class="skip" href="#main">Skip to the content</a>',
+        *_header(page),
+        '<main id="main">',
+        *_section("changes", sections.comparison(page)),
+        *_section("vulnerabilities", sections.vulnerabilities(page)),
+        *_section("packages", _packages(page)),
+        *_section("targets", (*sections.targets(page), *sections.pythons(page))),
+        *_section("size", [_asset("size.html")]),
+        *_section("graph", [_asset("graph.html")]),
+        *_section("licences", sections.licences(page)),
+        *_section("gpus", sections.gpus(page)),
+        "</main>",
+        f"<footer><p>{text(page.lock)} <span>{text(page.digest)}</span></p></footer>",
+        f'<script type="application/json" id="data">{page_data(page)}</script>',
+        f"<script>{script}</script>",
     )
+    return frame(title, style, body, content_policy(style, script), ['<meta name="referrer" content="no-referrer">'])
 
 
 def _asset(name: str) -> str:
-    return files("envspec.review.report").joinpath(f"assets/{name}").read_text(encoding="utf-8")
+    return Path(__file__).with_name("assets").joinpath(name).read_text(encoding="utf-8")
 
 
 def _header(page: Page) -> Iterator[str]:

@@ -11,6 +11,7 @@ from html import escape
 from msgspec import Struct
 from msgspec.structs import replace
 
+from envspec.base.html_page import text
 from envspec.base.texts import byte_size, clean_text, plural
 from envspec.review.diff import html as changes, words
 from envspec.review.report.model import CapabilityProducts, Cell, Page, Trouble
@@ -102,11 +103,6 @@ _LEGEND = (
     ("asked", "ringed", "a GPU of the target"),
 )
 _VERDICTS = {"accepted": "accepted", "denied": "denied", "unlisted": "not allowed", "none": "no rule"}
-
-
-def text(value: str) -> str:
-    """Escape a foreign text so that HTML shows it and does nothing else."""
-    return escape(clean_text(value))
 
 
 def eyes(page: Page) -> Iterator[str]:

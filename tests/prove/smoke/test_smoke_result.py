@@ -188,13 +188,6 @@ def test_a_figure_never_decides() -> None:
     assert found.report and [figure.verdict for figure in found.report.off] == ["low"] and found.status == "pass"
 
 
-def test_references_find_figures_by_their_whole_name_first() -> None:
-    whole, part = Reference(1.0), Reference(2.0)
-    found = report().against({"training.samples_per_s": whole, "samples_per_s": part, "peak_memory": part})
-    assert [figure.reference for figure in found.figures] == [whole, Reference(0.9, -0.1, 0.1), part]
-    assert report().against({}) == report()
-
-
 def test_check_names_follow_the_groups() -> None:
     strange = CheckResult("new.thing", "new", "pass", False, 0.0)
     run = Run.from_report("demo", "cpu", "local", report(checks=(strange, *checks())))

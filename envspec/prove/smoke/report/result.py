@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
-from msgspec.structs import replace
 
 from envspec.base.errors import InternalError
 from envspec.spec.model import Reference
@@ -230,23 +229,8 @@ class SmokeReport(Struct, frozen=True):
         """The figures outside their references."""
         return tuple(figure for figure in self.figures if figure.verdict in ("low", "high"))
 
-    def against(self, references: Mapping[str, Reference]) -> SmokeReport:
-        """Judge the report's figures by these references as well.
-
-        A reference's name is a figure's name, or what follows its group (`samples_per_s` for `training.samples_per_s`);
-        the whole name comes first. Other figures keep their reference.
-        """
-        return replace(self, figures=tuple(_with_reference(figure, references) for figure in self.figures))
-
     def _count(self, status: CheckStatus) -> int:
         return sum(check.status == status for check in self.checks)
-
-
-def _with_reference(figure: Figure, references: Mapping[str, Reference]) -> Figure:
-    for name in (figure.name, figure.name.partition(".")[2]):
-        if name in references:
-            return replace(figure, reference=references[name])
-    return figure
 
 
 class Run(Struct, frozen=True):
@@ -381,14 +365,15 @@ class Results(Struct, frozen=True, dict=True):
     @property
     def check_names(self) -> tuple[str, ...]:
         """Every check of any run, in the order of the groups, then of the reports."""
-        return tuple(dict.fromkeys(check.name for check in sorted(self._checks(), key=_group_order)))
+        return tuple(dict.fromkeys(check.name for check in sorted(self._checks(), key=group_order)))
 
     def _checks(self) -> Iterator[CheckResult]:
         for run in self.runs:
             yield from run.checks
 
 
-def _group_order(check: CheckResult) -> int:
+def group_order(check: CheckResult) -> int:
+    """Give the place of a check's group; unknown ones come last."""
     return GROUPS.index(check.group) if check.group in GROUPS else len(GROUPS)
 
 
