@@ -76,7 +76,7 @@ def stage_file(folder: Location, name: str) -> Iterator[BinaryIO]:
         sweep(place)
         place.refuse_odd(name)
         with _staging(place) as staging:
-            with _name_final_path(place, name):
+            with place.name_whole_path(name):
                 created = staging.create("0")
             with created as file:
                 yield file
@@ -162,7 +162,7 @@ def _make_staging(folder: OpenFolder) -> tuple[str, OpenFolder, int]:
     """
     while True:
         name = f".envspec-{os.urandom(8).hex()}"
-        with _name_final_path(folder):
+        with folder.name_whole_path():
             folder.mkdir(name)
             try:
                 staging = folder.enter(name)
@@ -201,12 +201,12 @@ def _stage(
     for number, (path, content) in enumerate(changes):
         staged.append((path, None if content is None else str(number)))
         if content is not None:
-            with _name_final_path(folder, path), staging.create(str(number), executable=path in executable) as file:
+            with folder.name_whole_path(path), staging.create(str(number), executable=path in executable) as file:
                 file.write(content)
     # All are written before the first is synced, so that the system may write them out together.
     for path, name in staged:
         if name is not None:
-            with _name_final_path(folder, path):
+            with folder.name_whole_path(path):
                 descriptor = staging.open_file(name, _TO_SYNC)
                 try:
                     os.fsync(descriptor)
@@ -283,17 +283,6 @@ def remove_empty_folders(folder: OpenFolder) -> None:
 def _split(path: str) -> tuple[str, str]:
     above, _, name = path.rpartition("/")
     return above, name
-
-
-@contextmanager
-def _name_final_path(folder: OpenFolder, path: str = "") -> Iterator[None]:
-    """Make errors of a staged file name its final path, which the user knows."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, str(folder.path / path)) from None
 
 
 @contextmanager

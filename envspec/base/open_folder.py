@@ -136,7 +136,7 @@ class OpenFolder:
         """Open the folder `name`, and hold it open too. Raises FileNotFoundError for a missing folder without
         `make`.
         """
-        with self._naming(name):
+        with self.name_whole_path(name):
             try:
                 return self._enter(name)
             except FileNotFoundError:
@@ -155,22 +155,22 @@ class OpenFolder:
         return here
 
     def mkdir(self, name: str) -> None:
-        with self._naming(name):
+        with self.name_whole_path(name):
             self._mkdir(name)
 
     def rmdir(self, name: str) -> None:
-        with self._naming(name):
+        with self.name_whole_path(name):
             self._rmdir(name)
 
     def names(self) -> list[str]:
-        with self._naming():
+        with self.name_whole_path():
             return sorted(self._names())
 
     # files in it
 
     def look(self, name: str) -> os.stat_result | None:
         """Give an entry's own status, without following a link; None for no entry."""
-        with self._naming(name):
+        with self.name_whole_path(name):
             try:
                 return self._stat(name)
             except (FileNotFoundError, NotADirectoryError):
@@ -221,7 +221,7 @@ class OpenFolder:
 
     def open_file(self, name: str, flags: int) -> int:
         """Open a file by os.open's flags, without following links, and give its descriptor."""
-        with self._naming(name):
+        with self.name_whole_path(name):
             try:
                 return self._open(name, flags | _NO_FOLLOW)
             except OSError:
@@ -232,7 +232,7 @@ class OpenFolder:
 
     def create(self, name: str, *, executable: bool = False) -> BinaryIO:
         """Open a new file for writing. Raises FileExistsError."""
-        with self._naming(name):
+        with self.name_whole_path(name):
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
             return os.fdopen(self._open(name, flags, 0o777 if executable else 0o666), "w+b")
 
@@ -243,12 +243,12 @@ class OpenFolder:
 
     def move(self, name: str, folder: OpenFolder, new: str) -> None:
         """Move a file to another folder and name, in place of the file that has the name."""
-        with folder._naming(new):
+        with folder.name_whole_path(new):
             self._move(name, folder, new)
 
     def unlink(self, name: str) -> None:
         """Remove a file, if it exists. Of a link, the link goes."""
-        with self._naming(name), suppress(FileNotFoundError):
+        with self.name_whole_path(name), suppress(FileNotFoundError):
             self._unlink(name)
 
     def sync(self) -> None:
@@ -301,7 +301,7 @@ class OpenFolder:
         )
 
     @contextmanager
-    def _naming(self, name: str = "") -> Iterator[None]:
+    def name_whole_path(self, name: str = "") -> Iterator[None]:
         """Make the system's errors name the whole path instead of the entry's name."""
         try:
             yield

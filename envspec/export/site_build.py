@@ -21,6 +21,7 @@ from envspec.facts import compute_capability as cc
 from envspec.facts.gpus import find, nearest
 from envspec.net.connections import index_fetcher
 from envspec.net.registry import image_address
+from envspec.packages.version_numbers import numbers
 from envspec.spec.cluster import SlurmTable
 
 
@@ -30,8 +31,8 @@ def constraint(site: SlurmSite, architectures: Iterable[str], driver_floor: str 
     """
     wanted = {cc.capability_of(one) for one in architectures}
     of_gpus = [feature for name, feature in site.features.items() if capabilities(site, name) <= wanted]
-    floor = _version(driver_floor or "0")
-    of_drivers = [feature for version, feature in site.drivers.items() if _version(version) >= floor]
+    floor = numbers(driver_floor or "0")
+    of_drivers = [feature for version, feature in site.drivers.items() if numbers(version) >= floor]
     if not wanted:
         return None
     parts = [_any(names) for names in (of_gpus, of_drivers if driver_floor else []) if names]
@@ -45,8 +46,8 @@ def missing_features(site: SlurmSite, architectures: Iterable[str], driver_floor
     told = []
     if missing:
         told.append(f"features names no GPU of compute capability {', '.join(sorted(missing, key=cc.order))}")
-    newest = max(map(_version, site.drivers), default=None)
-    if wanted and driver_floor and newest and newest < _version(driver_floor):
+    newest = max(map(numbers, site.drivers), default=None)
+    if wanted and driver_floor and newest and newest < numbers(driver_floor):
         told.append(f"drivers names none from {driver_floor} on")
     return tuple(told)
 
@@ -83,10 +84,6 @@ def variables(
 def _any(names: Iterable[str]) -> str:
     distinct = sorted(dict.fromkeys(names))
     return distinct[0] if len(distinct) == 1 else f"({'|'.join(distinct)})"
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(".")))
 
 
 _IMAGE = re.compile(r'^ARG (\w+_IMAGE)="([^"\\]+)"$', re.MULTILINE)

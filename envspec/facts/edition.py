@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.errors import InputError
+from envspec.packages.version_numbers import numbers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,7 @@ class Edition(Struct, frozen=True):
     @property
     def day(self) -> str:
         """The day that the version names, as RFC 3339 has it."""
-        return "-".join(f"{number:02}" for number in _order(self.version)[:3])
+        return "-".join(f"{number:02}" for number in numbers(self.version)[:3])
 
 
 class Unfit(ValueError):
@@ -97,7 +98,7 @@ def choose(own: Edition, folders: Iterable[Path]) -> Edition:
         except (OSError, Unfit) as error:
             notes.append(f"{DISTRIBUTION} in {folder} isn't used: {error}")
             continue
-        if _order(found.version) > _order(best.version):
+        if numbers(found.version) > numbers(best.version):
             best = found
     return replace(best, note="; ".join(notes)) if notes else best
 
@@ -145,10 +146,6 @@ def _json(text: bytes) -> Any:
     import json
 
     return json.loads(text)
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 def _places() -> list[str]:

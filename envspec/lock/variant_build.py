@@ -9,6 +9,7 @@ from envspec.facts import minimum, toolkits
 from envspec.lock.model import Pin, TargetInputs, WheelVariant
 from envspec.packages.variant_choice import CUDA_LOWER, SM_ARCH, TargetMachine
 from envspec.packages.variants import NVIDIA, Property, read_property
+from envspec.packages.version_numbers import numbers
 
 _CUDA = re.compile(r"(?<![a-z0-9])cu(?:da)?_?([1-9][0-9])[._]?([0-9])?(?![0-9])")
 """cu130, cuda13.0, cu12, torch2.9_cu128"""
@@ -89,8 +90,4 @@ def _cuda_of(driver: str, platform: str) -> str | None:
     fitting = (
         one for one in toolkits.cuda_releases() if (floor := one.native(own)) and toolkits.reaches(driver, floor)
     )
-    return max((one.version for one in fitting), key=_order, default=None)
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+    return max((one.version for one in fitting), key=numbers, default=None)

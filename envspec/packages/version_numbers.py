@@ -12,6 +12,11 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+def minor_of(version: str) -> str:
+    """Give the first two numbers of a version: "3.12" of "3.12.4"."""
+    return ".".join(version.split(".")[:2])
+
+
 def numbers_in(version: str) -> tuple[int, ...]:
     """Read the integers in a version from outside (of a channel, a driver), whatever stands between them."""
     return tuple(int(part) for part in re.findall(r"\d+", version))

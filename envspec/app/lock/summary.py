@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from envspec.base.texts import plural
 from envspec.lock.model import Lock
 
 _MOST = 10
@@ -17,11 +18,7 @@ def describe(lock: Lock) -> str:
     packages = {(pin.kind, pin.name) for target in lock for pin in target.pins}
     torches = [f"{release} in {', '.join(names)}" for release, names in lock.torches.items()]
     more = f"; torch differs: {'; '.join(torches)}" if len(torches) > 1 else ""
-    return f"{_count(len(lock.targets), 'target')}, {_count(len(packages), 'package')}{more}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
+    return f"{plural(len(lock.targets), 'target')}, {plural(len(packages), 'package')}{more}"
 
 
 def changes(old: Lock | None, new: Lock) -> list[str]:
@@ -58,7 +55,7 @@ def shorten(lines: Sequence[str], old: Lock | None, new: Lock) -> list[str]:
     ordered = sorted(lines, key=lambda line: line.split()[1] not in asked)
     kinds = Counter(line.partition(" ")[0] for line in ordered[_MOST:])
     counts = ", ".join(f"{kinds[kind]} {kind}" for kind in ("added", "changed", "removed") if kinds[kind])
-    left = _count(len(lines) - _MOST, "more change")
+    left = plural(len(lines) - _MOST, "more change")
     return [*ordered[:_MOST], f"… and {left}: {counts} (--verbose lists them)"]
 
 

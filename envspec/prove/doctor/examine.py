@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from envspec.base.finding import Finding
 from envspec.base.texts import byte_size, memory_size, plural
 from envspec.facts import torch_builds
-from envspec.packages.version_numbers import numbers
+from envspec.packages.version_numbers import minor_of, numbers
 from envspec.prove.doctor import nvidia
 from envspec.prove.doctor.machine import Conda, Machine, Quota, Space
 from envspec.prove.doctor.result import Result
@@ -43,15 +43,15 @@ def glibc(machine: Machine) -> Result:
     floor = max(floors, key=numbers, default=None)
     if floor is None or numbers(machine.glibc) >= numbers(floor):
         return Result("glibc", "ok", machine.glibc)
-    older = [b for b in torch_builds.builds(platform=machine.platform) if b.glibc and _fits(b.glibc, machine.glibc)]
+    older = [
+        b
+        for b in torch_builds.builds(platform=machine.platform)
+        if b.glibc and numbers(b.glibc) <= numbers(machine.glibc)
+    ]
     last = f"; torch {older[-1].version} is the last that fits" if older else ""
     message = f"glibc {machine.glibc} is older than {floor}, which torch {release.version} needs{last}"
     remedy = f'set glibc = "{machine.glibc}" in the target, or use a container with a newer glibc'
     return Result("glibc", "ok", machine.glibc, (Finding("warning", "glibc-old", message, remedy=remedy),))
-
-
-def _fits(floor: str, glibc: str) -> bool:
-    return numbers(floor) <= numbers(glibc)
 
 
 def shared_memory(machine: Machine) -> Result:
@@ -145,7 +145,7 @@ def _quota(quota: Quota) -> Iterator[Finding]:
 def interpreter(machine: Machine) -> Result:
     """Describe the Python that runs envspec, and those on PATH."""
     pythons = machine.pythons
-    others = [version for version in pythons.found if version != _minor(pythons.version)]
+    others = [version for version in pythons.found if version != minor_of(pythons.version)]
     more = f"; on PATH too: {', '.join(others)}" if others else ""
     return Result("Python", "ok", f"{pythons.version} ({pythons.executable}){more}")
 
@@ -185,7 +185,7 @@ def compiler(machine: Machine) -> Result:
 def _headers(machine: Machine) -> Iterator[Finding]:
     if machine.pythons.headers:
         return
-    minor = _minor(machine.pythons.version)
+    minor = minor_of(machine.pythons.version)
     yield Finding(
         "info",
         "no-python-headers",
@@ -236,10 +236,6 @@ def findings_about_conda(settings: Conda) -> Iterator[Finding]:
                 f"{file} has channel_priority {priority}: a newer build of any channel replaces the wanted one",
                 remedy="conda config --set channel_priority strict",
             )
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
 
 
 _REMEDY = {

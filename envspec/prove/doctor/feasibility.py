@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from envspec.base.finding import Finding, errors
 from envspec.facts import gpus
-from envspec.packages.version_numbers import numbers
+from envspec.packages.version_numbers import minor_of, numbers
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Spec, Target
 
@@ -44,12 +44,8 @@ def hardware_of(machine: Machine) -> Hardware:
         driver=driver if driver and driver.replace(".", "").isdecimal() else None,
         glibc=machine.glibc,
         platform=machine.platform,
-        pythons=tuple(dict.fromkeys((*machine.pythons.found, _minor(machine.pythons.version)))),
+        pythons=tuple(dict.fromkeys((*machine.pythons.found, minor_of(machine.pythons.version)))),
     )
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
 
 
 class Feasibility(Struct, frozen=True):

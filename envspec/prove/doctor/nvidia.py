@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envspec.base.finding import Finding
-from envspec.base.texts import memory_size
+from envspec.base.texts import memory_size, plural
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import sm_of
 from envspec.packages.version_numbers import numbers
@@ -24,7 +24,7 @@ def driver(machine: Machine) -> Result:
         return Result(
             "driver",
             "none",
-            f"{_count(len(nvidia.pci), 'NVIDIA device')} on the PCI bus, and no driver is loaded",
+            f"{plural(len(nvidia.pci), 'NVIDIA device')} on the PCI bus, and no driver is loaded",
             (
                 Finding(
                     "error",
@@ -187,7 +187,3 @@ def libraries(machine: Machine) -> Result:
 def _first_paths(paths: list[str]) -> str:
     more = len(paths) - 3
     return ", ".join(paths[:3]) + (f" and {more} more" if more > 0 else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

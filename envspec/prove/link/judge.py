@@ -14,6 +14,7 @@ from envspec.binaries.elf import DynamicFacts
 from envspec.packages.build_label import label_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.packages.version_numbers import numbers_in
 from envspec.prove.link.model import (
     FORGOTTEN,
     LinkedPackage,
@@ -24,7 +25,7 @@ from envspec.prove.link.model import (
     overload_prefix,
     plain_name,
 )
-from envspec.prove.link.system import System, cuda_major_of, debian_package, is_drivers, numbers
+from envspec.prove.link.system import System, cuda_major_of, debian_package, is_drivers
 
 # Remedies for the findings of link.
 
@@ -61,9 +62,9 @@ def _remedy_of_version(
             f"{had.name} {had.version}"
         )
     glibc = ".".join(map(str, system.glibc))
-    newest = max((one for one in versions if one.startswith("GLIBC_")), key=numbers, default=None)
+    newest = max((one for one in versions if one.startswith("GLIBC_")), key=numbers_in, default=None)
     choose = f"choose a release of {package.name} that runs on glibc {glibc}"
-    if newest and numbers(newest):
+    if newest and numbers_in(newest):
         asked = newest.removeprefix("GLIBC_")
         return f'{choose}, or set glibc = "{asked}" for the target if its machines and its base image have it'
     return f"{choose}, or raise the target's `glibc` if its machines and its base image are newer"
@@ -388,7 +389,7 @@ def _imports(packages: Iterable[LinkedPackage], system: System, locked: Collecti
     if not locked:
         return
     brought = {module for package in packages for module in package.facts.brings}
-    if numbers(system.python) < _WITHOUT_DISTUTILS or "setuptools" in locked:
+    if numbers_in(system.python) < _WITHOUT_DISTUTILS or "setuptools" in locked:
         brought.add("distutils")
     # of the others isn't known what they bring: conda's, sources, and what comes with envspec
     unknown = {canonical_name(name) for name in locked} - {one.name for one in packages if one.facts.brings}

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.variants import read_name
+from envspec.packages.version_numbers import numbers_in
 from envspec.prove.link.model import WheelFacts, family
 
 Version = tuple[int, ...]
@@ -170,12 +171,7 @@ class System(Struct, frozen=True):
 def _of(version: str, kind: str) -> Version:
     """Give the numbers of `GLIBC_2.28`, the least ones for another kind's, or for `GLIBC_PRIVATE`."""
     found = _NUMBERS.fullmatch(version)
-    return numbers(found[2]) if found and found[1] == kind else ()
-
-
-def numbers(text: str) -> Version:
-    """Give the numbers of a version: `(2, 28)` of "2.28"."""
-    return tuple(int(number) for number in re.findall(r"\d+", text))
+    return numbers_in(found[2]) if found and found[1] == kind else ()
 
 
 def runtime_of_glibc(glibc: Version) -> Runtime:
@@ -221,12 +217,12 @@ _LEAST_GLIBC = "2.17"
 def system_of(target: LockedTarget, base: str, packages: Iterable[str]) -> System:
     """Give what a target's wheels stand on. `base` is the image's name, `packages` what recipes add to it."""
     inputs = target.inputs
-    glibc = numbers(inputs.glibc or _LEAST_GLIBC)
+    glibc = numbers_in(inputs.glibc or _LEAST_GLIBC)
     conda = [pin for pin in target.pins if pin.kind == "conda"]
     gcc = next((pin for pin in conda if pin.name in ("libstdcxx", "libstdcxx-ng")), None)
     return System(
         glibc,
-        runtime_of_gcc(numbers(gcc.version)) if gcc else runtime_of_glibc(glibc),
+        runtime_of_gcc(numbers_in(gcc.version)) if gcc else runtime_of_glibc(glibc),
         inputs.python,
         driver=inputs.cuda is not None,
         cuda=inputs.cuda,

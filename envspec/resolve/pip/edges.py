@@ -14,7 +14,7 @@ from envspec.base.errors import IndexFailure
 from envspec.base.redact import without_credentials
 from envspec.base.texts import UNSEEN, printable
 from envspec.facts.cuda_stack import cuda_major_in, of_any_cuda
-from envspec.packages.edges import Markers, Overrides, effective, reach
+from envspec.packages.edges import Markers, Overrides, effective, markers_of, reach
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import TEXTS, canonical_name, head_of, published_requirement
 from envspec.resolve.pip.metadata import Metadata
@@ -46,7 +46,7 @@ def _follow(
     request: Request, packages: Mapping[str, Metadata], more: Iterable[tuple[str, frozenset[str]]] = ()
 ) -> dict[str, tuple[str, ...]]:
     """Follow the lines that hold, from the request's requirements and `more` packages, to each package's edges."""
-    markers = _markers(request.platform, request.full_python)
+    markers = markers_of(request.platform, request.full_python)
     overrides = Overrides(request.overrides)
     edges: dict[str, tuple[str, ...]] = {}
     of_base = {name: tuple(lines) for name, lines in request.extras}
@@ -81,7 +81,7 @@ def two_answers(
         return None
 
     def edges_for(python: str) -> Mapping[str, tuple[str, ...]]:
-        markers = _markers(request.platform, python)
+        markers = markers_of(request.platform, python)
         own = tuple(filter(markers.hold, request.requirements))
         return {"": own, **active_lines(replace(request, python_version=python), packages)}
 
@@ -94,17 +94,12 @@ def two_answers(
     return name, line, tuple((one[0], one[-1]) for one in ranges)
 
 
-@lru_cache(maxsize=64)
-def _markers(platform: str, python: str) -> Markers:
-    return Markers(platform, python)
-
-
 @lru_cache(maxsize=TEXTS)
 def _edges(
     lines: tuple[str, ...], extras: frozenset[str], platform: str, python: str, overrides: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     # the targets of a spec share most packages, and mostly their platform and Python
-    return edges_of(lines, extras, _markers(platform, python), Overrides(overrides))
+    return edges_of(lines, extras, markers_of(platform, python), Overrides(overrides))
 
 
 def edges_of(

@@ -233,7 +233,8 @@ class StaticReader(Struct, frozen=True):
         """Read the facts of a source distribution, which the index lists as this release. Raises IndexFailure."""
         # name and version are the index's word: another index may give these bytes another name
         key = cache_key(name, version, str(file.sha256))
-        known = self._recall(key)
+        place = self.folder / f"sources-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
+        known = read_value(place, SourceFacts)
         if known is not None:
             return known
         with self._open(file) as stream:
@@ -251,7 +252,7 @@ class StaticReader(Struct, frozen=True):
                 hint="don't install from this index until whoever runs it has found the cause",
             )
         facts = facts_of(content, name, version, stream.length)
-        self._keep(key, facts)
+        keep_value(place, facts)
         return facts
 
     @contextmanager
@@ -275,15 +276,6 @@ class StaticReader(Struct, frozen=True):
         except (OSError, IndexFailure):
             # a name or a hash that no file has there
             return None
-
-    def _path(self, key: str) -> Path:
-        return self.folder / f"sources-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
-
-    def _recall(self, key: str) -> SourceFacts | None:
-        return read_value(self._path(key), SourceFacts)
-
-    def _keep(self, key: str, facts: SourceFacts) -> None:
-        keep_value(self._path(key), facts)
 
 
 def facts_of(content: Content, name: str, version: str, size: int | None) -> SourceFacts:

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.facts import released, torch_builds, wheels
+from envspec.facts.corrections import admits
 from envspec.lock.graph import Edge, Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.variant_build import machine_of, versions_of
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import takes_python, wheel_fits
 from envspec.packages.variant_choice import TargetMachine
 from envspec.resolve.workflow.prepare import NotAfter
@@ -270,13 +270,13 @@ def _holds(
         ("override", [line for line, _ in target.inputs.overrides]),
     ):
         for line in lines:
-            if requirement_name(line) == pin.name and not _admits(line, version):
+            if requirement_name(line) == pin.name and not admits(line, str(version)):
                 yield Hold("cap", f"the spec's {kind} {line}", requirement=line)
     node = Node(pin.kind, pin.name)
     edges = [edge for edge in graph.roots if edge.target == node]
     edges += [edge for edge in graph.incoming.get(node, ()) if edge.source and not _leads(graph, node, edge.source)]
     for edge in edges:
-        if edge.kind == "pip" and not _admits(edge.requirement, version):
+        if edge.kind == "pip" and not admits(edge.requirement, str(version)):
             yield _by_requirement(graph, edge)
     torch = target.pin("torch", "pip")
     if pin.name in _COMPANIONS and torch is not None:
@@ -331,7 +331,3 @@ def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release) -> Iter
         yield "none of its wheels fits the platform, the Python or the glibc"
     elif not release.wheels and not _is_unheld(pin, release) and pin.name not in lock.inputs.allow_source:
         yield "it has no wheel, and the spec doesn't allow its source"
-
-
-def _admits(line: str, version: Version) -> bool:
-    return published_requirement(line).specifier.contains(version, prereleases=True)
