@@ -27,7 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "base.places",
         "prove.rungs",
     ),
-    ("base.reader",),
+    ("base.reader", "base.html_page"),
     ("base.user_config",),
     ("base.settings", "base.open_folder", "base.scratch", "facts"),
     ("base.atomic", "binaries", "base.cache"),
