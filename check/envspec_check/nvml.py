@@ -62,6 +62,11 @@ class Nvml:
         found, ask = ctypes.c_ulonglong(0), getattr(self.library, function, None)
         return int(found.value) if ask and ask(device, *given, ctypes.byref(found)) == 0 else None
 
+    def links(self) -> int:
+        """How many NVLinks of all devices are up; a device has 18 at most."""
+        ask = "nvmlDeviceGetNvLinkState"
+        return sum(self.number(ask, one, at) == 1 for one in self.devices() for at in range(18))
+
     def remapped_rows(self, device: ctypes.c_void_p) -> list[int] | None:
         """Rows that were replaced for corrected and for other errors, whether some wait, whether one couldn't be."""
         found, ask = [ctypes.c_uint(0) for _ in range(4)], getattr(self.library, "nvmlDeviceGetRemappedRows", None)

@@ -4,6 +4,7 @@
 #   (nothing)                 the services that the image has, together; without any, a shell
 #   jupyter|ssh|code-server|tensorboard   that service
 #   smoke [ARGUMENT...]       the training check
+#   preflight                 the look itself: the GPUs, the driver's CUDA, the NVLinks and nvcc, a line each
 #   COMMAND [ARGUMENT...]     the command
 #
 # ENVSPEC_SKIP_PREFLIGHT=1 leaves out the look. Runs under an init that reaps and forwards signals (tini).
@@ -176,6 +177,13 @@ case $1 in
 smoke)
     shift
     exec "$python" -I "$here/check" --config "$here/target.json" "$@"
+    ;;
+preflight)
+    "$python" -I "$here/preflight.py" --look
+    PATH=${CUDA_HOME:-/usr/local/cuda}/bin:$PATH
+    if command -v nvcc >/dev/null; then exec nvcc --version; fi
+    echo 'nvcc: none'
+    exit
     ;;
 jupyter | ssh | code-server | tensorboard)
     # With arguments it is the program of that name.

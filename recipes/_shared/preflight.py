@@ -5,7 +5,8 @@ file. Says in one line on stderr what is wrong and what to do. Only what the dri
 start; what the lock knows from tables is a warning, once a node.
 
 ENVSPEC_LOCK names the slices that a job was made for, as TARGET=DIGEST. An image of none of them isn't started.
-`--locks PATH...` prints these words for the named files.
+`--locks PATH...` prints these words for the named files; `--look` prints the GPUs, the driver's CUDA and the
+NVLinks, and judges nothing.
 Exits with 0 when the image can work here or when nothing can tell, 1 when it can't, 2 when target.json can't be read.
 """
 
@@ -33,13 +34,14 @@ class Machine(NamedTuple):
     """The machine's hardware: the driver's version, None where there is none, and the GPUs.
 
     `nvml` says whether NVML answered: without it GPUs can't be seen, only the driver. `cuda` is the driver's own CUDA,
-    up to which it compiles PTX; None where it didn't say.
+    up to which it compiles PTX; None where it didn't say. `links` counts the NVLinks that are up.
     """
 
     driver: str | None
     gpus: tuple[Gpu, ...]
     nvml: bool
     cuda: str | None = None
+    links: int = 0
 
 
 class Verdict(NamedTuple):
@@ -119,12 +121,25 @@ def look(load: Callable[[], Any] = lambda: None, version_file: str = "/proc/driv
         return Machine(kernel_driver(version_file), (), False)
     try:
         gpus = tuple(Gpu(*one) for one in nvml.gpus())
-        return Machine(nvml.driver() or kernel_driver(version_file), gpus, True, nvml.cuda())
+        return Machine(nvml.driver() or kernel_driver(version_file), gpus, True, nvml.cuda(), nvml.links())
     finally:
         nvml.library.nvmlShutdown()
 
 
+def describe(machine: Machine) -> str:
+    """The machine as lines, a name in front of each; what isn't here is "none"."""
+    lines = [
+        *([f"GPU: {gpu.name} ({gpu.capability})" for gpu in machine.gpus] or ["GPU: none"]),
+        f"driver: {machine.driver or 'none'}" + (f", CUDA {machine.cuda}" if machine.cuda else ""),
+        f"NVLinks up: {machine.links or 'none'}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
+    if list(arguments) == ["--look"]:
+        sys.stdout.write(describe(look()))
+        return 0
     *named, path = arguments or [os.path.join(FOLDER, "target.json")]
     try:
         if named:

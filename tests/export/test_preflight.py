@@ -240,6 +240,23 @@ def test_a_driver_compiles_no_ptx_that_is_newer_than_its_cuda(cuda: str | None, 
     assert bool(said) is doubted
 
 
+def test_the_look_has_a_line_for_each_gpu_the_drivers_cuda_and_nvlink_faked(capsys: pytest.CaptureFixture[str]) -> None:
+    class Linked(FakeNvml):
+        def nvmlSystemGetCudaDriverVersion_v2(self, version: Any) -> int:
+            ctypes.cast(version, ctypes.POINTER(ctypes.c_int))[0] = 12040
+            return 0
+
+        def nvmlDeviceGetNvLinkState(self, handle: Any, link: int, state: Any) -> int:
+            ctypes.cast(state, ctypes.POINTER(ctypes.c_uint))[0] = int(link != 3)
+            return 0 if link < 12 else 3
+
+    assert main(["--look"], lambda: look(lambda: Linked("550.54.15", ("A100", 8, 0), ("A30", 8, 0)))) == 0
+    said = capsys.readouterr().out
+    assert said == "GPU: A100 (8.0)\nGPU: A30 (8.0)\ndriver: 550.54.15, CUDA 12.4\nNVLinks up: 22\n"
+    assert main(["--look"], lambda: Machine(None, (), False)) == 0
+    assert capsys.readouterr().out == "GPU: none\ndriver: none\nNVLinks up: none\n"
+
+
 def test_without_nvml_the_kernel_module_tells_faked(tmp_path: Path) -> None:
     version = tmp_path / "version"
     version.write_text(

@@ -64,6 +64,19 @@ def test_the_preflight_comes_first_and_can_be_left_out(image: Image) -> None:
     assert image.run("echo", "started", ENVSPEC_SKIP_PREFLIGHT="1")[:2] == (0, "started\n")
 
 
+def test_preflight_prints_the_hardware_and_nvcc(image: Image, tmp_path: Path) -> None:
+    """Of no driver and no compiler first, then of a compiler where CUDA_HOME says."""
+    bare = {"CUDA_HOME": str(tmp_path / "cuda"), "PATH": "/usr/bin:/bin"}
+    code, out, err = image.run("preflight", **bare)
+    assert (code, err) == (0, "") and out.startswith("GPU: ") and out.endswith("nvcc: none\n")
+    assert [line.partition(":")[0] for line in out.splitlines()][-3:] == ["driver", "NVLinks up", "nvcc"]
+    compiler = tmp_path / "cuda" / "bin" / "nvcc"
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "release 12.8, V12.8.93"\n')
+    compiler.chmod(0o755)
+    assert image.run("preflight", **bare)[1].endswith("release 12.8, V12.8.93\n")
+
+
 def test_smoke_is_the_carried_check(image: Image) -> None:
     (image.carried / "check" / "__main__.py").write_text("import sys; print(*sys.argv[1:], sep='\\n')")
     code, out, _ = image.run("smoke", "--quick", "--json", "a b")
