@@ -1,21 +1,24 @@
 """Demands that a part of the check meets, each shown by what the part does."""
 
+import itertools
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from envspec_check.checks import extension
-from envspec_check.checks.collectives import between, mark
+from envspec_check.checks import extension, figures
+from envspec_check.checks.collectives import EQUAL, between, mark
 from envspec_check.checks.gpu.device import device_capability
-from envspec_check.interface import Context, Fault
+from envspec_check.interface import WORKLOADS, Context, Fault
 from envspec_check.ranks import Rank
 from envspec_check.report import figure, shares
-from support.smoke_env import CHECK, CONFIG, smoke_env as smoke_env
+from support.smoke_env import CHECK, CONFIG
+from support.waiting import wait_until
 
 LOCK = {"targets": {"t": {"cuda": "12.8", "architectures": ["sm_80"]}}}
 CONTEXT = Context({"target": "t", "lock": LOCK}, "cuda", "basic", 5, False, 0, 60.0, Path(), "check", gpus=1)
@@ -91,6 +94,19 @@ def test_a11_an_all_reduce_is_timed_by_the_device_s_own_events() -> None:
     assert 0 <= between(on_cpu, mark(on_cpu), mark(on_cpu)) < 1
 
 
+def test_d4_gpu_use_is_sampled_while_a_block_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By NVML, of the GPU that torch uses, whatever its number; what can't tell (MIG) is left out."""
+    told: Iterator[int | None] = itertools.cycle((40, None, 80))
+    library = SimpleNamespace(
+        device_at=lambda pci: pci, utilisation=lambda device: next(told) if device == "pci" else 0
+    )
+    monkeypatch.setattr(figures, "nvml", lambda: library)
+    monkeypatch.setattr(figures, "pci_address", lambda torch: "pci")
+    with figures.Sampler(OnGpus((8, 6))) as sampler:
+        wait_until(lambda: len(sampler.samples) >= 4, 30)
+    assert sampler.samples[:4] == [40, 80, 40, 80] and sampler.mean is not None and 40 <= sampler.mean <= 80
+
+
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc isn't installed")
 @pytest.mark.slow
 def test_d3_nvcc_compiles_the_kernel(tmp_path: Path) -> None:
@@ -103,16 +119,36 @@ def test_d3_nvcc_compiles_the_kernel(tmp_path: Path) -> None:
         extension.build(ctx, compiler, "sm_1")
 
 
+@pytest.fixture(scope="module")
+def shown(smoke_env: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the check does between processes on a CPU, by Gloo."""
+    program, scratch = Path(__file__).with_name("in_the_check.py"), tmp_path_factory.mktemp("shown")
+    words = [str(smoke_env / "bin/python"), str(program), str(CHECK), str(CONFIG), str(scratch)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=580, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
 @pytest.mark.nightly
 @pytest.mark.e2e
-def test_c3_data_parallel_and_ddp_train_as_one_process_and_are_timed(smoke_env: Path, tmp_path: Path) -> None:
-    """By Gloo between two processes: without a GPU DataParallel calls its model."""
-    program = Path(__file__).with_name("in_the_check.py")
-    words = [str(smoke_env / "bin/python"), str(program), str(CHECK), str(CONFIG), str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+def test_c3_data_parallel_and_ddp_train_as_one_process_and_are_timed(shown: dict[str, Any]) -> None:
+    """Between two processes: without a GPU DataParallel calls its model."""
     names = ["training.data_parallel.wide_samples_per_s", "training.ddp.wide_samples_per_s"]
-    assert found["parallel"] == ["pass", names]
-    assert found["wrong"][0] == "fail" and found["wrong"][1].startswith("the weights by data_parallel differ by")
-    assert all(value > 0 for value in found["all_reduce"].values()) and len(found["all_reduce"]) == 6
+    assert shown["parallel"] == ["pass", names]
+    assert shown["wrong"][0] == "fail" and shown["wrong"][1].startswith("the weights by data_parallel differ by")
+    assert all(value > 0 for value in shown["all_reduce"].values()) and len(shown["all_reduce"]) == 6
+
+
+@pytest.mark.nightly
+@pytest.mark.e2e
+def test_c3_a_rate_scaled_with_the_batch_steps_as_far_as_its_batches_together(shown: dict[str, Any]) -> None:
+    assert len(shown["scaled"]) == 2 and all(apart < 1e-6 for apart in shown["scaled"])
+
+
+@pytest.mark.nightly
+@pytest.mark.e2e
+def test_b3_torchrun_starts_four_ranks_by_one_command_and_they_train_as_one_process(shown: dict[str, Any]) -> None:
+    """Every workload: how far the weights end from those of one process, and how many different ones the ranks have."""
+    assert set(shown["four"]) == set(WORKLOADS)
+    assert all(apart < EQUAL and different == 1 for apart, different in shown["four"].values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 from typing import Any, Dict, List
 
@@ -39,6 +40,11 @@ def operators_channels_last(ctx: Context) -> Outcome:
     return passed(details=details)
 
 
+def size_and_keep(sizes: List[int], one: Any) -> Any:
+    sizes.append(one.numel() * one.element_size())
+    return one
+
+
 @check("operators.checkpoint")
 def operators_checkpoint(ctx: Context) -> Outcome:
     """Activation checkpoints compute again what they didn't keep, with the same dropout, for the same gradients."""
@@ -51,19 +57,26 @@ def operators_checkpoint(ctx: Context) -> Outcome:
     calls: List[int] = []
     model.register_forward_pre_hook(lambda *_: calls.append(1))  # computing again stops before the end of the part
     found: Dict[str, List[Any]] = {}
+    kept: Dict[str, int] = {}
     for how in ("plain", "kept out", "reentrant"):
         torch.manual_seed(ctx.seed)
         model.zero_grad()
         calls.clear()
         given = rows.clone().to(ctx.device).requires_grad_()
-        result = model(given) if how == "plain" else again(model, given, use_reentrant=how == "reentrant")
+        sizes: List[int] = []
+        keep = functools.partial(size_and_keep, sizes)
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda one: one):
+            result = model(given) if how == "plain" else again(model, given, use_reentrant=how == "reentrant")
+        kept[how] = sum(sizes)
         result.square().mean().backward()
         found[how] = [exactly(result), *(exactly(one.grad) for one in (given, *model.parameters()))]
         if len(calls) != (1 if how == "plain" else 2):
             told = "an activation checkpoint computed its part %d times, not twice" % len(calls)
             return failed(told, REMEDY)
     errors = [farthest(torch, one, right) for how in found for one, right in zip(found[how], found["plain"])]
-    details = {"errors": errors, "tolerance": TOLERANCES["fp32"]}
+    details = {"errors": errors, "tolerance": TOLERANCES["fp32"], "kept_bytes": kept}
+    if not max(kept["kept out"], kept["reentrant"]) < kept["plain"] / 2:
+        return failed("an activation checkpoint keeps its part's activations all the same", REMEDY, details=details)
     if not max(errors) <= TOLERANCES["fp32"]:
         return failed(f"gradients by activation checkpoints differ by {max(errors):.2g}", REMEDY, details=details)
     return passed(details=details)

@@ -245,6 +245,21 @@ def test_where_others_are_expected_none_is_told(other: dict[str, Any], apart: st
     assert found.reason == f"they differ in: {apart}"
 
 
+def test_unlike_gpus_are_told_by_how_far_from_float64_both_are() -> None:
+    def judged(status: CheckStatus, error: float) -> CheckResult:
+        details = {"limit": 1e-4, "errors": {"basic": {"loss": error / 2, "gradient": error}, "llm": {"loss": 1e-9}}}
+        return CheckResult("training.reference", "training", status, False, 1.0, details=details)
+
+    def of(weights: str, one: CheckResult, **changes: Any) -> SmokeReport:
+        return ran(weights, checks=(*checks(), repeated(weights), one), **changes)
+
+    found = compare(of("a", judged("pass", 2e-6)), of("b", judged("pass", 3e-6), machine=OTHER_GPU))
+    told = "they differ in: architecture; from float64 the one is 2e-06 away, the other 3e-06 (training.reference)"
+    assert (found.weights, found.reason, found.ok) == ("not compared", told, True)
+    found = compare(of("a", judged("pass", 2e-6)), of("b", judged("fail", 3e-2), machine=OTHER_GPU))
+    assert (found.reason, found.ok) == ("they differ in: architecture", False)
+
+
 def test_cpus_may_differ() -> None:
     one, other = (on_cpu(checks=(*checks(gpu=False), repeated(weights))) for weights in "ab")
     assert compare(one, other).weights == "not compared" and compare(one, one).weights == "same"

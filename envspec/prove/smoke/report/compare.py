@@ -6,7 +6,8 @@ one architecture. There a difference is an answer of no; elsewhere none is expec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -160,7 +161,26 @@ def _weights(one: SmokeReport, other: SmokeReport, differing: dict[str, None]) -
     if weights_of(one) == weights_of(other):
         return "same", None
     if apart:
-        return "not compared", f"they differ in: {', '.join(apart)}"
+        return "not compared", f"they differ in: {', '.join(apart)}{_beside_float64(one, other)}"
     if one.device != "cuda":
         return "not compared", "CPUs choose their kernels by what they can, and the reports don't say that"
     return "differs", None
+
+
+def _beside_float64(one: SmokeReport, other: SmokeReport) -> str:
+    """How far from float64 both computed, where both were judged by that: unlike GPUs give the same answers so, and no
+    other way."""
+    found = [check for report in (one, other) for check in report.checks if check.name == "training.reference"]
+    if [check.status for check in found] != ["pass", "pass"] or one.workload != other.workload:
+        return ""
+    worst = [max(numbers_in(check.details.get("errors")), default=math.nan) for check in found]
+    return f"; from float64 the one is {worst[0]:.2g} away, the other {worst[1]:.2g} (training.reference)"
+
+
+def numbers_in(value: object) -> Iterator[float]:
+    """The numbers in a report's nested tables, whatever else is there."""
+    if isinstance(value, Mapping):
+        for one in value.values():
+            yield from numbers_in(one)
+    elif isinstance(value, int | float):
+        yield value
