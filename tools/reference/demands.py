@@ -20,7 +20,8 @@ _HEAD = """# Reference stacks
 
 What four stacks ask that the shipped specs stand for, demand by demand: images that people use as "PyTorch-CUDA v2.9"
 and "v2.6". A demand is met by a check of `envspec smoke` (`device.driver`), by a text that stands in a file, or by a
-test. `tests/reference_stacks` holds that each of them is there. The last column has what isn't met, and why.
+test. `tests/reference_stacks` holds that each is there, and that a check runs in that stack. The last column has what
+isn't met, and why.
 """
 
 
