@@ -89,7 +89,7 @@ def test_the_time_of_a_process_has_that_of_all_below_it(ends: bool) -> None:
     command = [sys.executable, "-c", parent]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdout.readline() and (not ends or process.stdout.readline())
-        assert 0.3 <= processor_seconds(process.pid) < 5
+        assert 0.27 <= processor_seconds(process.pid) < 5  # /proc counts whole ticks, of user and system time each
         process.communicate(b"\n\n")
 
 
