@@ -6,7 +6,7 @@ Names are normalised ones, of PyPI, the PyTorch indexes and conda-forge (where t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import product
 
 from envspec.facts.toolkits import cuda_releases
@@ -36,6 +36,16 @@ def is_toolkit(name: str) -> bool:
     return _TOOLKIT.fullmatch(name) is not None
 
 
+VERSIONED_BY_CUDA = frozenset(
+    (
+        *("cuda-bindings", "cuda-python", "cuda-toolkit", "cuda-version"),
+        *("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-nvjitlink"),
+    )
+)
+"""Packages without a CUDA in their names that have the toolkit's version. Source of cuda-python's two: NVIDIA's support
+policy of cuda.bindings, 12.9.11: it has the major and the minor of the toolkit, and any minor of its major will do."""
+
+
 def same_library(one: str, other: str) -> bool:
     """Say whether two packages of the toolkit are one library, for two CUDA majors: nvidia-cublas-cu12 became
     nvidia-cublas with CUDA 13."""
@@ -55,6 +65,13 @@ def cuda_major_in(name: str) -> str | None:
     None where it has none."""
     match = _CUDA.search(name)
     return match[2] if match else None
+
+
+def extras_for(major: str, extras: Iterable[str], offered: Collection[str]) -> frozenset[str] | None:
+    """Give a requirement's extras with those of another CUDA major (cu12, cuda12-local) as they are named for this one.
+    None where there is none of another, or a release doesn't offer its counterpart."""
+    own = frozenset(_CUDA.sub(lambda found: f"{found[1]}{major}{found[3]}", f"-{one}", count=1)[1:] for one in extras)
+    return own if own != frozenset(extras) and own <= frozenset(offered) else None
 
 
 _CUDAS_OWN = re.compile(
@@ -119,7 +136,12 @@ _FOR_GPUS = re.compile(r"cupy|[\w-]+-gpu")
 
 def is_for_gpus(name: str) -> bool:
     """Say whether a wheel of this name is meant for GPUs, whoever built it: without code for any it is a CPU build."""
-    return name in _COMPILED or any(names.fullmatch(name) for names in (_NAMED, _FOR_GPUS))
+    return holds_code_for_gpus(name) or _NAMED.fullmatch(name) is not None
+
+
+def holds_code_for_gpus(name: str) -> bool:
+    """Say whether a project's code for GPUs stands in the wheel of this name itself; that of cudf-cu12 is libcudf's."""
+    return name in _COMPILED or _FOR_GPUS.fullmatch(name) is not None
 
 
 def family_of(name: str) -> str | None:

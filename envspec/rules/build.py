@@ -26,7 +26,7 @@ def problems(build: CandidateBuild, case: Case) -> list[Finding]:
     return [
         *architecture(build, case),
         *cudnn(build, case),
-        *compiler(build, case),
+        *(compiler(build.triton, case, build) if build.triton else ()),
         *python(build, case),
         *glibc(build, case),
         *trust(build),
@@ -77,36 +77,40 @@ def compiles_ptx(case: Case, cuda: str | None) -> bool:
     return case.driver is None or native is None or toolkits.reaches(case.driver, native, integrated=case.integrated)
 
 
-def compiler(build: CandidateBuild, case: Case) -> Iterator[Finding]:
-    """Judge triton, with which torch.compile compiles kernels: its wheels have a ptxas of their own."""
-    known = triton.release(build.triton) if build.triton and case.platform.startswith("linux") else None
-    if build.triton and known is None and triton.is_newer(build.triton) and case.capabilities:
+def compiler(version: str, case: Case, build: CandidateBuild | None = None) -> Iterator[Finding]:
+    """Judge triton, with which torch.compile compiles kernels: its wheels have a ptxas of their own. Without a `build`
+    of torch it is there for itself, and a GPU that it doesn't compile for has nothing."""
+    known = triton.release(version) if case.platform.startswith("linux") else None
+    user = "torch.compile" if build else f"triton {version}"
+    if known is None and triton.is_newer(version) and case.capabilities:
         newest = triton.releases()[-1].version
-        message = (
-            f"triton {build.triton} is newer than any that envspec knows (up to {newest}): its compiler isn't judged"
-        )
+        message = f"triton {version} is newer than any that envspec knows (up to {newest}): its compiler isn't judged"
         yield Finding("info", "triton-newer-than-tables", message, key="gpus")
     for capability in case.capabilities:
         if known is None or known.compiles_for(capability):
             continue
         if order(capability) < triton.LEAST:
             names, least = f"{sm_of(capability)} ({case.names(capability)})", ".".join(map(str, triton.LEAST))
-            message = f"torch.compile doesn't work on {names}: triton compiles for {least} and newer"
-            if build.runs_on(capability):
-                yield Finding("info", "triton-architecture", message, key="gpus")
+            message = f"{user} doesn't work on {names}: triton compiles for {least} and newer"
+            if build is None or build.runs_on(capability):
+                # owners of such GPUs can do nothing, and the rest of torch works
+                yield Finding("info" if build else "warning", "triton-architecture", message, key="gpus")
             continue
         cuda, variable = known.cuda_for(capability), known.variable_for(capability)
         first = gpus.capabilities()[capability].first_cuda
         newer = triton.first_for(capability, known.version)
-        torch = newer and _first_torch_with(newer, case)
+        torch = _first_torch_with(newer, case) if newer and build else None
+        ways = [Way(f"take torch {torch}, whose triton compiles for it", line=f"torch=={torch}")] if torch else []
+        if newer and build is None:
+            ways = [Way(f"take triton {newer.version}", line=f"triton=={newer.version}")]
         yield Finding(
             "warning",
             "triton-architecture",
-            f"torch.compile fails on {sm_of(capability)} ({case.names(capability)}): the compiler in triton"
+            f"{user} fails on {sm_of(capability)} ({case.names(capability)}): the compiler in triton"
             f" {known.version} is CUDA {cuda}'s, which doesn't know it",
             key="gpus",
             remedy=f"set {variable} to the ptxas of CUDA {first} or newer" if first else "run without torch.compile",
-            ways=(Way(f"take torch {torch}, whose triton compiles for it", line=f"torch=={torch}"),) if torch else (),
+            ways=tuple(ways),
         )
 
 

@@ -93,10 +93,16 @@ def problems(
             continue
         pypis = origin.index == "pypi" and (not origin.file or origin.file.endswith(".whl"))
         built_for = read[name].built_for if name in read else BuildNotes()
-        if built_for != BuildNotes() and not (pypis and neighbours.of_release(name, version, case.platform)):
+        rows = neighbours.of_release(name, version, case.platform) if pypis else ()
+        if built_for != BuildNotes() and not rows:
             yield from _of_notes(f"{name} {version}", built_for, around, by_content=read[name].by_content)
         elif pypis and label is None:
-            yield from _of_facts(name, version, around, case)
+            wrong = [*_of_facts(name, version, around, case)]
+            yield from wrong
+            # rows of some say their torch alone, and torchao's wheel loads CUDA's libraries
+            if built_for.cuda and not wrong and rows and not any(row.cuda for row in rows):
+                own = BuildNotes(built_for.cuda, member=built_for.member)
+                yield from _of_notes(f"{name} {version}", own, around, without=rows[0].without)
 
 
 def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Finding]:
@@ -117,9 +123,11 @@ def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Fi
     )
 
 
-def _of_notes(name: str, notes: BuildNotes, around: Surroundings, *, by_content: bool = False) -> Iterator[Finding]:
+def _of_notes(
+    name: str, notes: BuildNotes, around: Surroundings, *, by_content: bool = False, without: str | None = None
+) -> Iterator[Finding]:
     """Judge a wheel by its notes, or the libraries that it loads. `by_content`: it doesn't say that it is for GPUs, so
-    it may work without."""
+    it may work without. `without` says what is missing of one that imports all the same."""
     wrong = []
     torch = around.torch.partition("+")[0] if around.torch else None
     if notes.torch and torch and not any(f"{torch}.".startswith(f"{one}.") for one in notes.torch):
@@ -130,7 +138,7 @@ def _of_notes(name: str, notes: BuildNotes, around: Surroundings, *, by_content:
         wrong.append(f"CUDA {notes.cuda}")
     if wrong:
         said = f"{' and '.join(wrong)}, as {notes.member} in its wheel says"
-        partly = neighbours.partly_without(name.partition(" ")[0])
+        partly = without or neighbours.partly_without(name.partition(" ")[0])
         if partly is None and by_content:
             partly = "what it does on a GPU may not work"
         message = f"{name} is built for {said}, and the target has {around}" + (f": {partly}" if partly else "")

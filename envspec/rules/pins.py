@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct, field
@@ -15,16 +16,17 @@ from envspec.base.errors import Place, Way
 from envspec.base.finding import Finding, Severity
 from envspec.facts import gpu_only, gpus, libraries, torch_builds
 from envspec.facts.compute_capability import can_translate, covers, sm_of
-from envspec.facts.cuda_stack import TORCH, cuda_major_in, of_both_majors
+from envspec.facts.cuda_stack import TORCH, VERSIONED_BY_CUDA, cuda_major_in, holds_code_for_gpus, of_both_majors
 from envspec.facts.frameworks import Framework, frameworks
 from envspec.facts.libraries import LibraryWheel
+from envspec.facts.neighbours import of_release as neighbours_of
 from envspec.facts.reach import library_is_newer
 from envspec.facts.wheels import FAMILY
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.version_numbers import numbers
 from envspec.rules import nearest, neighbours, wheel_code
-from envspec.rules.build import problems
+from envspec.rules.build import compiler, problems
 from envspec.rules.case import CandidateBuild, Case, apply_acceptances, conda_builds_of, pip_builds
 from envspec.rules.fallback import foreign_build
 from envspec.rules.judge import case_of, locate
@@ -79,10 +81,6 @@ def _problem(label: str, what: str, instead: str) -> Finding:
     )
 
 
-_VERSIONED_BY_CUDA = ("cuda-toolkit", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "cuda-version")
-"""Packages without a `-cu12` suffix that have the toolkit's version."""
-
-
 class PinnedVersions(Struct, frozen=True):
     """The exact pins of a target, each by its normalised name.
 
@@ -115,11 +113,12 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
     major = case.cuda.partition(".")[0] if case.cuda else None
     both = of_both_majors(pinned.needs, major) if major else {}
     right = {one for one, other in both.items() if wheel_code.not_beside(one, other, read) is None}
-    # beside its counterpart a library for another CUDA isn't what runs
-    run = {one: version for one, version in pins.items() if one not in right}
+    # beside its counterpart a library for another CUDA isn't what runs; one of another CUDA alone is told as that
+    run = {one: version for one, version in pins.items() if one not in right and not _is_foreign(one, version, major)}
     found = [
         *_torch(case, pins, pinned.architectures.get("torch", ((), ())), read.get("torch"), origin),
         *_pytorch(case, pins, builds),
+        *_triton_alone(case, pins),
         *_companions(case, pins, builds),
         *_cuda_majors(case, pins, pinned.needs, read),
         *_without_gpu(case, pins, _names(pinned.needs), _is_dead_weight),
@@ -135,7 +134,7 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
     findings = [locate(spec, target, wanted, problem) for problem in found]
     # a source that the spec allows is built for what the machine has
     built = {one for one, at in origins.items() if not at.file.endswith(".whl")} & spec.pip.allow_source
-    findings += framework_problems(case, pins, spec.pip_dependencies(target), own | built)
+    findings += framework_problems(case, pins, spec.pip_dependencies(target), own | built, read)
     return apply_acceptances(findings, spec.pip_terms(target).accept)
 
 
@@ -249,6 +248,12 @@ def _pytorch(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> 
 def _with_triton(builds: list[CandidateBuild], pins: Mapping[str, str]) -> list[CandidateBuild]:
     """Judge the compiler that is locked, which a build may leave open."""
     return [replace(build, triton=pins.get("triton", build.triton)) for build in builds]
+
+
+def _triton_alone(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
+    """Judge a triton that the spec asks for without a torch, of which nothing else would say for which GPUs it is."""
+    if case.cuda and "triton" in pins and TORCH.isdisjoint(pins):
+        yield from compiler(pins["triton"], case)
 
 
 def _of_build(
@@ -373,7 +378,7 @@ def _cuda_majors(
         there = {one.cuda for one in torch_builds.builds(platform=case.platform) if one.cuda} if case.cuda else set()
         cudas = sorted((one for one in there if one.partition(".")[0] == major), key=numbers, reverse=True)[:1]
         ways = tuple(Way(f'cuda = "{one}" in the target', cuda=one) for one in cudas)
-        bound = f"{name}=={asked}.*" if name in _VERSIONED_BY_CUDA else f"{name}<0"
+        bound = f"{name}=={asked}.*" if name in VERSIONED_BY_CUDA else f"{name}<0"
         severity: Severity = "error" if case.cuda else "warning"
         outgrown = asked is not None and int(major) < int(asked)
         one = Finding(severity, "cuda-major-mixed", message, key="cuda", remedy=hint, bound=bound, outgrown=outgrown)
@@ -388,13 +393,18 @@ def _cuda_major(name: str, version: str) -> str | None:
     """Read the CUDA major of a package from its name, or from its version if that is the toolkit's; else None."""
     if named := cuda_major_in(name):
         return named
-    return version.split(".")[0] if name in _VERSIONED_BY_CUDA else None
+    return version.split(".")[0] if name in VERSIONED_BY_CUDA else None
+
+
+def _is_foreign(name: str, version: str, asked: str | None) -> bool:
+    """Say whether a package is another CUDA major's than `asked`, by its name or version: that says it all."""
+    return asked is not None and _cuda_major(name, version) not in (None, asked)
 
 
 def _is_dead_weight(name: str) -> bool:
     """Say whether a package of CUDA's does nothing in a CPU target. Of others that name a CUDA (nvidia-dali-cuda120,
     jax-cuda12-plugin) `cpu_target` says what to do."""
-    return name in _VERSIONED_BY_CUDA or re.fullmatch(r"[\w-]+-cu(?:da)?\d\dx?", name) is not None
+    return name in VERSIONED_BY_CUDA or re.fullmatch(r"[\w-]+-cu(?:da)?\d\dx?", name) is not None
 
 
 def _for_servers(
@@ -514,17 +524,22 @@ def _first_without(found: LibraryWheel, capability: str, case: Case) -> tuple[st
 # Rules for frameworks beside torch: in a CUDA target, one without its CUDA backend computes on the CPU, in silence.
 
 _OF_ANOTHER_VENDOR = {
-    "AMD": re.compile(r"(?:[\w-]+-)?rocm\d*(?:-[\w-]+)?"),
-    "Intel": re.compile(r"[\w-]+-xpu"),
+    "AMD's GPUs": re.compile(r"(?:[\w-]+-)?rocm\d*(?:-[\w-]+)?"),
+    "Intel's GPUs": re.compile(r"[\w-]+-(?:xpu|oneapi(?:-[\w-]+)?)"),
+    "Google's TPUs": re.compile(r"libtpu(?:-nightly)?"),
 }
-"""jax-rocm7-plugin, tensorflow-rocm, pytorch-triton-xpu."""
+"""jax-rocm7-plugin, tensorflow-rocm, pytorch-triton-xpu, jax-oneapi-plugin; libtpu, which jax[tpu] brings."""
 
-_OF_A_VENDOR = re.compile(r"(?:cuda|rocm)\d*(?:[-_]\w+)*")
-"""Extras that bring a backend, in place of which the target's stands: cuda13, cuda12-local, rocm7_local."""
+_OF_A_VENDOR = re.compile(r"(?:(?:cuda|rocm)\d*|oneapi|tpu)(?:[-_]\w+)*")
+"""Extras that bring a backend, in place of which the target's stands: cuda13, cuda12-local, rocm7_local, oneapi."""
 
 
 def framework_problems(
-    case: Case, pins: Mapping[str, str], asked: Iterable[Located], own: Collection[str] = ()
+    case: Case,
+    pins: Mapping[str, str],
+    asked: Iterable[Located],
+    own: Collection[str] = (),
+    read: Mapping[str, WheelBuild] = MappingProxyType({}),
 ) -> Iterator[Finding]:
     """Find the frameworks of a CUDA target that would compute on the CPU, and the pins made for another vendor's GPUs.
 
@@ -532,6 +547,7 @@ def framework_problems(
     either, and a warning beside torch or another framework, where it often serves another purpose: kohya-ss has
     tensorflow for tensorboard alone. One that another package brings is a note, and so is one that the spec asks for
     as a CPU build (`jax[cpu]`, `tensorflow-cpu`). `own` names the builds that aren't PyPI's: they say what they are.
+    What was `read` tells the wheels that are for CPUs on this platform alone, as tensorflow's for aarch64 is.
     """
     if case.cuda is None:
         return
@@ -550,10 +566,16 @@ def framework_problems(
             else "error"
         )
         yield _without_backend(row, pins[row.package], major, severity, line)
+    told = {*own, *(row.package for row in without)}
+    for name in sorted(name for name in pins.keys() & read.keys() - told if read[name].is_for_cpus):
+        # of a release in the table of neighbours it is known what its wheel loads
+        if holds_code_for_gpus(name) and not neighbours_of(name, pins[name], case.platform):
+            alone = pins.keys().isdisjoint(TORCH)
+            yield _of_cpu_wheel(name, pins[name], "error" if alone else "warning", case, direct.get(name))
     for name, version in sorted(pins.items()):
         vendor = next((vendor for vendor, names in _OF_ANOTHER_VENDOR.items() if names.fullmatch(name)), None)
         if vendor:
-            message = f"{name} {version} is made for {vendor}'s GPUs, and the target is for CUDA {case.cuda}"
+            message = f"{name} {version} is made for {vendor}, and the target is for CUDA {case.cuda}"
             remedy = f"leave out what asks for it; `envspec why {name}` shows that"
             yield Finding("error", "other-vendor", message, remedy=remedy, package=name)
 
@@ -561,6 +583,17 @@ def framework_problems(
 def _is_for_cpus(line: str) -> bool:
     asked = parse_requirement(line)
     return "cpu" in asked.extras or asked.name.endswith("-cpu")
+
+
+def _of_cpu_wheel(name: str, version: str, severity: Severity, case: Case, line: Located | None) -> Finding:
+    message = (
+        f"{name} {version} computes on the CPU: nothing in its wheel for {case.platform} is compiled for a GPU or "
+        "loads CUDA"
+    )
+    if line is None:
+        return Finding("info", "no-cuda-backend", message, package=name)
+    remedy = f"build it with CUDA {case.cuda}, or list it in the targets of other platforms"
+    return Finding(severity, "no-cuda-backend", message, line.place, remedy, package=name)
 
 
 def _without_backend(row: Framework, version: str, major: str, severity: Severity, line: Located | None) -> Finding:

@@ -64,6 +64,13 @@ class WheelBuild(Struct, frozen=True):
         return not all(any(_has_sass(one, gpu, self) for one in libraries) for gpu in capabilities)
 
     @property
+    def is_for_cpus(self) -> bool:
+        """Whether the whole of it was read, and nothing in it is compiled for a GPU or loads CUDA."""
+        code = self.code
+        # one without anything compiled, or any word of it, is no build of its code
+        return bool(code and (code.said or code.read) and code.complete and not code.libraries and not self.cuda)
+
+    @property
     def cuda(self) -> str | None:
         return self.notes.cuda if self.notes else None
 
@@ -112,7 +119,7 @@ def problems(
         build = read.get(name)
         if name == "torch" or build is None or build.code is None or major is None:
             continue
-        if name in own and is_for_gpus(name) and _is_for_cpus(build):
+        if name in own and is_for_gpus(name) and build.is_for_cpus:
             yield _cpu_build(name, version, case)
         others = (
             *_of_another_library(name, version, build.code, pins, major),
@@ -170,7 +177,10 @@ def missing_libraries(
     for name, build in sorted(read.items()):
         libraries = [one for one in (build.code.libraries if build.code else ()) if one.only in (None, major)]
         loaded = {
-            one.partition(".")[0]: one.partition(".")[2] for library in libraries for one in sorted(library.loads)
+            one.partition(".")[0]: one.partition(".")[2]
+            for library in libraries
+            for one in sorted(library.loads)
+            if one.partition(".")[0] != "cudnn" or not _binds(library, "cudnn")
         }
         if (
             name not in pins
@@ -189,7 +199,7 @@ def _missing(label: str, lacking: Mapping[str, str], major: str) -> Finding:
     listed = ", ".join(f"lib{one}.so.{own if _BROUGHT[one].label else major}" for one, own in lacking.items())
     them = "it" if len(lacking) == 1 else "them"
     message = f"{label} loads {listed}, and no package of the target brings {them}"
-    add = f"add {', '.join(_package_of(one, major) for one in lacking)} to [pip] dependencies"
+    add = f"add {', '.join(_package_of(one, major, own) for one, own in lacking.items())} to [pip] dependencies"
     package = label.partition(" ")[0]
     if all(_BROUGHT[one].rarely for one in lacking):
         use = f"{add} if you use {' or '.join(str(_BROUGHT[one].label) for one in lacking)}"
@@ -198,10 +208,18 @@ def _missing(label: str, lacking: Mapping[str, str], major: str) -> Finding:
     return Finding("warning", "cuda-library-missing", message, key="cuda", remedy=remedy, package=package)
 
 
-def _package_of(library: str, major: str) -> str:
+def _package_of(library: str, major: str, own: str) -> str:
     name = _BROUGHT[library].ask.replace("##", major)
+    if _BROUGHT[library].label:
+        return f"{name}=={own}.*"
     # CUDA's own have had a package without its number since CUDA 13
-    return name.rpartition("-cu")[0] if not _BROUGHT[library].label and int(major) >= 13 else name
+    return name.rpartition("-cu")[0] if int(major) >= 13 else name
+
+
+def _binds(one: CompiledLibrary, library: str) -> bool:
+    """Say whether a module is named after a library: it binds it for those who ask, and the rest goes without it, as
+    cupy does (cupy/cuda/cudnn.py in 13.6.0's wheel)."""
+    return posixpath.basename(one.member).partition(".")[0] == library
 
 
 def _of_another_library(
@@ -211,13 +229,10 @@ def _of_another_library(
     name. Of TensorRT and NCCL that is a warning where only a part of the wheel loads them."""
     for library, brought in _BROUGHT.items():
         locked = {of for one, of in pins.items() if brought.label and brought.brings.fullmatch(one)}
-        # a module named cudnn binds it for those who ask; cupy goes without it (cupy/cuda/cudnn.py in 13.6.0's wheel)
         loading = [
             one
             for one in code.libraries
-            if one.majors(library)
-            and one.only in (None, major)
-            and posixpath.basename(one.member).partition(".")[0] != library
+            if one.majors(library) and one.only in (None, major) and not _binds(one, library)
         ]
         wanted = sorted({one for each in loading for one in each.majors(library)}, key=int)
         if not locked or not wanted or {one.partition(".")[0] for one in locked} & {*wanted}:
@@ -250,12 +265,6 @@ def _another(name: str, version: str, message: str, outgrown: bool) -> Finding:
     remedy = "take a release or a build that is made for what the target has"
     bound = f"{name}{'>' if outgrown else '<'}{version.partition('+')[0]}"
     return Finding("error", "built-for-another", message, key="cuda", remedy=remedy, bound=bound, outgrown=outgrown)
-
-
-def _is_for_cpus(build: WheelBuild) -> bool:
-    code = build.code
-    # one without anything compiled, or any word of it, is no build of its code
-    return code is not None and bool(code.said or code.read) and code.complete and not code.libraries and not build.cuda
 
 
 def _cpu_build(name: str, version: str, case: Case) -> Finding:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envspec.facts.cuda_stack import decides, family_of, is_toolkit, stack_of
+from envspec.facts.cuda_stack import decides, extras_for, family_of, is_toolkit, stack_of
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,18 @@ from envspec.facts.cuda_stack import decides, family_of, is_toolkit, stack_of
 )
 def test_names(name: str, toolkit: bool, stack: str | None, decider: bool, family: str | None) -> None:
     assert (is_toolkit(name), stack_of(name), decides(name), family_of(name)) == (toolkit, stack, decider, family)
+
+
+@pytest.mark.parametrize(
+    ("extras", "offered", "own"),
+    [
+        ("cu12", "cu12 cu13", "cu13"),
+        ("cuda12-local", "cuda12-local cuda13-local", "cuda13-local"),
+        ("cu12 tests", "cu12 cu13 tests", "cu13 tests"),
+        ("cu12", "cu12", None),
+        ("cu13", "cu12 cu13", None),
+        ("tests", "cu13 tests", None),
+    ],
+)
+def test_the_extra_of_another_cuda_has_a_counterpart(extras: str, offered: str, own: str | None) -> None:
+    assert extras_for("13", extras.split(), offered.split()) == (frozenset(own.split()) if own else None)

@@ -3,8 +3,10 @@
 import pytest
 
 from envspec.base.errors import Place
+from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.rules.case import Case
 from envspec.rules.pins import framework_problems
+from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Located
 
 AT = Place("s.toml", 5, 17)
@@ -26,6 +28,8 @@ def told(asked: str, *pins: str, cuda: str | None = "12.8") -> list[tuple[str, s
         ("jax>=0.8", "jax[cuda12]>=0.8"),
         ("jax[cuda13]", "jax[cuda12]"),
         ("jax[rocm7-local,k8s]; python_version > '3'", 'jax[cuda12,k8s]; python_version > "3"'),
+        ("jax[oneapi]", "jax[cuda12]"),
+        ("jax[tpu]", "jax[cuda12]"),
     ],
 )
 def test_jax_alone_is_a_cpu_jax(asked: str, remedy: str) -> None:
@@ -84,8 +88,40 @@ def test_a_name_that_says_cpu_is_a_note(name: str) -> None:
     assert told(name, f"{name}==2.0", cuda=None) == []
 
 
-@pytest.mark.parametrize("name", ["jax-rocm7-plugin", "tensorflow-rocm", "rocm", "pytorch-triton-xpu"])
+VENDORS = ["jax-rocm7-plugin", "tensorflow-rocm", "rocm", "pytorch-triton-xpu", "jax-oneapi-plugin", "libtpu"]
+
+
+@pytest.mark.parametrize("name", VENDORS)
 def test_builds_for_another_vendors_gpus_are_refused_in_a_cuda_target_alone(name: str) -> None:
     assert [(severity, code) for severity, code, _ in told(name, f"{name}==1.0")] == [("error", "other-vendor")]
     assert told(name, f"{name}==1.0", cuda=None) == []
     assert told("micro-rocms", "micro-rocms==1.0") == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "beside", "severity"),
+    [("tensorflow[and-cuda]", {}, "error"), ("tensorflow", {"torch": "2.9.1"}, "warning"), ("keras-hub", {}, "info")],
+)
+def test_a_wheel_without_anything_for_gpus_is_a_cpu_build_beside_cudas_libraries_too(
+    asked: str, beside: dict[str, str], severity: str
+) -> None:
+    """tensorflow's and ctranslate2's wheels for aarch64 hold no code for GPUs, and those for x86_64 do."""
+    pins = {"tensorflow": "2.21.0", "nvidia-cudnn-cu12": "9.28.0.42", **beside}
+    server = Case("linux-aarch64", "3.12", "12.8", (), None, "2.28")
+    read = {"tensorflow": WheelBuild(code=DeviceCode(read=1_000_000))}
+    (found,) = framework_problems(server, pins, [Located(asked, AT)], read=read)
+    assert (found.severity, found.code) == (severity, "no-cuda-backend")
+    assert "nothing in its wheel for linux-aarch64 is compiled for a GPU" in found.message
+    part = {"tensorflow": WheelBuild(code=DeviceCode(complete=False, read=1))}
+    holds = {"tensorflow": WheelBuild(code=DeviceCode((CompiledLibrary("tensorflow/libtf.so", ("8.0",)),)))}
+    for one in (part, holds):
+        assert not list(framework_problems(server, pins, [Located(asked, AT)], read=one))
+    assert not list(framework_problems(server, pins, [Located(asked, AT)], {"tensorflow"}, read)), "one of one's own"
+
+
+def test_what_a_table_knows_to_load_nothing_and_what_serves_others_is_no_cpu_build() -> None:
+    """torchcodec 0.13 decodes on the CPU by its table; cudf-cu12's code is in libcudf-cu12."""
+    read = {name: WheelBuild(code=DeviceCode(read=9)) for name in ("torchcodec", "cudf-cu12")}
+    pins = {"torchcodec": "0.13.0", "cudf-cu12": "26.10.2"}
+    asked = [Located(name, AT) for name in pins]
+    assert not list(framework_problems(case(), pins, asked, read=read))

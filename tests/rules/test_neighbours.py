@@ -177,6 +177,18 @@ def test_no_wheel_is_judged_by_another_platforms_file() -> None:
         assert len(said) == judged, said
 
 
+@pytest.mark.parametrize("torch", [{}, {"torch": "2.11.0+cu128"}])
+def test_where_a_row_says_the_torch_alone_the_wheel_says_the_cuda(torch: dict[str, str]) -> None:
+    """torchao 0.18.0 loads CUDA 13's runtime, and imports without its extensions: no older release is taken for it."""
+    spec, target = spec_of("12.8", ("H100",))
+    cutlass = CompiledLibrary("torchao/_C_cutlass_90a.abi3.so", ("9.0a",), loads=("cudart.13",))
+    read = {"torchao": WheelBuild(code=DeviceCode((cutlass,)))}
+    pinned = PinnedVersions({"torchao": "0.18.0", **torch}, read=read)
+    found = [one for one in judge_pins(spec, target, pinned) if one.code == "built-for-another"]
+    assert [(one.severity, one.bound) for one in found] == [("warning", None)]
+    assert "is built for CUDA 13" in found[0].message and found[0].message.endswith("it leaves its extensions out")
+
+
 @pytest.mark.parametrize(
     "row", neighbours.neighbours(), ids=lambda row: f"{row.package}-{row.versions}-{row.platforms[-1]}"
 )
@@ -186,12 +198,12 @@ def test_a_row_names_a_release_that_it_covers(row: neighbours.Neighbour) -> None
     assert "<" in row.versions or "==" in row.versions, "a row without an end speaks of releases that nobody has seen"
 
 
-@pytest.mark.parametrize(("requires", "codes"), [(["nixl-cu12", "nixl-cu13"], []), ([], ["built-for-another"])])
+@pytest.mark.parametrize(("requires", "codes"), [(["nixl-cu12", "nixl-cu13"], []), ([], ["cuda-major-mixed"])])
 def test_a_library_beside_its_counterpart_isnt_what_runs(requires: list[str], codes: list[str]) -> None:
-    """nixl requires both, and loads the one of torch's CUDA."""
+    """nixl requires both, and loads the one of torch's CUDA. Alone it is told once, by its name."""
     spec, target = spec_of("13.0", ("H100",))
     pins = {"torch": "2.13.0+cu130", "nixl": "1.3.1", "nixl-cu12": "1.3.1", "nixl-cu13": "1.3.1"}
     plugin = CompiledLibrary("nixl_cu12/libplugin_GDS.so", ("8.0", "9.0"), ("9.0",), loads=("cudart.12",))
     read = {"nixl-cu12": WheelBuild(code=DeviceCode((plugin,)))}
     found = judge_pins(spec, target, PinnedVersions(pins, needs={"nixl": requires}, read=read))
-    assert [one.code for one in found if one.code == "built-for-another"] == codes
+    assert [one.code for one in found if one.code in ("built-for-another", "cuda-major-mixed")] == codes

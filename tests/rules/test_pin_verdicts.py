@@ -76,7 +76,17 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
         ("13.0", "H100", {"cuda-toolkit": "12.9.1", "cupy-cuda12x": "13.6.0"}, ["cuda-major-mixed"] * 2),
         ("13.0", "H100", {"jax-cuda12-plugin": "0.7.2", "nvidia-dali-cuda120": "1.50.0"}, ["cuda-major-mixed"] * 2),
         ("13.0", "H100", {"cuda-toolkit": "13.0.2", "nvidia-nccl-cu13": "2.28.9", "nvidia-ml-py": "12.575.51"}, []),
+        ("12.8", "A100", {"cuda-python": "13.4.4", "cuda-bindings": "13.4.4"}, ["cuda-major-mixed"] * 2),
+        ("13.0", "A100", {"cuda-python": "12.6.2.post1", "cuda-bindings": "13.5.0"}, ["cuda-major-mixed"]),
+        ("12.4", "A100", {"cuda-python": "12.9.10", "cuda-bindings": "12.9.10", "cuda-core": "1.2.2"}, []),
         (None, "", {"nvidia-nccl-cu12": "2.28.9"}, ["-cuda-major-mixed"]),
+        # A triton alone: what its own compiler knows (data/triton.toml).
+        ("12.8", "B200", {"triton": "3.2.0"}, ["-triton-architecture"]),
+        ("12.8", "B200", {"triton": "3.3.0"}, []),
+        ("12.6", "P100", {"triton": "3.9.0"}, ["-triton-architecture"]),
+        ("12.6", "T4", {"triton": "3.9.0"}, []),
+        ("13.0", "H100", {"triton": "4.0.0"}, ["~triton-newer-than-tables"]),
+        (None, "", {"triton": "3.2.0"}, []),
         # Newer than the tables, or nobody's build.
         ("13.2", "H100", {"torch": "2.16.0"}, ["~torch-newer-than-tables"]),
         ("12.8", "H100", {"torch": "2.9.1+acme"}, ["-torch-local-build"]),
@@ -86,6 +96,13 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
 def test_pins(cuda: str | None, gpu: str, pins: dict[str, str], expected: list[str]) -> None:
     spec, target = spec_of(cuda, (gpu,) if gpu else ())
     assert codes(judge_pins(spec, target, PinnedVersions(pins))) == expected
+
+
+def test_a_triton_alone_names_the_first_that_compiles_for_the_gpu() -> None:
+    spec, target = spec_of("12.8", ("B200",), pip=("triton",))
+    (found,) = judge_pins(spec, target, PinnedVersions({"triton": "3.2.0"}))
+    assert "triton 3.2.0 fails on sm_100 (B200)" in found.message and "torch.compile" not in found.message
+    assert [one.line for one in found.ways] == ["triton==3.3.0"]
 
 
 @pytest.mark.parametrize(

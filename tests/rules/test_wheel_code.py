@@ -286,12 +286,26 @@ def test_the_package_that_brings_it_is_named_and_what_few_need_is_a_note() -> No
     read = {"onnxruntime-gpu": WheelBuild(code=library("cublas.13", "cudnn.9", "nvinfer.10"))}
     pins = {"onnxruntime-gpu": "1.31.1"}
     found, note = told("cuda-library-missing", judged(pins, read, ("A100",), "13.0"))
-    assert "add nvidia-cublas, nvidia-cudnn-cu13 to" in str(found.remedy)
-    assert (note.severity, note.remedy) == ("info", "add tensorrt-cu13 to [pip] dependencies if you use TensorRT")
+    assert "add nvidia-cublas, nvidia-cudnn-cu13==9.* to" in str(found.remedy)
+    assert (note.severity, note.remedy) == ("info", "add tensorrt-cu13==10.* to [pip] dependencies if you use TensorRT")
     pins |= {"nvidia-cublas": "13.1", "nvidia-cudnn-cu13": "9.26"}
     assert told("cuda-library-missing", judged(pins, read, ("A100",), "13.0")) == [note]
     pins |= {"tensorrt-cu13-libs": "10.14"}
     assert told("cuda-library-missing", judged(pins, read, ("A100",), "13.0")) == []
+
+
+def test_a_module_that_binds_cudnn_lacks_nothing_and_a_package_is_named_with_its_major() -> None:
+    """cupy-cuda11x 13.6.0: its cudnn module loads cuDNN 8 for those who ask, and nvidia-cudnn-cu11 is at 9."""
+    cublas = CompiledLibrary("cupy_backends/cuda/libs/cublas.so", loads=("cublas.11",))
+    cudnn = CompiledLibrary("cupy_backends/cuda/libs/cudnn.so", loads=("cudnn.8",))
+    pins = {"cupy-cuda11x": "13.6.0"}
+    for other, names in (
+        (cudnn, "add nvidia-cublas-cu11 to"),
+        (replace(cudnn, member="a.so"), "nvidia-cudnn-cu11==8.*"),
+    ):
+        read = {"cupy-cuda11x": WheelBuild(code=DeviceCode((cublas, other)))}
+        (found,) = told("cuda-library-missing", judged(pins, read, ("V100",), "11.8"))
+        assert names in str(found.remedy)
 
 
 def test_a_base_image_or_a_jetsons_system_may_bring_it() -> None:

@@ -16,12 +16,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, Way
+from envspec.facts.cuda_stack import extras_for
 from envspec.facts.python_builds import versions_of
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.python_range import releases_of
-from envspec.packages.requirement import canonical_name, head_of, published_requirement
+from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.packages.tags import takes_python
 from envspec.resolve.pip.newest import (
     Asks,
@@ -271,6 +272,7 @@ class LostExtra(Struct, frozen=True):
     release  the newest release after it that the spec admits and the target can't have
     wants    what that one wants of the target, where uv takes it without envspec's bounds
     glibc    the glibc that all of that answer goes with; None where glibc doesn't stand in its way
+    offers   the extras of that release
     """
 
     line: str
@@ -280,6 +282,7 @@ class LostExtra(Struct, frozen=True):
     release: Release
     wants: str = ""
     glibc: str | None = None
+    offers: frozenset[str] = frozenset()
 
     def message(self, request: Request) -> str:
         """Say what is lost, and why the release that may have it isn't the answer."""
@@ -305,8 +308,13 @@ class LostExtra(Struct, frozen=True):
                 break
         if glibc := needed_glibc(self.release.wheels, request) or self.glibc:
             yield Way(f'if the machines have it: glibc = "{glibc}" in the target', glibc=glibc, bounds=bounds)
-        requirement = published_requirement(self.line)
+        requirement = parse_requirement(self.line)  # not the one that all share
         requirement.extras = {one for one in requirement.extras if canonical_name(one) != self.extra}
+        major = (request.cuda or "").partition(".")[0]
+        if own := extras_for(major, {self.extra}, self.offers) if major else None:
+            other = parse_requirement(self.line)
+            other.extras = {*requirement.extras, *own}
+            yield Way(f'write "{other}"', line=str(other))
         yield Way(f'to do without the extra, write "{requirement}"', line=str(requirement))
 
 

@@ -96,7 +96,6 @@ from envspec.resolve.pip.request import (
     with_requirements,
 )
 from envspec.resolve.pip.retreat import (
-    LostExtra,
     Retreat,
     in_place_of,
     lost_extras,
@@ -557,12 +556,13 @@ class PipResolver(Struct, frozen=True):
             return extras_of(read_metadata((package,), request, reading)[package.name])
 
         lost = lost_extras(found, request, extras_in, ahead, self._uv_indexes.releases(request))
-        refuse_lost_extras([one for one in lost if self._has_extra(one, request)], request, label)
+        known = [replace(one, offers=self._extras(request, one.name, one.release.version)) for one in lost]
+        # where they can't be read, the warning of an extra that isn't there stands alone
+        refuse_lost_extras([one for one in known if one.extra in one.offers], request, label)
 
-    def _has_extra(self, lost: LostExtra, request: Request) -> bool:
-        # where it can't be read, the warning of an extra that isn't there stands alone
-        metadata = self._metadata(request, lost.name, lost.release.version)
-        return metadata is not None and lost.extra in extras_of(metadata)
+    def _extras(self, request: Request, name: str, version: str) -> frozenset[str]:
+        metadata = self._metadata(request, name, version)
+        return extras_of(metadata) if metadata else frozenset()
 
     def _requires(self, request: Request, name: str, version: str) -> tuple[str, ...]:
         """Give the requirements of a release that hold in a request's target, without extras."""

@@ -15,7 +15,7 @@ from packaging.version import Version
 from envspec.base.errors import Way
 from envspec.base.finding import Finding, merge_targets
 from envspec.facts import torch_builds
-from envspec.facts.cuda_stack import is_toolkit
+from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older, version_of
 from envspec.packages.names import requirement_name
@@ -157,7 +157,8 @@ def lags(
     needs = tuple(_needs(free, request, releases))
     glibc = max((one[2] for one in needs), key=_minor, default=None)
     several = []
-    for name in sorted(_direct(request) | set(map(requirement_name, request.own))):
+    # what has CUDA's own version is the target's, and not behind
+    for name in sorted((_direct(request) | set(map(requirement_name, request.own))) - VERSIONED_BY_CUDA):
         older, its = is_older(here.get(name, ""), there.get(name)), shared.get(name) == here.get(name)
         if older and (its or lost or torch != own or needs or request.own):
             far = is_far(here[name], there[name], name, releases)
@@ -188,7 +189,11 @@ def refuse_outgrown(several: Sequence[Lag], request: Request, label: str) -> Non
             for one in lost
         ]
         bounds = tuple(f"{one.name}<={one.taken}" for one in lost)
-        written = ", ".join(f'"{bound}"' for bound in bounds)
+        extras = {
+            one.name: f"[{','.join(sorted(one.extras))}]" for one in map(head_of, request.effective) if one.extras
+        }
+        lines = (one.replace("<=", f"{extras.get(requirement_name(one), '')}<=", 1) for one in bounds)
+        written = ", ".join(f'"{line}"' for line in lines)
         first = lost[0]
         newer = [Way(f'python = "{python}"', python=python) for python in _newer_pythons(request.python)]
         newer += [Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in _other_cudas(first, request)]

@@ -61,6 +61,7 @@ _UNDATED = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* requirement
 """uv names the moment at which the newest was published, where the page has it."""
 _LATE = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* v([^\s,]+),(?: was)? published at (\S+)\. ")
 _AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms?:")
+_PLATFORM = re.compile(r"with a matching platform tag \(e\.g\., `([^`]+)`\)")
 _GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
 _PYTHONS = re.compile(
     r"You require CPython 3\.(\d+) .* for `([^`]+)` \(v([^)]+)\) with the following Python ABI tags?: (.*`cp3\d.*)"
@@ -230,11 +231,31 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
         # it quotes METADATA, which is no word to follow
         hint = f"bound {unread[1]} in the spec to another release, and tell its publisher"
         return Unsatisfiable(f"{message} {unread[0]}", hint=hint)
+    if elsewhere := next(filter(None, (_elsewhere(one, message) for one in hints)), None):
+        return Unsatisfiable(message, hint=elsewhere)
     conflict = Unsatisfiable(message, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
     conflict.ways = tuple(_newer_glibc(message, hints))
     conflict.code = "glibc-too-old" if conflict.ways else conflict.code
     conflict.ways += tuple(_other_python(hints))
     return conflict
+
+
+def _elsewhere(hint: str, message: str) -> str | None:
+    """Say for which platforms a package has wheels, where none is for the target's: no other Python changes that."""
+    available, target = _AVAILABLE.match(hint), _PLATFORM.search(message)
+    tags = re.findall(r"`([^`]+)`", hint[available.end() :]) if available and target else []
+    if not available or not target or not tags or any(one == "any" or _kind(one) == _kind(target[1]) for one in tags):
+        return None
+    return (
+        f"{available[1]} {available[2]} has wheels for {', '.join(tags)} alone: list it in the targets of such "
+        "platforms, or leave it out"
+    )
+
+
+def _kind(tag: str) -> tuple[str, str]:
+    """Give a platform tag's system and machine: manylinux_2_28_x86_64's are manylinux and x86_64."""
+    system, _, machine = re.sub(r"(?<=[a-z])\d{4}(?=_)|_\d+(?=_)", "", tag).partition("_")
+    return system, machine
 
 
 def _newer_glibc(message: str, hints: Sequence[str]) -> Iterator[Way]:

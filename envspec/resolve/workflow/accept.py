@@ -108,8 +108,9 @@ def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
 
 
 def _explain(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
-    requirements = solved.prepared.inputs.requirements
-    return of_one_cause(explain_refusals(found, solved.pip, requirements, solved.near), solved.pip, requirements)
+    requirements, cuda = solved.prepared.inputs.requirements, solved.prepared.target.cuda
+    explained = explain_refusals(found, solved.pip, requirements, solved.near, cuda)
+    return of_one_cause(explained, solved.pip, requirements)
 
 
 def _codes(*findings: Iterable[Finding]) -> frozenset[str]:

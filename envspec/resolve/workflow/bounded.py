@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from envspec.base.errors import Way
 from envspec.base.finding import Finding
+from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, extras_for
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
-from envspec.packages.requirement import head_of, published_requirement
+from envspec.packages.requirement import head_of, parse_requirement, published_requirement
 from envspec.resolve.pip.floors import moved_beside
 from envspec.resolve.pip.unbounded import names_torch
 from envspec.rules.case import hint_to_keep
@@ -71,13 +72,16 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding,
         pin = now.get(moved)
         torch = now["torch"].version if "torch" in now else None
         lost = torch is None and "torch" in one.pins
-        if pin is None or not (one.finding.outgrown or lost) or names_torch(pin.dependencies, torch):
+        bounded = head_of(str(one.finding.bound)).name
+        # what has CUDA's own version names the target's by it
+        own = bounded in VERSIONED_BY_CUDA and bounded in now
+        if pin is None or own or not (one.finding.outgrown or lost) or names_torch(pin.dependencies, torch):
             continue
         name = f"{moved} {one.pins[moved]}"
         leads = f" leads to {' → '.join(one.path[one.path.index(moved) + 1 :])}" if moved != one.path[-1] else ""
         message = f"{name}{leads}: {one.finding.message}; {moved} {pin.version} doesn't, and names nothing newer"
         bound = f"{moved}<={pin.version}"
-        older = Way(f'to take {pin.version} knowingly, write "{bound}"', bounds=(bound,))
+        older = Way(f'to take {pin.version} knowingly, add to [pip]: constraints = ["{bound}"]', bounds=(bound,))
         found.setdefault(
             moved,
             Finding(
@@ -94,37 +98,62 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding,
     return tuple(found.values())
 
 
-def sacrifices(findings: Iterable[Finding], pins: Sequence[Pin], requirements: Iterable[str]) -> tuple[GivenUp, ...]:
-    """List what bounds may change of a refused solution; nothing if a part of the refusal has no bound."""
+def sacrifices(
+    findings: Iterable[Finding], pins: Sequence[Pin], requirements: Sequence[str], cuda: str | None = None
+) -> tuple[GivenUp, ...]:
+    """List what bounds may change of a refused solution; nothing if a part of the refusal has no bound. `cuda` is the
+    target's."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if not all(finding.bound for finding in errors):
         return ()
     versions = {pin.name: pin.version for pin in pins}
     paths = _paths(pins, requirements)
     named = ((finding, head_of(str(finding.bound)).name) for finding in errors)
-    return tuple(GivenUp(finding, paths.get(name, (name,)), versions) for finding, name in named if name in versions)
-
-
-def explain_refusals(
-    findings: Iterable[Finding], pins: Sequence[Pin], requirements: Iterable[str], near: Mapping[str, str]
-) -> tuple[Finding, ...]:
-    """Add to the refusals of a last solution how the spec leads to each, and the nearest change.
-
-    `near` has versions of packages of the spec that work on the target, if it didn't bound them."""
-    lines = tuple(requirements)
-    bounded = {head_of(line).name for line in lines if _without_bounds(line) != line}
-    paths = _paths(pins, lines)
+    ways = ((finding, paths.get(name, (name,))) for finding, name in named if name in versions)
     return tuple(
-        _explain(one, paths.get(head_of(one.bound).name, ()), near, bounded)
-        if one.bound and one.severity == "error"
-        else one
-        for one in findings
+        GivenUp(_with_own_extra(finding, path, pins, requirements, cuda), path, versions) for finding, path in ways
     )
 
 
+def _with_own_extra(
+    finding: Finding, path: Sequence[str], pins: Sequence[Pin], lines: Iterable[str], cuda: str | None
+) -> Finding:
+    """Add to a refusal of another CUDA's package the extra for the target's, where an extra of the spec led there:
+    numba-cuda[cu13] in place of numba-cuda[cu12]."""
+    offered = {one for pin in pins if pin.name == path[0] for one in pin.solver.extras or ()}
+    for line in lines:
+        head = head_of(line)
+        extras = extras_for(cuda.partition(".")[0], head.extras, offered) if cuda and head.name == path[0] else None
+        if extras and finding.code == "cuda-major-mixed":
+            requirement = parse_requirement(line)  # not the one that all share
+            requirement.extras = {*extras}
+            return replace(finding, ways=(Way(f'write "{requirement}"', line=str(requirement)), *finding.ways))
+    return finding
+
+
+def explain_refusals(
+    findings: Iterable[Finding],
+    pins: Sequence[Pin],
+    requirements: Iterable[str],
+    near: Mapping[str, str],
+    cuda: str | None = None,
+) -> tuple[Finding, ...]:
+    """Add to the refusals of a last solution how the spec leads to each, and the nearest change.
+
+    `near` has versions of packages of the spec that work on the target, if it didn't bound them; `cuda` is the
+    target's."""
+    lines = tuple(requirements)
+    bounded = {head_of(line).name for line in lines if _without_bounds(line) != line}
+    paths = _paths(pins, lines)
+    told = []
+    for one in findings:
+        path = paths.get(head_of(one.bound).name, ()) if one.bound and one.severity == "error" else ()
+        extra = _with_own_extra(one, path, pins, lines, cuda) if path else one
+        told.append(_explain(extra, path, near, bounded) if path else one)
+    return tuple(told)
+
+
 def _explain(finding: Finding, path: Sequence[str], near: Mapping[str, str], bounded: Collection[str]) -> Finding:
-    if not path:
-        return finding
     first = path[0]
     way = f" ({' → '.join(path)})" if len(path) > 1 else ""
     ways: tuple[Way, ...] = finding.ways

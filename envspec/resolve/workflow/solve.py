@@ -275,7 +275,7 @@ class Solved(Struct, frozen=True, dict=True):
         """Give the target with bounds that rule out what the rules refuse; itself where there are none to try."""
         if self.hopeless:
             return self
-        more = sacrifices(findings, self.pip, self.prepared.inputs.requirements)
+        more = sacrifices(findings, self.pip, self.prepared.inputs.requirements, self.prepared.target.cuda)
         new = tuple(one for one in more if one.finding.bound not in self._bounds)
         return replace(self, gave_up=(*self.gave_up, *new)) if new else self
 

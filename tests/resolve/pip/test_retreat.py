@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from envspec.net.index_proxy.releases import Release
+from envspec.packages.requirement import published_requirement
 from envspec.resolve.pip.newest import asks_of
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.retreat import in_place_of, names_python, newest_python, retreats, suspects
+from envspec.resolve.pip.retreat import LostExtra, in_place_of, names_python, newest_python, retreats, suspects
 from envspec.resolve.uv.answer import Found, FoundFile
 
 LINUX = "manylinux_2_17_x86_64"
@@ -138,3 +139,14 @@ def test_the_newest_python_that_a_release_takes_is_named() -> None:
     (retreat,) = retreats((found,), request, {}, lambda name: page)
     assert newest_python(retreat, request) == "3.12"
     assert retreat.message(request) == "p 2.0 doesn't take Python 3.13 (Requires-Python >=3.9,<3.13)"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "lines"), [("12.8", ["p[cu12,x]>=1", "p[x]>=1"]), (None, ["p[x]>=1"]), ("11.8", ["p[x]>=1"])]
+)
+def test_the_ways_of_a_lost_extra_name_the_one_for_the_targets_cuda(cuda: str | None, lines: list[str]) -> None:
+    """flashinfer-python[cu13] for CUDA 12. A way that is told changes nothing of what the spec asks for."""
+    line = "p[cu13,x]>=1"
+    lost = LostExtra(line, "p", "1.0", "cu13", release("2.0"), offers=frozenset(("cu12", "cu13", "x")))
+    assert [one.line for one in lost.ways(Request("linux-64", "3.13", "2.28", (line,), cuda=cuda)) if one.line] == lines
+    assert published_requirement(line).extras == {"cu13", "x"}

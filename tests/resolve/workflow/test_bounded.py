@@ -8,7 +8,8 @@ from support.told import pin
 
 from envspec.base.errors import Infeasible, Unsatisfiable
 from envspec.base.finding import Finding
-from envspec.lock.model import Lock, Pin
+from envspec.lock.model import Lock, Pin, SolverView
+from envspec.packages.requirement import parse_requirement, published_requirement
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.workflow.bounded import (
     GivenUp,
@@ -164,7 +165,26 @@ def test_an_older_release_without_what_was_outgrown_must_name_the_torch(
     if refused:
         (one,) = found
         assert one.message == "a 2 leads to b: b 2 is for CUDA 12; a 1 doesn't, and names nothing newer"
-        assert one.package == "a" and 'to take 1 knowingly, write "a<=1"' in [way.text for way in one.ways]
+        older = 'to take 1 knowingly, add to [pip]: constraints = ["a<=1"]'
+        assert one.package == "a" and older in [way.text for way in one.ways], "the spec's line keeps its extras"
+
+
+def test_a_release_of_the_targets_cuda_names_it_by_its_version() -> None:
+    """cuda-python 12.6.2 in a target for CUDA 13 gives way to 13.4.4, which requires no torch."""
+    finding = Finding("error", "cuda-major-mixed", "of CUDA 12", bound="cuda-python==13.*", outgrown=True)
+    one = GivenUp(finding, ("a", "cuda-python"), {"a": "1", "cuda-python": "12.6.2"})
+    assert retreats([one], (pin("a", "1"), pin("cuda-python", "13.4.4"))) == ()
+    assert retreats([one], (pin("a", "0.9"),)) != (), "a went back, and cuda-python with it"
+
+
+@pytest.mark.parametrize(("offers", "line"), [(("cu12", "cu13"), "a[cu13]>=2"), (("cu12",), None)])
+def test_an_extra_of_another_cuda_is_told_with_its_counterpart(offers: tuple[str, ...], line: str | None) -> None:
+    mixed = Finding("error", "cuda-major-mixed", "b is of CUDA 12", bound="b==13.*")
+    pins = (replace(pin("a", "2", "b"), solver=SolverView(extras=frozenset(offers))), pin("b", "12.9"))
+    (told,) = explain_refusals([mixed], pins, ["a[cu12]>=2"], {}, "13.0")
+    (gave,) = sacrifices([mixed], pins, ["a[cu12]>=2"], "13.0")
+    assert [one.line for one in told.ways] == [one.line for one in gave.finding.ways] == ([line] if line else [])
+    assert parse_requirement("a[cu12]>=2") == published_requirement("a[cu12]>=2"), "what all read stays"
 
 
 def test_a_release_without_the_torch_that_the_newer_one_had_is_no_answer() -> None:

@@ -307,6 +307,18 @@ def test_a_bound_of_envspecs_gives_no_extra_up(machine: Machine, index: Index) -
     assert locked(machine) == {"jax": "0.8.0", "jax-cuda12-plugin": "0.8.0"}
 
 
+def test_an_extra_of_another_cuda_is_told_with_the_targets_own(machine: Machine, index: Index) -> None:
+    """numba-cuda[cu12] for CUDA 13. The hint was tried: it locks."""
+    extras = [f'frame-cu{major}; extra == "cu{major}"' for major in (12, 13)]
+    index.add(*(wheel(f"frame-cu{major}", "3.1") for major in (12, 13)))
+    index.add(wheel("frame", "3.1", *extras, extras=["cu12", "cu13"]))
+    target = "[targets.t]\nplatform = 'linux-64'\ncuda = '13.0'\ngpus = ['H100']\n"
+    machine.spec(cpu("frame[cu12]>=3", targets=target))
+    assert 'hint: write "frame[cu13]>=3"; or ' in refused(machine).err
+    machine.spec(cpu("frame[cu13]>=3", targets=target))
+    assert locked(machine) == {"frame": "3.1", "frame-cu13": "3.1"}
+
+
 @pytest.mark.parametrize("asked", ["frame[gpu]", "frame[ic]", "frame[ice]<3", "frame"])
 def test_extras_count_where_they_are_asked_for_alone(machine: Machine, index: Index, asked: str) -> None:
     index.add(*PANDAS)
