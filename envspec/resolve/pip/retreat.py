@@ -311,7 +311,8 @@ class LostExtra(Struct, frozen=True):
         requirement = parse_requirement(self.line)  # not the one that all share
         requirement.extras = {one for one in requirement.extras if canonical_name(one) != self.extra}
         major = (request.cuda or "").partition(".")[0]
-        if own := extras_for(major, {self.extra}, self.offers) if major else None:
+        own = extras_for(major, {self.extra}, self.offers) if major else None
+        if own and not own <= requirement.extras:
             other = parse_requirement(self.line)
             other.extras = {*requirement.extras, *own}
             yield Way(f'write "{other}"', line=str(other))

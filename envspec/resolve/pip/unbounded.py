@@ -157,8 +157,9 @@ def lags(
     needs = tuple(_needs(free, request, releases))
     glibc = max((one[2] for one in needs), key=_minor, default=None)
     several = []
-    # what has CUDA's own version is the target's, and not behind
-    for name in sorted((_direct(request) | set(map(requirement_name, request.own))) - VERSIONED_BY_CUDA):
+    # an extra that a newer release has isn't given up, of cuda-core neither; what has CUDA's own version isn't behind
+    extras = {head.name for head in map(head_of, request.effective) if head.extras} - {*FAMILY}
+    for name in sorted((_direct(request) | extras | set(map(requirement_name, request.own))) - VERSIONED_BY_CUDA):
         older, its = is_older(here.get(name, ""), there.get(name)), shared.get(name) == here.get(name)
         if older and (its or lost or torch != own or needs or request.own):
             far = is_far(here[name], there[name], name, releases)

@@ -150,3 +150,6 @@ def test_the_ways_of_a_lost_extra_name_the_one_for_the_targets_cuda(cuda: str | 
     lost = LostExtra(line, "p", "1.0", "cu13", release("2.0"), offers=frozenset(("cu12", "cu13", "x")))
     assert [one.line for one in lost.ways(Request("linux-64", "3.13", "2.28", (line,), cuda=cuda)) if one.line] == lines
     assert published_requirement(line).extras == {"cu13", "x"}
+    both = LostExtra("p[cu12,cu13]", "p", "1.0", "cu13", release("2.0"), offers=frozenset(("cu12", "cu13")))
+    ways = [one.line for one in both.ways(Request("linux-64", "3.13", "2.28", (line,), cuda=cuda)) if one.line]
+    assert ways == ["p[cu12]"], "what it asks for already isn't told"

@@ -319,6 +319,20 @@ def test_an_extra_of_another_cuda_is_told_with_the_targets_own(machine: Machine,
     assert locked(machine) == {"frame": "3.1", "frame-cu13": "3.1"}
 
 
+@pytest.mark.parametrize("name", ["cuda-core", "nvidia-acme", "frame"])
+def test_no_name_gives_an_extra_up(machine: Machine, index: Index, name: str) -> None:
+    """cuda-core[cu13] for CUDA 12 became cuda-core 0.3.1, which has no such extra: what is named like the toolkit
+    follows the target's CUDA, and what the spec asks of it counts all the same."""
+    extras = [f'cuda-toolkit=={major}.*; extra == "cu{major}"' for major in (12, 13)]
+    index.add(wheel("cuda-toolkit", "12.9.2"), wheel("cuda-toolkit", "13.5.0"), wheel(name, "0.3.1"))
+    index.add(wheel(name, "1.2.2", *extras, extras=["cu12", "cu13"]))
+    target = "[targets.t]\nplatform = 'linux-64'\ncuda = '12.8'\ngpus = ['H100']\n"
+    machine.spec(cpu(f"{name}[cu13]", targets=target))
+    assert f'hint: write "{name}[cu12]"; or ' in refused(machine).err
+    machine.spec(cpu(f"{name}[cu12]", targets=target))
+    assert locked(machine) == {name: "1.2.2", "cuda-toolkit": "12.9.2"}
+
+
 @pytest.mark.parametrize("asked", ["frame[gpu]", "frame[ic]", "frame[ice]<3", "frame"])
 def test_extras_count_where_they_are_asked_for_alone(machine: Machine, index: Index, asked: str) -> None:
     index.add(*PANDAS)
