@@ -62,6 +62,8 @@ def test_where_the_backend_is_another_package_advice_names_it() -> None:
     assert told("tensorflow", "tensorflow==2.21.0", "nvidia-cudnn-cu12==9.3") == []
     [(severity, _, remedy)] = told("apex", "apex==0.9.10.dev0", "torch==2.9.1")
     assert severity == "error" and "NVIDIA's Apex is on no index" in str(remedy)
+    [(severity, _, remedy)] = told("dgl", "dgl==2.1.0", "torch==2.2.1")
+    assert severity == "error" and "from its own index" in str(remedy)
     [(severity, _, remedy)] = told("paddlepaddle-gpu", "paddlepaddle-gpu==2.6.2")
     assert severity == "error" and "2.6.2, brings none of NVIDIA's libraries" in str(remedy)
 
