@@ -5,14 +5,16 @@ file. Says in one line on stderr what is wrong and what to do. Only what the dri
 start; what the lock knows from tables is a warning, once a node.
 
 ENVSPEC_LOCK names the slices that a job was made for, as TARGET=DIGEST. An image of none of them isn't started.
-`--locks PATH...` prints these words for the named files; `--look` prints the GPUs, the driver's CUDA and the
-NVLinks, and judges nothing.
+`--locks PATH...` prints these words for the named files, `--manifest FILE` a Kubernetes manifest with those of the
+target.json beside it; `--look` prints the GPUs, the driver's CUDA and the NVLinks, and judges nothing.
 Exits with 0 when the image can work here or when nothing can tell, 1 when it can't, 2 when target.json can't be read.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -136,15 +138,32 @@ def describe(machine: Machine) -> str:
     return "\n".join(lines) + "\n"
 
 
+def words(target: dict[str, Any]) -> str:
+    """The words of ENVSPEC_LOCK for a slice."""
+    return f"{target.get('target')}={target.get('lock_digest')}"
+
+
+def with_slice(manifest: str) -> str:
+    """A manifest whose containers compare their image with the slice beside it; the file itself names none, for git."""
+    own = json.dumps(words(read_target(os.path.join(os.path.dirname(manifest), "target.json"))))
+    with open(manifest, encoding="utf-8") as file:
+        text = file.read()
+    asks = f"env: [{{ name: ENVSPEC_LOCK, value: {own} }}]"
+    return re.sub("^( +)image: .*$", lambda found: f"{found[0]}\n{found[1]}{asks}", text, flags=re.MULTILINE)
+
+
 def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
     if list(arguments) == ["--look"]:
         sys.stdout.write(describe(look()))
         return 0
     *named, path = arguments or [os.path.join(FOLDER, "target.json")]
     try:
+        if named == ["--manifest"]:
+            sys.stdout.write(with_slice(path))
+            return 0
         if named:
             slices = [read_target(one) for one in (*named[1:], path)]
-            sys.stdout.write(" ".join(f"{one['target']}={one['lock_digest']}" for one in slices) + "\n")
+            sys.stdout.write(" ".join(map(words, slices)) + "\n")
             return 0
         target = read_target(path)
         if not isinstance(target, dict):
@@ -153,7 +172,7 @@ def main(arguments: Sequence[str], look: Callable[[], Machine] = look) -> int:
         sys.stderr.write(f"envspec: {path} can't be read ({error}); ENVSPEC_SKIP_PREFLIGHT=1 starts without it\n")
         return 2
     wanted = os.environ.get("ENVSPEC_LOCK", "").split()
-    if wanted and f"{target.get('target')}={target.get('lock_digest')}" not in wanted:
+    if wanted and words(target) not in wanted:
         sys.stderr.write(
             "envspec: error: this image is of another lock than the job: make the image anew, or export the job anew"
             " (an empty ENVSPEC_LOCK takes any image)\n"

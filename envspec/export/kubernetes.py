@@ -38,7 +38,11 @@ def _usage(plan: Plan, file: str) -> list[str]:
         before = f"Before that: docker push {plan.image}"
     else:
         before = "Before that: push the image to a registry of yours, which [image] name in the spec names."
-    return [f"kubectl apply -f {plan.target}/{file}", before]
+    manifest = f"{plan.target}/{file}"
+    if not plan.shares:
+        return [f"kubectl apply -f {manifest}", before]
+    # with the slice's digest, which plain git would merge in no file
+    return [f"python3 -IB ../_shared/preflight.py --manifest {manifest} | kubectl apply -f -", before]
 
 
 def _job(plan: Plan) -> str:

@@ -25,12 +25,12 @@ IMAGE, _, TABLES = _TEXT.partition("[image]\n")[2].partition("\n\n")
 
 
 @cache
-def plan(name: str = "llm-v2.9", image: str = IMAGE, tables: str = TABLES) -> SpecPlan:
-    """The plan of a shipped spec that has this line in `[image]`, and these tables."""
+def plan(name: str = "llm-v2.9", image: str = IMAGE, tables: str = TABLES, place: str = ".") -> SpecPlan:
+    """The plan of a shipped spec that has this line in `[image]`, and these tables. `place`: where its recipes lie."""
     text = (ROOT / "specs" / f"{name}.toml").read_text("utf-8")
     table = text if "[image]\n" in text else f"{text}\n[image]\n"
     spec = parse_spec(table.replace("[image]\n", f"[image]\n{image}\n") + tables, f"{name}.toml")
-    return make_spec_plan(spec, SoundLock.of(parsed(name)[1]))
+    return make_spec_plan(spec, SoundLock.of(parsed(name)[1]), place)
 
 
 def manifests(of: str, file: str) -> list[Any]:
@@ -178,6 +178,31 @@ def test_a_job_of_a_repository_reads_the_slices_beside_it(tmp_path: Path) -> Non
             words = ["bash", "-c", script, "bash", str(place)]
             ran = subprocess.run(words, env={"PATH": os.environ["PATH"], **env}, capture_output=True, text=True)
             assert (ran.returncode, ran.stderr, ran.stdout.split()) == (0, "", told)
+
+
+@pytest.mark.parametrize("file", [kubernetes.FILE, kubernetes.SERVE_FILE])
+def test_a_manifest_of_a_repository_gets_its_slice_as_its_head_says(tmp_path: Path, file: str) -> None:
+    """By the very words of the head, up to kubectl; all else in the manifest stays. kubectl reads the answer."""
+    of = plan(place="recipes/llm-v2.9").targets[-1]
+    text = text_in(kubernetes.render(of), file)
+    shutil.copytree(ROOT / "recipes" / "_shared", tmp_path / "_shared")
+    shutil.copytree(ROOT / "recipes" / of.spec, tmp_path / of.spec)
+    (tmp_path / of.spec / of.target / file).write_text(text)
+    line = next(line for line in text.split("\n") if " kubectl apply " in line).removeprefix("# ")
+    first, applied = line.split(" | ")
+    assert applied == "kubectl apply -f -"
+    ran = subprocess.run(
+        ["sh", "-c", first], cwd=tmp_path / of.spec, capture_output=True, text=True, env={"PATH": os.environ["PATH"]}
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    documents = list(yaml.safe_load_all(ran.stdout))
+    (container,) = documents[-1]["spec"]["template"]["spec"]["containers"]
+    assert container.pop("env") == [{"name": "ENVSPEC_LOCK", "value": f"{of.target}={of.lock_digest}"}]
+    assert documents == list(yaml.safe_load_all(text)) and len(documents) == 2
+    if shutil.which("kubectl"):
+        words = ["kubectl", "label", "--local", "-f", "-", "-o", "name", "a=b"]
+        read = subprocess.run(words, input=ran.stdout, capture_output=True, text=True)
+        assert read.stdout.split()[0].startswith("service/"), read.stderr
 
 
 def test_what_serves_has_a_service_and_says_when_it_is_ready() -> None:

@@ -19,7 +19,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "recipes"
-PROGRAMS = ("docker", "apptainer", "sbatch", "kubectl", "enroot", "nix")
+PROGRAMS = ("docker", "apptainer", "sbatch", "python3", "enroot", "nix")
 
 
 class Printed(NamedTuple):
@@ -27,22 +27,26 @@ class Printed(NamedTuple):
 
     file: Path
     folder: Path
-    words: tuple[str, ...]
+    line: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(shlex.split(self.line))
 
 
-def heads() -> Iterator[Printed]:
-    for file in sorted(path for path in RECIPES.glob("*/**/*") if path.is_file() and "_shared" not in path.parts):
-        folder = RECIPES / file.relative_to(RECIPES).parts[0]
+def heads(recipes: Path = RECIPES) -> Iterator[Printed]:
+    for file in sorted(path for path in recipes.glob("*/**/*") if path.is_file() and "_shared" not in path.parts):
+        folder = recipes / file.relative_to(recipes).parts[0]
         for line in file.read_text("utf-8").splitlines():
             if not line.startswith(("#", "--")):
                 break
             if "In recipes/" in line:
-                folder = RECIPES
+                folder = recipes
             elif "In the repository's own folder" in line:
-                folder = ROOT
+                folder = recipes.parent
             found = re.match(rf"# {{1,3}}((?:[A-Z_]+=\S+ )?(?:{'|'.join(PROGRAMS)}) .*)", line)
             if found:
-                yield Printed(file, folder, tuple(shlex.split(re.split(r" {4,}", found[1])[0])))
+                yield Printed(file, folder, re.split(r" {4,}", found[1])[0])
 
 
 PRINTED = list(heads())
@@ -80,7 +84,9 @@ def test_what_a_head_names_is_there(file: str) -> None:
         names = {f"{target.parent.name}-{target.name}" for target in TARGETS}
         if one.file.name != file:
             continue
-        if "-f" in words:
+        if words[0] == "python3":
+            assert (one.folder / words[2]).is_file() and (one.folder / words[4]).samefile(one.file), said
+        elif "-f" in words:
             assert (one.folder / words[words.index("-f") + 1]).is_file(), said
         if words[:2] == ["apptainer", "build"]:
             assert (one.folder / words[-1]).samefile(one.file), said
