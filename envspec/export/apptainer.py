@@ -63,8 +63,8 @@ def _online(plan: Plan) -> Iterator[str]:
     bound = f' --bind "{own.folder or "FOLDER"}:{PROJECT}:ro"' if own else ""
     usage = [
         plan.above,
-        f"  apptainer build{bound} --notest {plan.title}.sif {plan.own}{plan.target}/{FILE}     (or singularity build)",
-        f"  apptainer test{nv} {plan.title}.sif     the smoke check{', on a machine with the GPU' if nv else ''}",
+        f"  apptainer build{bound} --notest {plan.title}.sif {plan.own}{plan.target}/{FILE}     # or singularity build",
+        f"  apptainer test{nv} {plan.title}.sif     # the smoke check{', on a machine with the GPU' if nv else ''}",
         f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" {plan.title}.sif python train.py',
         "",
         f"What is your own comes from a folder, by --bind FOLDER:{SETTINGS}, and stays out of the image:",
@@ -119,7 +119,7 @@ def render_in_bundle(plan: Plan, parts: Iterable[str], base: str, digest: str) -
     usage = [
         "In the folder of the unpacked bundle, without a network:",
         "  sha256sum -c SHA256SUMS BASE",
-        f"  apptainer build --notest {plan.title}.sif {FILE}     (singularity: the same)",
+        f"  apptainer build --notest {plan.title}.sif {FILE}     # singularity: the same",
         f"The base is {digest}.",
     ]
     return definition(_bundle_definition(plan, usage, parts, base))
@@ -213,10 +213,10 @@ def _help(plan: Plan) -> Iterator[str]:
     yield safe_text(plan.description or plan.title)
     yield f"{plan.title}: Python {plan.python}{cuda}, on {plan.platform}."
     yield f'  apptainer run{nv} --bind "$PWD:{WORKSPACE}" IMAGE python train.py'
-    yield f"  apptainer test{nv} IMAGE                  the smoke check, short"
-    yield f"  apptainer run{nv} --app smoke IMAGE       the smoke check"
+    yield f"  apptainer test{nv} IMAGE                  # the smoke check, short"
+    yield f"  apptainer run{nv} --app smoke IMAGE       # the smoke check"
     for service in plan.services:
-        yield f"  apptainer run{nv} --app {service.name} IMAGE     on port {service.published or service.port}"
+        yield f"  apptainer run{nv} --app {service.name} IMAGE     # on port {service.published or service.port}"
     yield "run looks at the driver first and activates conda's packages; exec does neither."
     yield "APPTAINERENV_NAME=VALUE sets a variable otherwise than the image."
     yield f"The target's slice of the lock is {CARRIED}/{SLICE}. ENVSPEC_SKIP_PREFLIGHT=1 skips the look at the driver."

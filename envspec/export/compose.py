@@ -32,7 +32,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
     *taken, last = (f"{one} ({_SAID[name]})" for name, one in secrets.items())
     usage = [
         "In this folder:",
-        f"  docker buildx bake {target}          (docker compose build {target}: the same)",
+        f"  docker buildx bake {target}          # docker compose build {target}: the same",
         f"  docker compose run --rm {target} python train.py",
         f"  docker compose --profile {PROFILE} build",
         f"ENVSPEC_WORKSPACE=FOLDER is seen as {WORKSPACE}; without it, a volume.",

@@ -22,10 +22,10 @@ def render(plan: Plan) -> dict[str, str]:
     host, _, path = plan.image.partition("/")
     of_registry = f"{host}#{path}" if "." in host or ":" in host else plan.image
     image = of_registry if plan.repository else f"./{plan.title}.sqsh"
-    made = f"enroot import -x mount -o {plan.title}.sqsh podman://{plan.image}     where podman has the image"
+    made = f"enroot import -x mount -o {plan.title}.sqsh podman://{plan.image}     # where podman has the image"
     usage = [
         *([] if plan.repository else [made]),
-        f"srun --environment=$PWD/{name} sh {CARRIED}/entrypoint.sh smoke     the smoke check, in a job",
+        f'srun --environment="$PWD/{name}" sh {CARRIED}/entrypoint.sh smoke     # the smoke check, in a job',
         "The container sees the folder where srun is started, and no home.",
     ]
     lines = [

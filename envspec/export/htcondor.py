@@ -22,9 +22,9 @@ def render(plan: Plan) -> dict[str, str]:
     more, ranks = ("gpus=8 cpus=64 memory=512GB ", 8) if plan.is_cuda else ("", 1)
     train = f"'command=torchrun --standalone --nproc-per-node={ranks} train.py' files=train.py"
     usage = [
-        f"condor_submit {name}     the smoke check, with {plan.title}.sif beside where it is submitted",
+        f"condor_submit {name}     # the smoke check, with {plan.title}.sif beside where it is submitted",
         f"condor_submit {more}{train} {name}",
-        f"condor_submit image=docker://{plan.image} {name}     the image instead, from its registry",
+        f"condor_submit image=docker://{plan.image} {name}     # the image instead, from its registry",
     ]
     lines = [
         *hash_heading(plan, usage),

@@ -19,11 +19,10 @@ def render(plan: SpecPlan) -> dict[str, str]:
     """Render `modulefile.lua`. Link it as `<name>/<target>.lua` into a folder of MODULEPATH."""
     target = plan.names[0]
     usage = [
-        f"Install an environment:  envspec install SPEC --target {target} --prefix $ENVSPEC_ENVS/{plan.spec}-{target}",
-        f"Link this file:          ln -s $PWD/{FILE} MODULEPATH/{plan.spec}/{target}.lua",
-        "The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, "
-        "envs in",
-        "the home folder.",
+        f'envspec install SPEC --target {target} --prefix "${{ENVSPEC_ENVS:-$HOME/envs}}/{plan.spec}-{target}"',
+        f'mkdir -p MODULES/{plan.spec} && ln -s "$PWD/{FILE}" MODULES/{plan.spec}/{target}.lua',
+        "SPEC and MODULES, a folder of MODULEPATH, are yours. The link's name says which target it loads. ENVSPEC_ENVS",
+        "is the folder of the environments; without it, envs in the home folder.",
     ]
     if any(of.explicit for of in plan.targets):
         usage += [

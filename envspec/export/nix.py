@@ -152,9 +152,9 @@ def _usage(plan: SpecPlan, plans: list[Plan]) -> list[str]:
     flake = f"./recipes/{plan.spec}" if plan.shares else "path:."
     told = [
         *(["In the repository's own folder, once git knows these files:"] if plan.shares else []),
-        f"nix build {shell(f'{flake}#{target}')}       an environment, as ./result",
-        f"nix develop {shell(f'{flake}#{target}')}     a shell with it",
-        f"nix run {shell(f'{flake}#{target}-check')}   the smoke check",
+        f"nix build {shell(f'{flake}#{target}')}       # an environment, as ./result",
+        f"nix develop {shell(f'{flake}#{target}')}     # a shell with it",
+        f"nix run {shell(f'{flake}#{target}-check')}   # the smoke check",
     ]
     if any(of.build for of in plans):
         told.append(f"Python {plans[0].python} is that of nixpkgs, not the build that the lock names.")

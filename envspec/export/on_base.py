@@ -99,8 +99,8 @@ def apptainer(plan: Plan) -> str:
     if base.kind == "sif":
         usage.append(f"  {beside}{SIF} is {scripts.safe_text(plan.base.name)}, or a link to it")
     usage += [
-        f"  apptainer build --notest {plan.title}.sif {beside}apptainer.def     (or singularity build)",
-        f"  apptainer test{nv} {plan.title}.sif     the smoke check{', on a machine with the GPU' if nv else ''}",
+        f"  apptainer build --notest {plan.title}.sif {beside}apptainer.def     # or singularity build",
+        f"  apptainer test{nv} {plan.title}.sif     # the smoke check{', on a machine with the GPU' if nv else ''}",
         "",
         f"What is your own comes from a folder, by --bind FOLDER:{scripts.SETTINGS}, and stays out of the image:",
         "  uv.toml, cache/, netrc, and index-NAME/ of an index that is a folder",

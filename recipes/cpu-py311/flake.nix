@@ -2,9 +2,9 @@
 # cpu-py311, target cpu.
 #
 # In the repository's own folder, once git knows these files:
-# nix build './recipes/cpu-py311#cpu'       an environment, as ./result
-# nix develop './recipes/cpu-py311#cpu'     a shell with it
-# nix run './recipes/cpu-py311#cpu-check'   the smoke check
+# nix build './recipes/cpu-py311#cpu'       # an environment, as ./result
+# nix develop './recipes/cpu-py311#cpu'     # a shell with it
+# nix run './recipes/cpu-py311#cpu-check'   # the smoke check
 # Python 3.11 is that of nixpkgs, not the build that the lock names.
 {
   description = "PyTorch for CPUs on Python 3.11: for tests, small machines and proving that a lock installs";

@@ -1,10 +1,10 @@
 -- Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 -- cpu-py311, target cpu.
 --
--- Install an environment:  envspec install SPEC --target cpu --prefix $ENVSPEC_ENVS/cpu-py311-cpu
--- Link this file:          ln -s $PWD/modulefile.lua MODULEPATH/cpu-py311/cpu.lua
--- The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, envs in
--- the home folder.
+-- envspec install SPEC --target cpu --prefix "${ENVSPEC_ENVS:-$HOME/envs}/cpu-py311-cpu"
+-- mkdir -p MODULES/cpu-py311 && ln -s "$PWD/modulefile.lua" MODULES/cpu-py311/cpu.lua
+-- SPEC and MODULES, a folder of MODULEPATH, are yours. The link's name says which target it loads. ENVSPEC_ENVS
+-- is the folder of the environments; without it, envs in the home folder.
 local targets = {
     ["cpu"] = {
         about = "Python 3.11.", active = "VIRTUAL_ENV",

@@ -1,10 +1,10 @@
 -- Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 -- deit-v2.6, targets cu124, cu124-rtx3090, cu126.
 --
--- Install an environment:  envspec install SPEC --target cu124 --prefix $ENVSPEC_ENVS/deit-v2.6-cu124
--- Link this file:          ln -s $PWD/modulefile.lua MODULEPATH/deit-v2.6/cu124.lua
--- The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, envs in
--- the home folder.
+-- envspec install SPEC --target cu124 --prefix "${ENVSPEC_ENVS:-$HOME/envs}/deit-v2.6-cu124"
+-- mkdir -p MODULES/deit-v2.6 && ln -s "$PWD/modulefile.lua" MODULES/deit-v2.6/cu124.lua
+-- SPEC and MODULES, a folder of MODULEPATH, are yours. The link's name says which target it loads. ENVSPEC_ENVS
+-- is the folder of the environments; without it, envs in the home folder.
 local targets = {
     ["cu124"] = {
         about = "Python 3.11, CUDA 12.4.", active = "VIRTUAL_ENV",

@@ -1,10 +1,10 @@
 -- Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 -- hpc-v2.7, targets cu126-ampere, cu128-gh200, cu129-hopper.
 --
--- Install an environment:  envspec install SPEC --target cu126-ampere --prefix $ENVSPEC_ENVS/hpc-v2.7-cu126-ampere
--- Link this file:          ln -s $PWD/modulefile.lua MODULEPATH/hpc-v2.7/cu126-ampere.lua
--- The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, envs in
--- the home folder.
+-- envspec install SPEC --target cu126-ampere --prefix "${ENVSPEC_ENVS:-$HOME/envs}/hpc-v2.7-cu126-ampere"
+-- mkdir -p MODULES/hpc-v2.7 && ln -s "$PWD/modulefile.lua" MODULES/hpc-v2.7/cu126-ampere.lua
+-- SPEC and MODULES, a folder of MODULEPATH, are yours. The link's name says which target it loads. ENVSPEC_ENVS
+-- is the folder of the environments; without it, envs in the home folder.
 -- Loading runs no activation script of conda's packages. A program that needs what one sets:
 --   . $CONDA_PREFIX/bin/activate
 local targets = {

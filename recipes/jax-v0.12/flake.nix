@@ -2,9 +2,9 @@
 # jax-v0.12, targets cpu, cu12-ampere, cu13-blackwell.
 #
 # In the repository's own folder, once git knows these files:
-# nix build './recipes/jax-v0.12#cpu'       an environment, as ./result
-# nix develop './recipes/jax-v0.12#cpu'     a shell with it
-# nix run './recipes/jax-v0.12#cpu-check'   the smoke check
+# nix build './recipes/jax-v0.12#cpu'       # an environment, as ./result
+# nix develop './recipes/jax-v0.12#cpu'     # a shell with it
+# nix run './recipes/jax-v0.12#cpu-check'   # the smoke check
 # Python 3.12 is that of nixpkgs, not the build that the lock names.
 {
   description = "Training with JAX on CUDA 12, on CUDA 13 and on CPUs: Flax, Optax and Orbax";

@@ -1,10 +1,10 @@
 -- Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 -- jax-v0.12, targets cpu, cu12-ampere, cu13-blackwell.
 --
--- Install an environment:  envspec install SPEC --target cpu --prefix $ENVSPEC_ENVS/jax-v0.12-cpu
--- Link this file:          ln -s $PWD/modulefile.lua MODULEPATH/jax-v0.12/cpu.lua
--- The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, envs in
--- the home folder.
+-- envspec install SPEC --target cpu --prefix "${ENVSPEC_ENVS:-$HOME/envs}/jax-v0.12-cpu"
+-- mkdir -p MODULES/jax-v0.12 && ln -s "$PWD/modulefile.lua" MODULES/jax-v0.12/cpu.lua
+-- SPEC and MODULES, a folder of MODULEPATH, are yours. The link's name says which target it loads. ENVSPEC_ENVS
+-- is the folder of the environments; without it, envs in the home folder.
 local targets = {
     ["cpu"] = {
         about = "Python 3.12.", active = "VIRTUAL_ENV",

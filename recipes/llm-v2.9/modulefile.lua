@@ -1,10 +1,10 @@
 -- Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 -- llm-v2.9, targets cu128-ampere, cu128-gh200, cu128-hopper.
 --
--- Install an environment:  envspec install SPEC --target cu128-ampere --prefix $ENVSPEC_ENVS/llm-v2.9-cu128-ampere
--- Link this file:          ln -s $PWD/modulefile.lua MODULEPATH/llm-v2.9/cu128-ampere.lua
--- The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, envs in
--- the home folder.
+-- envspec install SPEC --target cu128-ampere --prefix "${ENVSPEC_ENVS:-$HOME/envs}/llm-v2.9-cu128-ampere"
+-- mkdir -p MODULES/llm-v2.9 && ln -s "$PWD/modulefile.lua" MODULES/llm-v2.9/cu128-ampere.lua
+-- SPEC and MODULES, a folder of MODULEPATH, are yours. The link's name says which target it loads. ENVSPEC_ENVS
+-- is the folder of the environments; without it, envs in the home folder.
 local targets = {
     ["cu128-ampere"] = {
         about = "Python 3.10, CUDA 12.8.", active = "VIRTUAL_ENV",

@@ -2,9 +2,9 @@
 # mm-v2.1, targets cu118, cu121.
 #
 # In the repository's own folder, once git knows these files:
-# nix build './recipes/mm-v2.1#cu118'       an environment, as ./result
-# nix develop './recipes/mm-v2.1#cu118'     a shell with it
-# nix run './recipes/mm-v2.1#cu118-check'   the smoke check
+# nix build './recipes/mm-v2.1#cu118'       # an environment, as ./result
+# nix develop './recipes/mm-v2.1#cu118'     # a shell with it
+# nix run './recipes/mm-v2.1#cu118-check'   # the smoke check
 # Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
   description = "Reproducing 2023's vision-language work: PyTorch 2.1, transformers 4.30, deepspeed 0.9 and CLIP";

@@ -1,10 +1,10 @@
 -- Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 -- mm-v2.1, targets cu118, cu121.
 --
--- Install an environment:  envspec install SPEC --target cu118 --prefix $ENVSPEC_ENVS/mm-v2.1-cu118
--- Link this file:          ln -s $PWD/modulefile.lua MODULEPATH/mm-v2.1/cu118.lua
--- The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, envs in
--- the home folder.
+-- envspec install SPEC --target cu118 --prefix "${ENVSPEC_ENVS:-$HOME/envs}/mm-v2.1-cu118"
+-- mkdir -p MODULES/mm-v2.1 && ln -s "$PWD/modulefile.lua" MODULES/mm-v2.1/cu118.lua
+-- SPEC and MODULES, a folder of MODULEPATH, are yours. The link's name says which target it loads. ENVSPEC_ENVS
+-- is the folder of the environments; without it, envs in the home folder.
 local targets = {
     ["cu118"] = {
         about = "Python 3.10, CUDA 11.8.", active = "VIRTUAL_ENV",

@@ -2,9 +2,9 @@
 # mm-v2.9, targets cpu, cu126-volta, cu128-ampere, cu128-blackwell, cu128-hopper, cu130-hopper.
 #
 # In the repository's own folder, once git knows these files:
-# nix build './recipes/mm-v2.9#cpu'       an environment, as ./result
-# nix develop './recipes/mm-v2.9#cpu'     a shell with it
-# nix run './recipes/mm-v2.9#cpu-check'   the smoke check
+# nix build './recipes/mm-v2.9#cpu'       # an environment, as ./result
+# nix develop './recipes/mm-v2.9#cpu'     # a shell with it
+# nix run './recipes/mm-v2.9#cpu-check'   # the smoke check
 # Python 3.12 is that of nixpkgs, not the build that the lock names.
 {
   description = "Multimodal training (text, image, video) on PyTorch 2.9: one set of versions from Volta to Blackwell, and for CPUs";

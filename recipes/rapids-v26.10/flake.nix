@@ -2,9 +2,9 @@
 # rapids-v26.10, target cu13-hopper.
 #
 # In the repository's own folder, once git knows these files:
-# nix build './recipes/rapids-v26.10#cu13-hopper'       an environment, as ./result
-# nix develop './recipes/rapids-v26.10#cu13-hopper'     a shell with it
-# nix run './recipes/rapids-v26.10#cu13-hopper-check'   the smoke check
+# nix build './recipes/rapids-v26.10#cu13-hopper'       # an environment, as ./result
+# nix develop './recipes/rapids-v26.10#cu13-hopper'     # a shell with it
+# nix run './recipes/rapids-v26.10#cu13-hopper-check'   # the smoke check
 # Python 3.12 is that of nixpkgs, not the build that the lock names.
 {
   description = "RAPIDS on CUDA 13: cuDF, cuML and cuGraph, with CuPy";

@@ -1,10 +1,10 @@
 -- Exported by envspec. Not for editing: change the spec, then run `envspec export`.
 -- rapids-v26.10, target cu13-hopper.
 --
--- Install an environment:  envspec install SPEC --target cu13-hopper --prefix $ENVSPEC_ENVS/rapids-v26.10-cu13-hopper
--- Link this file:          ln -s $PWD/modulefile.lua MODULEPATH/rapids-v26.10/cu13-hopper.lua
--- The link's name says which target it loads. ENVSPEC_ENVS is the folder of the environments; without it, envs in
--- the home folder.
+-- envspec install SPEC --target cu13-hopper --prefix "${ENVSPEC_ENVS:-$HOME/envs}/rapids-v26.10-cu13-hopper"
+-- mkdir -p MODULES/rapids-v26.10 && ln -s "$PWD/modulefile.lua" MODULES/rapids-v26.10/cu13-hopper.lua
+-- SPEC and MODULES, a folder of MODULEPATH, are yours. The link's name says which target it loads. ENVSPEC_ENVS
+-- is the folder of the environments; without it, envs in the home folder.
 local targets = {
     ["cu13-hopper"] = {
         about = "Python 3.12, CUDA 13.0.", active = "VIRTUAL_ENV",

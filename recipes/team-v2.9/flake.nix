@@ -2,9 +2,9 @@
 # team-v2.9, targets cpu, cu128-ada, cu128-ampere, cu128-hopper.
 #
 # In the repository's own folder, once git knows these files:
-# nix build './recipes/team-v2.9#cpu'       an environment, as ./result
-# nix develop './recipes/team-v2.9#cpu'     a shell with it
-# nix run './recipes/team-v2.9#cpu-check'   the smoke check
+# nix build './recipes/team-v2.9#cpu'       # an environment, as ./result
+# nix develop './recipes/team-v2.9#cpu'     # a shell with it
+# nix run './recipes/team-v2.9#cpu-check'   # the smoke check
 # Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
   description = "A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root";

@@ -16,10 +16,15 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from recipe_plans import shipped
+
+from envspec.export import edf, htcondor
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "recipes"
-PROGRAMS = ("docker", "apptainer", "sbatch", "python3", "enroot", "nix")
+PROGRAMS = (
+    "docker", "apptainer", "sbatch", "python3", "enroot", "nix", "kubectl", "condor_submit", "srun", "envspec", "mkdir",
+)  # fmt: skip
 
 
 class Printed(NamedTuple):
@@ -31,7 +36,7 @@ class Printed(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        return tuple(shlex.split(self.line))
+        return tuple(shlex.split(self.line, comments=True))
 
 
 def heads(recipes: Path = RECIPES) -> Iterator[Printed]:
@@ -44,9 +49,9 @@ def heads(recipes: Path = RECIPES) -> Iterator[Printed]:
                 folder = recipes
             elif "In the repository's own folder" in line:
                 folder = recipes.parent
-            found = re.match(rf"# {{1,3}}((?:[A-Z_]+=\S+ )?(?:{'|'.join(PROGRAMS)}) .*)", line)
+            found = re.match(rf"(?:#|--) {{1,3}}((?:[A-Z_]+=\S+ )?(?:{'|'.join(PROGRAMS)}) .*)", line)
             if found:
-                yield Printed(file, folder, re.split(r" {4,}", found[1])[0])
+                yield Printed(file, folder, found[1])
 
 
 PRINTED = list(heads())
@@ -70,10 +75,24 @@ def test_every_recipe_says_how_it_is_used() -> None:
     files = {one.file.name for one in PRINTED}
     assert files == {
         "Dockerfile", "apptainer.def", "apptainer-offline.def", "compose.yaml", "job.sbatch", "job-pyxis.sbatch",
-        "job.yaml", "flake.nix",
+        "job.yaml", "flake.nix", "modulefile.lua",
     }  # fmt: skip
     for target in TARGETS:
         assert {one.file.parent for one in PRINTED} >= {target, target.parent}
+
+
+def test_a_line_is_pasted_whole(tmp_path: Path) -> None:
+    """With what is said behind the command, which is a comment then, and with folders that have blanks."""
+    for module in (htcondor, edf):
+        for name, text in module.render(shipped("mm-v2.9", "cu128-hopper")).items():
+            (tmp_path / "mm" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "mm" / name).write_text(text)
+    lines = {one.line: one for one in (*heads(tmp_path), *PRINTED)}
+    assert {one.words[0] for one in lines.values()} >= {"condor_submit", "srun", "nix", "mkdir", "envspec"}
+    for line, one in lines.items():
+        assert subprocess.run(["sh", "-n", "-c", line]).returncode == 0, line
+        assert one.words == tuple(shlex.split(re.split(" {3,}", line)[0])), line
+        assert not re.search(r'(?<!["{])\$(?!\{)[A-Z_]+[^"]*$', line.partition(" # ")[0]), f"unquoted: {line}"
 
 
 @pytest.mark.parametrize("file", sorted({one.file.name for one in PRINTED}))

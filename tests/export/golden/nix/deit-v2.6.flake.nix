@@ -2,9 +2,9 @@
 # deit-v2.6, targets cu124, cu124-rtx3090, cu126.
 #
 # In the repository's own folder, once git knows these files:
-# nix build './recipes/deit-v2.6#cu124'       an environment, as ./result
-# nix develop './recipes/deit-v2.6#cu124'     a shell with it
-# nix run './recipes/deit-v2.6#cu124-check'   the smoke check
+# nix build './recipes/deit-v2.6#cu124'       # an environment, as ./result
+# nix develop './recipes/deit-v2.6#cu124'     # a shell with it
+# nix run './recipes/deit-v2.6#cu124-check'   # the smoke check
 # Python 3.11 is that of nixpkgs, not the build that the lock names.
 {
   description = "Training vision transformers with distillation on PyTorch 2.6 and timm, on cards up to Hopper";

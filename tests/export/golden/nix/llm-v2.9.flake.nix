@@ -2,9 +2,9 @@
 # llm-v2.9, targets cu128-ampere, cu128-gh200, cu128-hopper.
 #
 # In the repository's own folder, once git knows these files:
-# nix build './recipes/llm-v2.9#cu128-ampere'       an environment, as ./result
-# nix develop './recipes/llm-v2.9#cu128-ampere'     a shell with it
-# nix run './recipes/llm-v2.9#cu128-ampere-check'   the smoke check
+# nix build './recipes/llm-v2.9#cu128-ampere'       # an environment, as ./result
+# nix develop './recipes/llm-v2.9#cu128-ampere'     # a shell with it
+# nix run './recipes/llm-v2.9#cu128-ampere-check'   # the smoke check
 # Python 3.10 is that of nixpkgs, not the build that the lock names.
 {
   description = "Fine-tuning language models on PyTorch 2.9: transformers, peft, accelerate, datasets, and a notebook to look at the results";
