@@ -37,6 +37,7 @@ def render(plan: Plan) -> dict[str, str]:
         "[env]",
         "PYTHONPATH = \"\"             # unset: the modules of the host's would come before the image's",
         'PMIX_MCA_psec = "^munge"    # the container has no socket of munge',
+        *([] if plan.shares else [f"ENVSPEC_LOCK = {string(f'{plan.target}={plan.lock_digest}')}"]),
         *_annotations(plan),
     ]
     return {name: "\n".join(lines) + "\n"}

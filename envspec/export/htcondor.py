@@ -21,10 +21,13 @@ def render(plan: Plan) -> dict[str, str]:
     name = f"{plan.target}/{FILE}"
     more, ranks = ("gpus=8 cpus=64 memory=512GB ", 8) if plan.is_cuda else ("", 1)
     train = f"'command=torchrun --standalone --nproc-per-node={ranks} train.py' files=train.py"
+    digest = "$(lock)" if plan.shares else f"{plan.target}={plan.lock_digest}"
+    # plain git merges what stands in no file of a repository
+    reads = f'lock="$(python3 -IB ../_shared/preflight.py --locks {plan.target}/target.json)" ' if plan.shares else ""
     usage = [
-        f"condor_submit {name}     # the smoke check, with {plan.title}.sif beside where it is submitted",
-        f"condor_submit {more}{train} {name}",
-        f"condor_submit image=docker://{plan.image} {name}     # the image instead, from its registry",
+        f"condor_submit {reads}{name}     # the smoke check, with {plan.title}.sif beside where it is submitted",
+        f"condor_submit {reads}{more}{train} {name}",
+        f"condor_submit {reads}image=docker://{plan.image} {name}     # the image instead, from its registry",
     ]
     lines = [
         *hash_heading(plan, usage),
@@ -35,6 +38,7 @@ def render(plan: Plan) -> dict[str, str]:
         "executable = /bin/sh",
         "transfer_executable = false",
         f'arguments = "{CARRIED}/entrypoint.sh $(command:smoke)"',
+        f'environment = "ENVSPEC_LOCK={digest}"',
         "transfer_input_files = $(files)",
         "should_transfer_files = YES",
         "when_to_transfer_output = ON_EXIT_OR_EVICT",

@@ -56,7 +56,7 @@ for gpu in gpus:
     both = classad.ClassAd(str(job))
     both.update(gpu)  # RequireGPUs is a question about one GPU, with the job's own values beside
     fits.append(both.eval("RequireGPUs"))
-kept = ("ContainerImage", "Arguments", "Cmd", "RequestGPUs", "RequestCpus", "RequestMemory")
+kept = ("Environment", "ContainerImage", "Arguments", "Cmd", "RequestGPUs", "RequestCpus", "RequestMemory")
 print(json.dumps([{name: job.eval(name) for name in kept}, str(job.lookup("Requirements")), fits]))
 """
 
@@ -120,7 +120,8 @@ def test_htcondor_leaves_out_gpus_between_two_generations() -> None:
 
 
 def test_htcondor_takes_what_the_command_line_gives() -> None:
-    text = text_in(htcondor.render(shipped("mm-v2.9", "cu128-hopper")), htcondor.FILE)
+    text = text_in(htcondor.render(replace(shipped("mm-v2.9", "cu128-hopper"), place="recipes/mm-v2.9")), htcondor.FILE)
+    assert matched(text, {}, [])[0]["Environment"] == "ENVSPEC_LOCK="
     given = {
         "image": "docker://r.example/mm:1",
         "command": "torchrun train.py",
@@ -128,8 +129,9 @@ def test_htcondor_takes_what_the_command_line_gives() -> None:
         "cpus": "64",
         "memory": "1GB",
     }
-    job, _ = matched(text, given, [])
+    job, _ = matched(text, {**given, "lock": "cu128-hopper=sha256:1"}, [])
     assert job == {
+        "Environment": "ENVSPEC_LOCK=cu128-hopper=sha256:1",
         "ContainerImage": "docker://r.example/mm:1", "Cmd": "/bin/sh", "RequestGPUs": 8, "RequestCpus": 64,
         "Arguments": "/opt/envspec/entrypoint.sh torchrun train.py", "RequestMemory": 1024,
     }  # fmt: skip

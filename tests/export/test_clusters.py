@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli
 import yaml
 from msgspec.structs import replace
 from recipe_plans import ROOT, parsed, text_in
 
-from envspec.export import apptainer, compose, devcontainer, dockerfile, kubernetes, slurm
+from envspec.export import apptainer, compose, devcontainer, dockerfile, edf, htcondor, kubernetes, slurm
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import SpecPlan
 from envspec.lock.model import SoundLock
@@ -163,6 +164,16 @@ def test_jobs_name_the_slices_that_they_are_for(place: str) -> None:
             "containers"
         ]
         assert container.get("env", []) == ([] if made.shares else [{"name": "ENVSPEC_LOCK", "value": own}])
+        submitted, engine = (text_in(kind.render(of), kind.FILE) for kind in (htcondor, edf))
+        assert f'environment = "ENVSPEC_LOCK={"$(lock)" if made.shares else own}"\n' in submitted
+        assert tomli.loads(engine)["env"].get("ENVSPEC_LOCK") == (None if made.shares else own)
+        reads = re.search(r'^# condor_submit lock="\$\((.*?)\)" ', submitted, re.M)
+        assert bool(reads) is made.shares
+        if reads:
+            ran = subprocess.run(
+                ["sh", "-c", reads[1]], cwd=ROOT / "recipes" / spec.name, capture_output=True, text=True
+            )
+            assert (ran.returncode, ran.stdout) == (0, f"{own}\n"), ran.stderr
 
 
 def test_a_job_of_a_repository_reads_the_slices_beside_it(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The EDF of CSCS's container engine, by the engine's documented schema: no machine here has the engine itself."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ ALPS = ("llm-v2.9", "cu128-gh200")
 
 
 def test_golden() -> None:
-    text = text_in(render(shipped(*ALPS)), FILE)
+    """Digests are cut: a new lock is no new file."""
+    text = re.sub("sha256:[0-9a-f]{64}", "sha256:", text_in(render(shipped(*ALPS)), FILE))
     assert golden(Path(__file__).parent / "golden" / "edf" / "llm-v2.9-cu128-gh200.toml", text) == text
 
 
