@@ -1,13 +1,19 @@
 """The Lmod modulefile, loaded by a real Lmod where there is one, else parsed by Lua."""
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from recipe_plans import of_target, shipped_spec
+from support.index import Index
+from support.machine import Machine
+from support.packages import wheel
+from test_heads import heads
 
 from envspec.export.lmod import FILE, render
 from envspec.export.plan import SpecPlan
@@ -57,6 +63,29 @@ def test_loading_puts_the_environment_first_and_keeps_others_out(tmp_path: Path)
         'python; echo "$VIRTUAL_ENV $PYTHONNOUSERSITE $PYTORCH_VERSION ${PYTHONPATH-unset}"',
     )
     assert ran.stdout.splitlines() == [f"{prefix}/bin/python", f"{prefix} 1 2.9.1 unset"], ran.stderr
+
+
+@needs_lmod
+@pytest.mark.slow
+def test_the_commands_of_the_head_make_what_it_loads(machine: Machine, index: Index, tmp_path: Path) -> None:
+    """With its two words in capitals, which are the user's own; without ENVSPEC_ENVS."""
+    index.add(wheel("alpha", "1.0"))
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    spec = f'[env]\npython = "{python}"\n[pip]\ndependencies = ["alpha"]\n[targets.cpu]\nplatform = "linux-64"\n'
+    machine.spec(spec)
+    machine.locked()
+    machine.envspec("export", "specs/demo.toml", "--format", "lmod", "-o", "recipes/demo", status=0)
+    lines = list(heads(machine.folder / "recipes"))
+    assert [one.words[0] for one in lines] == ["envspec", "mkdir"]
+    for one in lines:
+        line = re.sub(r"\bSPEC\b", "../../specs/demo.toml", one.line).replace("MODULES", f"{tmp_path}/modules")
+        subprocess.run(["sh", "-c", line], cwd=one.folder, env=machine.environment(), check=True, timeout=120)
+    script = (
+        f". {LMOD}; module use {tmp_path}/modules; module load demo/cpu; python -c 'import alpha; print(alpha.version)'"
+    )
+    env = {"PATH": os.defpath, "HOME": str(machine.home)}
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert ran.stdout == "1.0\n", ran.stderr
 
 
 @needs_lmod
