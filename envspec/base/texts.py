@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from envspec.base.redact import redact
 
@@ -90,6 +90,11 @@ def bytes_of(text: str) -> int | None:
         return None
     fraction = found[2] or ""
     return int(found[1]) * unit + int(int(fraction or 0) * unit / 10 ** len(fraction))
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Put values in the places of a template (`@name@`)."""
+    return re.sub(r"@(\w+)@", lambda place: values[place[1]], template)
 
 
 def plural(count: int, word: str) -> str:

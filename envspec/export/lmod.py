@@ -6,11 +6,14 @@ One file serves all targets of a spec: the name under which Lmod found it select
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+from envspec.base.texts import fill
 from envspec.export.plan import Plan, SpecPlan, heading
 from envspec.export.quote import lua
 
 FILE = "modulefile.lua"
+_TEMPLATE = Path(__file__).with_name("templates") / FILE
 _ALSO_OUTSIDE = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE", "PYTORCH_VERSION", "TORCH_CUDA_ARCH_LIST")
 """The variables of an image that an environment also needs outside one. The spec's own name paths of the image."""
 
@@ -29,50 +32,15 @@ def render(plan: SpecPlan) -> dict[str, str]:
             "Loading runs no activation script of conda's packages. A program that needs what one sets:",
             "  . $CONDA_PREFIX/bin/activate",
         ]
-    lines = [
-        *(f"-- {line}".rstrip() for line in heading(plan, usage)),
-        "local targets = {",
-        *(line for of in plan.targets for line in _table(of)),
-        "}",
-        "",
-        "local target = myModuleVersion()",
-        "local found = targets[target]",
-        f'local title = {lua(plan.spec)} .. "-" .. target',
-        'whatis("Name: " .. title)',
-        f"whatis({lua(f'Description: {plan.description or plan.spec}')})",
-        "if found then",
-        f"    help({lua(f'{plan.description or plan.spec}. ')} .. found.about)",
-        "end",
-        "",
-        'local envs = os.getenv("ENVSPEC_ENVS") or pathJoin(os.getenv("HOME"), "envs")',
-        "local prefix = pathJoin(envs, title)",
-        'if mode() == "load" then',
-        "    if not found then",
-        f'        LmodError("there is no target " .. target .. {lua(f" of {plan.spec}: {_names_hint(plan)}")})',
-        "    end",
-        '    if not isFile(pathJoin(prefix, "bin", "python")) then',
-        '        LmodError("there is no environment in " .. prefix .. '
-        '": install it, or set ENVSPEC_ENVS to its folder")',
-        "    end",
-        "end",
-        "",
-        "if found then",
-        "    -- two environments at once would mix their packages",
-        '    family("envspec")',
-        '    prepend_path("PATH", pathJoin(prefix, "bin"))',
-        "    setenv(found.active, prefix)",
-        '    unsetenv("PYTHONHOME")',
-        '    unsetenv("PYTHONPATH")',
-        "    for _, variable in ipairs(found.variables) do",
-        "        setenv(variable[1], variable[2])",
-        "    end",
-        "end",
-    ]
-    return {FILE: "\n".join(lines) + "\n"}
-
-
-def _names_hint(plan: SpecPlan) -> str:
-    return f"name the file after one of {', '.join(plan.names)}"
+    values = {
+        "targets": "\n".join(line for of in plan.targets for line in _table(of)),
+        "spec": lua(plan.spec),
+        "whatis": lua(f"Description: {plan.description or plan.spec}"),
+        "help": lua(f"{plan.description or plan.spec}. "),
+        "hint": lua(f" of {plan.spec}: name the file after one of {', '.join(plan.names)}"),
+    }
+    head = "".join(f"-- {line}".rstrip() + "\n" for line in heading(plan, usage))
+    return {FILE: head + fill(_TEMPLATE.read_text(encoding="utf-8"), values)}
 
 
 def _table(plan: Plan) -> Iterator[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from envspec.base.errors import InputError
+from envspec.base.texts import fill
 from envspec.export import compat, nvcc
 from envspec.export.carried import carried_files
 from envspec.export.plan import (
@@ -22,6 +24,7 @@ from envspec.export.plan import (
 from envspec.export.quote import nix, shell
 
 FILE = "flake.nix"
+_TEMPLATE = Path(__file__).with_name("templates") / FILE
 
 NIXPKGS = "github:NixOS/nixpkgs/nixos-25.11"
 """The branch of nixpkgs for a flake without flake.lock: the last release with Python 3.10."""
@@ -62,88 +65,20 @@ def render(plan: SpecPlan) -> dict[str, str]:
     own = plans[0].project
     carried = f"./{'../' if plan.shares else ''}{plans[0].carried_folder}"
     code = f"{carried}/{ENVIRONMENT_FILE}" if plan.shares else f"./{ENVIRONMENT_FILE}"
-    given = ", project ? null" if own else ""
-    lines = [
-        *hash_heading(plan, _usage(plan, plans)),
-        "{",
-        f"  description = {nix(plan.description or plan.spec)};",
-        "",
-        f"  inputs.nixpkgs.url = {nix(NIXPKGS)};",
-        "",
-        "  outputs =",
-        "    { self, nixpkgs }:",
-        "    let",
-        "      # What a shell of each target sets.",
-        *_targets(plans),
-        "",
-        "      indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };",
-        f"      environmentFrom = {{ pkgs, target, indexes ? {{ }}, libraries ? [ ]{given} }}:",
-        "        let",
-        f'          file = ./. + "/${{target}}/{SLICE}";',
-        "          own =",
-        "            if builtins.pathExists file then builtins.fromJSON (builtins.readFile file)",
-        '            else throw "there is no target ${target} here";',
-        "          # what stands behind each package that is installed",
-        "          rowsIn = path: map builtins.fromJSON (builtins.filter",
-        '            (text: builtins.isString text && builtins.substring 0 1 text == "{")',
-        '            (builtins.split "  # |\\n" (builtins.readFile (./. + "/${path}"))));',
-        "          rows = builtins.sort (one: other: one.name < other.name) (builtins.concatMap rowsIn own.parts.pip);",
-        "          lock = own.lock // { pip = rows; };",
-        f'          slice = pkgs.writeText "{SLICE}" (builtins.toJSON (own // {{ inherit lock; parts = [ ]; }}));',
-        "        in",
-        f"        (import {code} {{ inherit pkgs lock indexes; }}).environment {{",
-        f"          inherit target libraries slice{' project' if own else ''};",
-        f"          carried = {carried};",
-        "        };",
-        "",
-        "      # For each system: a name and a value for each target, and `default` where there is one target.",
-        "      each = give: builtins.mapAttrs",
-        "        (system: targets:",
-        "          let",
-        "            pkgs = nixpkgs.legacyPackages.${system};",
-        "            environment = target: environmentFrom { inherit pkgs target indexes; };",
-        "            all = builtins.attrValues (builtins.mapAttrs",
-        "              (target: hook: give { inherit pkgs target hook; environment = environment target; })",
-        "              targets);",
-        "            only = if builtins.length all == 1 then map (one: one // { name = one.short; }) all else [ ];",
-        "          in",
-        "          builtins.listToAttrs (all ++ only))",
-        "        variables;",
-        "    in",
-        "    {",
-        "      packages = each ({ target, environment, ... }: "
-        '{ name = target; short = "default"; value = environment; });',
-        "",
-        "      devShells = each ({ pkgs, target, hook, environment }: {",
-        "        name = target;",
-        '        short = "default";',
-        "        value = pkgs.mkShell {",
-        "          packages = [ environment ];",
-        "          shellHook = hook;",
-        "        };",
-        "      });",
-        "",
-        "      apps = each ({ pkgs, target, environment, ... }: {",
-        '        name = "${target}-check";',
-        '        short = "check";',
-        "        value = {",
-        '          type = "app";',
-        '          program = "${pkgs.writeShellScript "check" \'\'',
-        "            # torch.compile compiles while it runs",
-        "            PATH=${pkgs.stdenv.cc}/bin:$PATH",
-        *([f"            {_LIBCUDA}"] if any(of.is_cuda for of in plans) else []),
-        "            carried=${environment}/share/envspec",
-        f'            exec ${{environment}}/bin/python -I "$carried/{CHECK}" --config "$carried/{SLICE}" "$@"',
-        "          ''}\";",
-        "        };",
-        "      });",
-        "",
-        "      # for other flakes: an environment with their own nixpkgs, indexes and libraries",
-        "      lib.environment = environmentFrom;",
-        "    };",
-        "}",
-    ]
-    made = {FILE: "\n".join(lines) + "\n"}
+    values = {
+        "description": nix(plan.description or plan.spec),
+        "nixpkgs": nix(NIXPKGS),
+        "targets": "\n".join(_targets(plans)),
+        "given": ", project ? null" if own else "",
+        "slice": SLICE,
+        "code": code,
+        "project": " project" if own else "",
+        "carried": carried,
+        "libcuda": f"            {_LIBCUDA}\n" if any(of.is_cuda for of in plans) else "",
+        "check": CHECK,
+    }
+    head = "\n".join(hash_heading(plan, _usage(plan, plans)))
+    made = {FILE: f"{head}\n{fill(_TEMPLATE.read_text(encoding='utf-8'), values)}"}
     return made if plan.shares else {**made, ENVIRONMENT_FILE: carried_files()[ENVIRONMENT_FILE]}
 
 

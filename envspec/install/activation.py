@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 
 from envspec.base.places import KEEP_PYTHONPATH
+from envspec.base.texts import fill
 
 _FINDING = """\
 if [ -n "${BASH_VERSION:-}" ]; then _ENVSPEC_ROOT=${BASH_SOURCE[0]}; else _ENVSPEC_ROOT=${(%):-%x}; fi
@@ -41,11 +42,6 @@ def _read(name: str) -> str:
     return Path(__file__).with_name("scripts").joinpath(name).read_text(encoding="utf-8")
 
 
-def _fill(text: str, values: Mapping[str, str]) -> str:
-    """Put values in the places of a script (`@name@`)."""
-    return re.sub(r"@(\w+)@", lambda place: values[place[1]], text)
-
-
 class SiteModules(Struct, frozen=True):
     """A site's modules below an environment: their names, where `module` itself is, and MODULEPATH."""
 
@@ -55,7 +51,7 @@ class SiteModules(Struct, frozen=True):
 
     def fill(self, text: str, quote: Callable[[str], str]) -> str:
         """Fill in a script's part."""
-        return _fill(
+        return fill(
             text, {"names": " ".join(map(quote, self.names)), "home": quote(self.home), "path": quote(self.path)}
         )
 
@@ -167,4 +163,4 @@ def _script(
         "names": " ".join(["PATH", *variables, "PYTHONHOME", "PYTHONPATH"]),
         "save": "\n".join(save),
     }
-    return _fill(_read(f"activate.{shell.ending}"), values)
+    return fill(_read(f"activate.{shell.ending}"), values)

@@ -1,0 +1,75 @@
+{
+  description = @description@;
+
+  inputs.nixpkgs.url = @nixpkgs@;
+
+  outputs =
+    { self, nixpkgs }:
+    let
+      # What a shell of each target sets.
+@targets@
+
+      indexes = if builtins.pathExists ./indexes.nix then import ./indexes.nix else { };
+      environmentFrom = { pkgs, target, indexes ? { }, libraries ? [ ]@given@ }:
+        let
+          file = ./. + "/${target}/@slice@";
+          own =
+            if builtins.pathExists file then builtins.fromJSON (builtins.readFile file)
+            else throw "there is no target ${target} here";
+          # what stands behind each package that is installed
+          rowsIn = path: map builtins.fromJSON (builtins.filter
+            (text: builtins.isString text && builtins.substring 0 1 text == "{")
+            (builtins.split "  # |\n" (builtins.readFile (./. + "/${path}"))));
+          rows = builtins.sort (one: other: one.name < other.name) (builtins.concatMap rowsIn own.parts.pip);
+          lock = own.lock // { pip = rows; };
+          slice = pkgs.writeText "@slice@" (builtins.toJSON (own // { inherit lock; parts = [ ]; }));
+        in
+        (import @code@ { inherit pkgs lock indexes; }).environment {
+          inherit target libraries slice@project@;
+          carried = @carried@;
+        };
+
+      # For each system: a name and a value for each target, and `default` where there is one target.
+      each = give: builtins.mapAttrs
+        (system: targets:
+          let
+            pkgs = nixpkgs.legacyPackages.${system};
+            environment = target: environmentFrom { inherit pkgs target indexes; };
+            all = builtins.attrValues (builtins.mapAttrs
+              (target: hook: give { inherit pkgs target hook; environment = environment target; })
+              targets);
+            only = if builtins.length all == 1 then map (one: one // { name = one.short; }) all else [ ];
+          in
+          builtins.listToAttrs (all ++ only))
+        variables;
+    in
+    {
+      packages = each ({ target, environment, ... }: { name = target; short = "default"; value = environment; });
+
+      devShells = each ({ pkgs, target, hook, environment }: {
+        name = target;
+        short = "default";
+        value = pkgs.mkShell {
+          packages = [ environment ];
+          shellHook = hook;
+        };
+      });
+
+      apps = each ({ pkgs, target, environment, ... }: {
+        name = "${target}-check";
+        short = "check";
+        value = {
+          type = "app";
+          program = "${pkgs.writeShellScript "check" ''
+            # torch.compile compiles while it runs
+            PATH=${pkgs.stdenv.cc}/bin:$PATH
+@libcuda@            carried=${environment}/share/envspec
+            exec ${environment}/bin/python -I "$carried/@check@" --config "$carried/@slice@" "$@"
+          ''}";
+        };
+      });
+
+      # for other flakes: an environment with their own nixpkgs, indexes and libraries
+      lib.environment = environmentFrom;
+    };
+}
