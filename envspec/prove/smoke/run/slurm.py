@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.errors import InputError
+from envspec.base.texts import fill
 from envspec.export.slurm import MEETING_POINT
 from envspec.prove.smoke.run.case import (
     CONFIG,
@@ -190,80 +191,13 @@ def asking_for(job: Job, resources: Resources) -> Resources:
     return replace(resources, cpus=CPUS) if job.wants_gpu and not resources.says_cpus else resources
 
 
-_HEAD = """\
-#!/bin/bash
-# {name}: written by envspec smoke
-set -u
-umask 022
-
-# $1: the exit status. What stands in done.json is over.
-finish() {{
-    printf '{{"status": %d, "node": "%s", "job": "%s"}}\\n' "$1" "${{SLURMD_NODENAME:-$(hostname)}}" "$SLURM_JOB_ID" \\
-        >"$out/.done.$$" && mv "$out/.done.$$" "$out/{done}"
-}}
-
-case "${{SLURM_ARRAY_TASK_ID:-0}}" in
-"""
-
-_ONE = """\
-# What ends the job (scancel, its time limit) ends the checks, which report all the same; then this shell goes on.
-trap : TERM
-out=$run
-mkdir -p "$out" && rm -f "$out/{done}" "$out/{report}"
-run_check
-status=$?
-finish "$status"
-exit "$status"
-"""
-
-_SEVERAL = """\
-# What ends the job (scancel, its time limit) ends the checks, which report all the same; then this shell goes on.
-stopped=
-trap 'stopped=yes' TERM
-script={script}
-case "${{1:-}}" in
-node)
-    out=$run/node-$SLURM_NODEID
-    mkdir -p "$out" && rm -f "$out/{done}" "$out/{report}"
-    run_check
-    finish "$?"
-    exit 0
-    ;;
-multi-node)
-    out=$run/{multi_node}
-    address=$2
-    port=$3
-    mkdir -p "$out"
-    ranks=$(count_ranks) || exit
-    ranks=${{ranks##*$'\\n'}}
-    run_multi_node
-    status=$?
-    [ "$status" -ne 124 ] || echo "no end after {limit} s: do the nodes reach each other at $address, port $port?" >&2
-    exit "$status"
-    ;;
-esac
-
-# The checks on each node, then all nodes at once.
-steps=(--ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1)
-[ -z "${{SLURM_CPUS_PER_TASK:-}}" ] || steps+=(--cpus-per-task="$SLURM_CPUS_PER_TASK")
-srun --wait=0 "${{steps[@]}}" bash "$script" node
-out=$run/{multi_node}
-mkdir -p "$out" && rm -f "$out/{done}" "$out/{report}"
-status=143
-if [ -z "$stopped" ]; then
-{meeting}
-    # where one node has ended, the others soon have, or wait in vain
-    srun --wait=60 "${{steps[@]}}" bash "$script" multi-node "${{address:-$first}}" "$port"
-    status=$?
-fi
-finish "$status"
-exit "$status"
-"""
+def _fill(name: str, values: Mapping[str, str]) -> str:
+    return fill(Path(__file__).with_name("scripts").joinpath(name).read_text(encoding="utf-8"), values)
 
 
 def script(job: Job, inner: Runner, options: CheckOptions, folders: Folders, nodes: int) -> str:
     """Render the batch script of a job."""
-    parts = [_HEAD.format(name=job.name, done=DONE)]
+    parts = [_fill("head.sh", {"name": job.name, "done": DONE})]
     for index, task in enumerate(job.tasks):
         carried, out = str(folders.carried_folder(task.case)), variable("out")
         checking = check(inner, task.case, options, carried, out)
@@ -277,12 +211,12 @@ def script(job: Job, inner: Runner, options: CheckOptions, folders: Folders, nod
             parts += [f"    run_multi_node() {{\n        {join(bounded)}\n    }}\n"]
         parts += ["    ;;\n"]
     parts += ["esac\n\n"]
-    values: Mapping[str, str] = {
-        "done": DONE, "report": REPORT, "multi_node": MULTI_NODE_FOLDER, "limit": str(MULTI_NODE_LIMIT),
+    values = {
+        **{"done": DONE, "report": REPORT, "multi_node": MULTI_NODE_FOLDER, "limit": str(MULTI_NODE_LIMIT)},
         "meeting": indent("\n".join(MEETING_POINT), "    "),
-    }  # fmt: skip
-    tail = _ONE if nodes == 1 else _SEVERAL
-    return "".join(parts) + tail.format(**values, script=quote(str(folders.results / job.script)))
+        "script": quote(str(folders.results / job.script)),
+    }
+    return "".join(parts) + _fill("one_node.sh" if nodes == 1 else "several_nodes.sh", values)
 
 
 _COUNT = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 2)"
