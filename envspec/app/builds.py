@@ -156,10 +156,8 @@ def _refuse_unknown(version: str, conda: bool) -> None:
     if any(_is_of(one, version) for one in known):
         return
     if torch_builds.order(version) > torch_builds.order(known[-1]):
-        raise InputError(
-            f"torch {version} is newer than envspec's tables (up to {known[-1]})",
-            hint="read its wheel: envspec inspect WHEEL",
-        )
+        hint = "read its wheel: envspec inspect WHEEL"
+        raise InputError(f"torch {version} is newer than envspec's tables (up to {known[-1]})", hint=hint)
     near = nearest(version, known)
     raise InputError(f"envspec's tables have no torch {version}", hint=f"did you mean {near}?" if near else None)
 

@@ -91,10 +91,8 @@ def bundled_base(
     settings = load_settings(os.environ)
     if plan.borrowed:
         names = ", ".join(f"{one.name} from {one.image.name}" for one in plan.borrowed)
-        raise InputError(
-            f"the image of {target.name} takes {names}, which a bundle doesn't bring",
-            hint="leave it out of the spec's [image] and targets, or carry the image of `envspec image` over",
-        )
+        hint = "leave it out of the spec's [image] and targets, or carry the image of `envspec image` over"
+        raise InputError(f"the image of {target.name} takes {names}, which a bundle doesn't bring", hint=hint)
     with ExitStack() as stack:
         progress = stack.enter_context(observer().progress())
         source = stack.enter_context(open_base(plan, given, progress.came, offline=False))
@@ -120,10 +118,8 @@ def _image_python(plan: Plan, lock: SoundLock, target: LockedTarget, base: BaseI
     if target.pin("python", "conda") is None:
         return image_python(plan, base.files, lock.python(target))
     if not any(path in base.files.paths for path in _MICROMAMBA):
-        raise InputError(
-            f"the base {base.source.where} has no micromamba, which installs a bundle's conda packages",
-            hint="give --base one that has it in /usr/local/bin",
-        )
+        message = f"the base {base.source.where} has no micromamba, which installs a bundle's conda packages"
+        raise InputError(message, hint="give --base one that has it in /usr/local/bin")
     return None
 
 
@@ -172,11 +168,9 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         inputs.refuse_base(spec, "--with-base")
     chosen = inputs.one_target(lock, asked.target)
     if not chosen.inputs.platform.startswith("linux-"):
-        raise InputError(
-            f"a bundle is for Linux, and the target {chosen.name} is for {chosen.inputs.platform}",
-            hint="choose another target with --target, or use `envspec install` on the machine itself",
-            place=Place(asked.path),
-        )
+        message = f"a bundle is for Linux, and the target {chosen.name} is for {chosen.inputs.platform}"
+        hint = "choose another target with --target, or use `envspec install` on the machine itself"
+        raise InputError(message, hint=hint, place=Place(asked.path))
     inputs.tell_lacking_compat(spec, (chosen,), "the bundle")
     refuse_target(spec, lock, chosen, asked.path, offline=False)
     refuse_malicious(spec, (chosen,), asked.path, offline=False)
@@ -189,10 +183,8 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
     sources = [pin.name for pin in chosen.pins if pin.kind == "pip" and not pin.is_wheel and not rules.concerns(pin)]
     compiled = [pin.name for pin in chosen.pins if rules.concerns(pin)]
     if (sources or compiled) and asked.with_base and not asked.build_wheels:
-        raise InputError(
-            f"the base has no compilers for {', '.join(compiled + sources)}, which the lock has as source",
-            hint="add --build-wheels, which builds their wheels here",
-        )
+        message = f"the base has no compilers for {', '.join(compiled + sources)}, which the lock has as source"
+        raise InputError(message, hint="add --build-wheels, which builds their wheels here")
     if asked.build_wheels:
         sources = compiled = []
     if compiled:

@@ -120,10 +120,8 @@ def compare(request: DiffRequest) -> Compared:
         found = replace(found, settings=(*found.settings, *more))
     if request.verify:
         if spec is None:
-            raise InputError(
-                "--verify asks the indexes that a spec has, and two files have none",
-                hint="compare a spec with a revision: envspec diff SPEC --from REV --verify",
-            )
+            hint = "compare a spec with a revision: envspec diff SPEC --from REV --verify"
+            raise InputError("--verify asks the indexes that a spec has, and two files have none", hint=hint)
         found, complete = _add_verification(found, old.lock, new.lock, spec, offline=request.how.offline)
     if request.audit:
         found, read = _add_audit(found, old, new, spec, request)
@@ -135,10 +133,8 @@ def compare(request: DiffRequest) -> Compared:
 def _refuse_for_spec(wish: Wish) -> None:
     """Refuse choices when no universal file is compared: a spec's lock has its targets. Raises InputError."""
     if wish.selects or wish.platforms or wish.python:
-        raise InputError(
-            "a spec's lock has no extras, groups or platforms to choose",
-            hint="use them with OLD and NEW files such as uv.lock",
-        )
+        hint = "use them with OLD and NEW files such as uv.lock"
+        raise InputError("a spec's lock has no extras, groups or platforms to choose", hint=hint)
 
 
 def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Side, Side]:

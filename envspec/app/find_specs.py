@@ -82,11 +82,8 @@ def spec_file(given: str) -> str:
 def _only(folder: Path) -> str:
     found = _in(folder / FOLDER) or _in(folder)
     if len(found) > 1:
-        raise SpecError(
-            f"the folder has {len(found)} specs: {', '.join(path.name for path in found)}",
-            hint=f"choose one: {found[0]}",
-            place=Place(str(folder)),
-        )
+        message = f"the folder has {len(found)} specs: {', '.join(path.name for path in found)}"
+        raise SpecError(message, hint=f"choose one: {found[0]}", place=Place(str(folder)))
     return str(found[0]) if found else str(folder)
 
 

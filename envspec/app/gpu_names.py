@@ -44,10 +44,8 @@ def _architectures(name: str) -> set[str]:
     if not found:
         near = nearest(asked, [known_name.lower() for known_name in known])
         listed = ", ".join(known_name.lower() for known_name in known)
-        raise InputError(
-            f'--arch: unknown architecture "{printable(name)}"',
-            hint=f'did you mean "{near}"?' if near else f"known architectures: {listed}",
-        )
+        message = f'--arch: unknown architecture "{printable(name)}"'
+        raise InputError(message, hint=f'did you mean "{near}"?' if near else f"known architectures: {listed}")
     return found
 
 

@@ -148,10 +148,8 @@ def trees(
     chosen = inputs.locked_targets(lock, targets)
     groups = _group(chosen, lambda target: _branches(target, package, depth, inverse=inverse))
     if package is not None and not any(branches for _, branches in groups):
-        raise AnswerNo(
-            f"{printable(package)} isn't in the lock of {lock.name}",
-            hint=inputs.did_you_mean(package, lock),
-        )
+        message = f"{printable(package)} isn't in the lock of {lock.name}"
+        raise AnswerNo(message, hint=inputs.did_you_mean(package, lock))
     return Grouped(spec, lock, groups)
 
 

@@ -68,12 +68,8 @@ def _lacking(
                 # a module that envspec knows is no guess by a name
                 package = one.module
             by = f"{one.module} is imported by {plural(len(one.files), 'file')} ({few(one.files, 3)})"
-            yield Finding(
-                "error",
-                "cuda-without-torch" if is_torch else "import-unlocked",
-                f"{by}, and {what}; {told}",
-                package=package,
-            )
+            message = f"{by}, and {what}; {told}"
+            yield Finding("error", "cuda-without-torch" if is_torch else "import-unlocked", message, package=package)
     for kind, where in (("guarded", "in a try-block or a function"), ("aside", "in tests, examples or docs")):
         names = [one.module for one in lacking if not one.files and kind == _kind(one)]
         if names:

@@ -133,11 +133,9 @@ def read_lock(
 def refuse_base(spec: Spec, what: str) -> None:
     """Raise InputError for a spec with a base, of which `what` would make less than the environment."""
     if spec.base is not None:
-        raise InputError(
-            f"{what} doesn't know [base] yet: the lock holds only what comes on top of it",
-            hint=f"envspec install {spec.path}, or envspec export {spec.path} --format requirements",
-            place=spec.places.get("base"),
-        )
+        message = f"{what} doesn't know [base] yet: the lock holds only what comes on top of it"
+        hint = f"envspec install {spec.path}, or envspec export {spec.path} --format requirements"
+        raise InputError(message, hint=hint, place=spec.places.get("base"))
 
 
 def read_signed_lock(
@@ -251,10 +249,8 @@ def one_target(lock: Lock, name: str | None) -> LockedTarget:
     targets = locked_targets(lock, [name] if name else [])
     if len(targets) > 1:
         names = ", ".join(target.name for target in targets)
-        raise InputError(
-            f"the lock of {lock.name} has {len(targets)} targets: {names}",
-            hint=f"choose one with --target {targets[0].name}",
-        )
+        hint = f"choose one with --target {targets[0].name}"
+        raise InputError(f"the lock of {lock.name} has {len(targets)} targets: {names}", hint=hint)
     return targets[0]
 
 

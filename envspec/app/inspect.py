@@ -39,10 +39,8 @@ class Inspected(Struct, frozen=True):
         """Raise AnswerNo where a library has no code for one of the GPUs."""
         lacking = [(gpu, paths) for gpu in self.gpus if (paths := without_code_for(self.inspection, gpu))]
         if lacking:
-            raise AnswerNo(
-                "; ".join(f"no code for {gpu} in {_first(paths)}" for gpu, paths in lacking),
-                hint="look for a build that lists the GPU's architecture, or PTX of an earlier one",
-            )
+            hint = "look for a build that lists the GPU's architecture, or PTX of an earlier one"
+            raise AnswerNo("; ".join(f"no code for {gpu} in {_first(paths)}" for gpu, paths in lacking), hint=hint)
 
 
 def inspect_code(path: Path, gpus: Iterable[str], spec_path: str | None, targets: Sequence[str]) -> Inspected:
@@ -53,10 +51,8 @@ def inspect_code(path: Path, gpus: Iterable[str], spec_path: str | None, targets
     with observer().progress() as progress:
         found = inspect(path, progress)
     if not found.binaries and path.is_dir() and not any(next(path.glob(mark), None) for mark in _ENVIRONMENT):
-        raise InputError(
-            f"{printable(str(path))} isn't an environment and contains no library",
-            hint="give a wheel, the folder of an environment, or a library",
-        )
+        hint = "give a wheel, the folder of an environment, or a library"
+        raise InputError(f"{printable(str(path))} isn't an environment and contains no library", hint=hint)
     for library in found.libraries:
         if not library.complete:
             warn(f"{printable(library.path)}: a fat binary is cut off or damaged")

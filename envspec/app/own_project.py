@@ -87,10 +87,8 @@ def built_sources(
     refuse_unfit(builder.host, lock, target)
     unknown = [pin.name for pin in lacking if pin.name not in keys]
     if unknown:
-        raise InputError(
-            f"the spec doesn't say what the builds of {', '.join(unknown)} need",
-            hint=f'add to [pip], then lock again: build-dependencies = {{ {unknown[0]} = ["setuptools"] }}',
-        )
+        hint = f'add to [pip], then lock again: build-dependencies = {{ {unknown[0]} = ["setuptools"] }}'
+        raise InputError(f"the spec doesn't say what the builds of {', '.join(unknown)} need", hint=hint)
     _make_whole(builder, lacking, use)
     files = builder.collect(lacking)
     for pin in rules.in_order(lacking):

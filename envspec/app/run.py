@@ -50,10 +50,8 @@ def program_in(ready: Ready, words: tuple[str, ...], env: Mapping[str, str]) -> 
     """Give the command that runs a program in an environment, and its file. Raises InputError where there is none of
     that name."""
     if program(words[0], env) is None and not ready.scripts:  # which may lead to more programs
-        raise InputError(
-            f"{words[0]!r} is neither in the environment {ready.prefix} nor elsewhere in PATH",
-            hint="add the package that brings it to the spec, and lock again",
-        )
+        hint = "add the package that brings it to the spec, and lock again"
+        raise InputError(f"{words[0]!r} is neither in the environment {ready.prefix} nor elsewhere in PATH", hint=hint)
     whole = ready.command(words, env)
     return whole, program(whole[0], env) or whole[0]
 

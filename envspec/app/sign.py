@@ -140,10 +140,8 @@ def _signers(given: Path | None, namespace: str) -> tuple[str, str, int]:
             return allowed_keys(keys, namespace), policy.path, policy.required if namespace == LOCK else 1
         given = _of_git(_SIGNERS_KEY)
     if given is None:
-        raise InputError(
-            "it isn't said who may sign",
-            hint="--allowed-signers FILE, as git has it: a name, then a public key, a line",
-        )
+        hint = "--allowed-signers FILE, as git has it: a name, then a public key, a line"
+        raise InputError("it isn't said who may sign", hint=hint)
     place = Place(str(shown_path(given)))
     try:
         with given.open("rb") as file:

@@ -128,11 +128,8 @@ def trusted_folder(folder: Path | None, key: str) -> Path | None:
     except OSError:
         return None
     if who:
-        raise InputError(
-            f"what {key} names can't be trusted: {who}",
-            hint="ask who runs this machine: it has to be root's or yours, and no group's to write to",
-            place=Place(str(folder)),
-        )
+        hint = "ask who runs this machine: it has to be root's or yours, and no group's to write to"
+        raise InputError(f"what {key} names can't be trusted: {who}", hint=hint, place=Place(str(folder)))
     return folder
 
 
@@ -151,11 +148,8 @@ def refuse_shared_cache(cache: Path) -> None:
         except OSError:
             continue
         if who:
-            raise InputError(
-                f"the cache can't be trusted: {who}",
-                hint=f"see what is in it, then `chmod -R go-w {cache}`; or give ENVSPEC_CACHE_DIR a folder of your own",
-                place=Place(str(path)),
-            )
+            hint = f"see what is in it, then `chmod -R go-w {cache}`; or give ENVSPEC_CACHE_DIR a folder of your own"
+            raise InputError(f"the cache can't be trusted: {who}", hint=hint, place=Place(str(path)))
 
 
 class Credentials(Struct, frozen=True):

@@ -254,10 +254,8 @@ class UserConfig(Struct, frozen=True):
         the site's alone. Nothing said is None."""
         by = _final_place(key, self.final)
         if by is not None and said is not None and said != mine:
-            raise InputError(
-                f"{where} says otherwise than {key}, which {by} leaves to the site",
-                hint=f"take it out; `envspec doctor` shows the site's {key}",
-            )
+            hint = f"take it out; `envspec doctor` shows the site's {key}"
+            raise InputError(f"{where} says otherwise than {key}, which {by} leaves to the site", hint=hint)
 
 
 def _final_place(key: str, final: Mapping[str, Place]) -> Place | None:
@@ -279,10 +277,8 @@ def read_layers(env: Mapping[str, str], home: str) -> Document:
                 content = file.read()
         except OSError as error:
             if path == env.get("ENVSPEC_CONFIG"):
-                raise InputError(
-                    f"ENVSPEC_CONFIG names {path}, which can't be read: {error.strerror}",
-                    hint="correct it, or unset it",
-                ) from None
+                message = f"ENVSPEC_CONFIG names {path}, which can't be read: {error.strerror}"
+                raise InputError(message, hint="correct it, or unset it") from None
             continue
         layer = parse_toml(decode(content, path), path)
         _refuse_final(layer, merged, places)

@@ -91,10 +91,8 @@ def command(
 def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versions: str | None) -> None:
     if gpus or any(versions):
         gpu = f" --gpu {gpus[0]}" if gpus else ""
-        raise InputError(
-            "--gpu, --driver and --glibc need a SPEC to judge",
-            hint=f"`envspec builds torch{gpu}` shows which torch runs on a GPU",
-        )
+        hint = f"`envspec builds torch{gpu}` shows which torch runs on a GPU"
+        raise InputError("--gpu, --driver and --glibc need a SPEC to judge", hint=hint)
     if targets:
         raise InputError("--target needs a SPEC", hint="envspec doctor specs/NAME.toml --target NAME")
 

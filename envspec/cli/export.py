@@ -178,19 +178,15 @@ def _refuse_twins(path: str, names: Iterable[str], of: dict[str, str]) -> None:
     """Refuse two specs with the same file. `of` holds the owner of each file so far."""
     for name in names:
         if of.setdefault(name, path) != path:
-            raise InputError(
-                f"{of[name]} and {path} would both be written to {name}",
-                hint="give one of the specs, or its target, another name",
-            )
+            hint = "give one of the specs, or its target, another name"
+            raise InputError(f"{of[name]} and {path} would both be written to {name}", hint=hint)
 
 
 def _refuse_several(targets: Sequence[LockedTarget], formats: Sequence[str]) -> None:
     if len(targets) > 1 and not set(formats) <= {*recipes.OF_A_SPEC, *PROJECTS}:
         names = ", ".join(target.name for target in targets)
-        raise InputError(
-            f"{len(targets)} targets don't fit into one file: {names}",
-            hint=f"choose one with --target {targets[0].name}, or write them into a folder with -o DIR",
-        )
+        hint = f"choose one with --target {targets[0].name}, or write them into a folder with -o DIR"
+        raise InputError(f"{len(targets)} targets don't fit into one file: {names}", hint=hint)
     if len(set(formats)) > 1 or ALL in formats:
         count = "all" if ALL in formats else len(set(formats))
         raise InputError(f"{count} formats don't fit into one file", hint="write them into a folder with -o DIR")

@@ -161,10 +161,8 @@ class Commands(click.Group):
             hint = f"did you mean `envspec {near[0]}`?" if near else "`envspec --help` lists the commands"
             raise InputError(f"unknown command {args[0]!r}", hint=hint)
         if sys.platform == "win32" and args and args[0] in POSIX and not {"-h", "--help"} & {*args}:
-            raise InputError(
-                f"`envspec {args[0]}` runs on Linux and macOS, and this is Windows",
-                hint=f"run it in WSL or in a container; here you can still {', '.join(ANYWHERE)}",
-            )
+            message = f"`envspec {args[0]}` runs on Linux and macOS, and this is Windows"
+            raise InputError(message, hint=f"run it in WSL or in a container; here you can still {', '.join(ANYWHERE)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

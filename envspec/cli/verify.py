@@ -82,10 +82,8 @@ def command(
     if allowed_signers is not None:
         raise InputError("--allowed-signers says who may have signed", hint="add --signed")
     if offline:
-        raise OutsideError(
-            "verify asks the indexes, and --offline forbids it",
-            hint="run without --offline; `envspec check` judges a lock without a network",
-        )
+        hint = "run without --offline; `envspec check` judges a lock without a network"
+        raise OutsideError("verify asks the indexes, and --offline forbids it", hint=hint)
     verified = verify(path, targets, revision, locks_dir, live=live)
     spec, found = verified.spec, verified.found
     try:

@@ -73,10 +73,8 @@ def refuse_unknown_gpus(name: str, target: LockedTarget) -> None:
     """Raise InputError where a package would be compiled for GPUs that a target doesn't name: whose they'd be is up to
     the machine that builds."""
     if target.inputs.cuda and not target.architectures:
-        raise InputError(
-            f"{name} is compiled for GPUs, and the target {target.name} names none",
-            hint=f'add for example to [targets.{target.name}]: gpus = ["H100"]',
-        )
+        hint = f'add for example to [targets.{target.name}]: gpus = ["H100"]'
+        raise InputError(f"{name} is compiled for GPUs, and the target {target.name} names none", hint=hint)
 
 
 def architecture_list(target: LockedTarget) -> str:
@@ -155,11 +153,9 @@ def project_of(spec: Spec, target: LockedTarget) -> Project | None:
     if project is None or project.build_requires is None:
         return None
     if target.pin(project.name, "pip") is not None:
-        raise InputError(
-            f"{project.name} is the spec's project, and the lock has a package of that name from an index",
-            hint="give the project another name, or leave `project` out and list its dependencies",
-            place=spec.places.get("env.project", Place(spec.path)),
-        )
+        message = f"{project.name} is the spec's project, and the lock has a package of that name from an index"
+        hint = "give the project another name, or leave `project` out and list its dependencies"
+        raise InputError(message, hint=hint, place=spec.places.get("env.project", Place(spec.path)))
     return project
 
 

@@ -144,11 +144,9 @@ def base_of(spec: Spec) -> str:
     bare = {word.rstrip("0123456789.") for word in words}
     found = sorted((words | bare) & _WITHOUT_APT)
     if found or "distroless" in words:
-        raise InputError(
-            f'the base image "{name}" has no apt ({(found or ["distroless"])[0]})',
-            hint='use a base with Debian or Ubuntu, such as base = "debian:trixie-slim"',
-            place=spec.places.get("image.base", Place(spec.path)),
-        )
+        message = f'the base image "{name}" has no apt ({(found or ["distroless"])[0]})'
+        hint = 'use a base with Debian or Ubuntu, such as base = "debian:trixie-slim"'
+        raise InputError(message, hint=hint, place=spec.places.get("image.base", Place(spec.path)))
     return name
 
 
@@ -156,11 +154,9 @@ def snapshot_of(spec: Spec) -> str | None:
     """Give the day as of which Debian's packages are; None for the newest. Raises InputError for a base of Ubuntu's,
     whose archive has no such days."""
     if spec.image.snapshot and _UBUNTUS.search(spec.image.base):
-        raise InputError(
-            f'snapshots are Debian\'s, and the base image "{spec.image.base}" is of Ubuntu',
-            hint='take a base of Debian, such as base = "debian:trixie-slim", or leave out snapshot',
-            place=spec.places.get("image.snapshot", Place(spec.path)),
-        )
+        message = f'snapshots are Debian\'s, and the base image "{spec.image.base}" is of Ubuntu'
+        hint = 'take a base of Debian, such as base = "debian:trixie-slim", or leave out snapshot'
+        raise InputError(message, hint=hint, place=spec.places.get("image.snapshot", Place(spec.path)))
     return spec.image.snapshot
 
 
@@ -245,11 +241,8 @@ def on_base(spec: Spec, lock: Lock, target: LockedTarget) -> OnBase | None:
     inventory = lock.inventories[target.inputs.platform]
     path = f"/{inventory.executable}"
     if not re.fullmatch(r"[A-Za-z0-9._/+-]+", path):
-        raise InputError(
-            f"the Python of {spec.base.place} lies at {printable(path)}, which no recipe can hold",
-            hint="find out who made the base",
-            place=spec.places.get("base"),
-        )
+        message = f"the Python of {spec.base.place} lies at {printable(path)}, which no recipe can hold"
+        raise InputError(message, hint="find out who made the base", place=spec.places.get("base"))
     prefix, folder = posixpath.dirname(posixpath.dirname(path)), "site-packages"
     if prefix in ("/usr", "/usr/local") and any(one.endswith("/dist-packages") for one in inventory.folders):
         prefix, folder = "/usr/local", "dist-packages"

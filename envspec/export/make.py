@@ -130,11 +130,9 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     """
     inputs = target.inputs
     if inputs.platform not in PLATFORMS:
-        raise InputError(
-            f"images are for Linux, and the target {target.name} is for {inputs.platform}",
-            hint="choose other targets with --target, or use `envspec install` on the machine itself",
-            place=Place(spec.path),
-        )
+        message = f"images are for Linux, and the target {target.name} is for {inputs.platform}"
+        hint = "choose other targets with --target, or use `envspec install` on the machine itself"
+        raise InputError(message, hint=hint, place=Place(spec.path))
     if spec.image.user in _TAKEN:
         raise InputError(
             f'the user "{spec.image.user}" is one of Debian\'s own', hint='user = "dev"', place=Place(spec.path)
@@ -171,11 +169,9 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     compiling = _compiling(spec, lock, target, tuple(step for step, _ in seen))
     base = images.base_reference(spec, lock, target)
     if base_python and compiling and compiling.image != base:
-        raise InputError(
-            f"{target.name} compiles packages in {compiling.image.name}, which hasn't the Python of {base.name}",
-            hint='leave out python = "base": the image then brings the Python that the lock names',
-            place=spec.places.get("image.python", Place(spec.path)),
-        )
+        message = f"{target.name} compiles packages in {compiling.image.name}, which hasn't the Python of {base.name}"
+        hint = 'leave out python = "base": the image then brings the Python that the lock names'
+        raise InputError(message, hint=hint, place=spec.places.get("image.python", Place(spec.path)))
     plan = Plan(
         spec=spec.name,
         target=target.name,
@@ -284,11 +280,9 @@ def _compiling(spec: Spec, lock: Lock, target: LockedTarget, wheels: tuple[PipSt
 def services(spec: Spec, lock: Lock, target: LockedTarget) -> tuple[Service, ...]:
     """List the services of the spec, in its order. Raises InputError for a service whose package isn't in the lock."""
     for name, package in missing_packages(spec, target):
-        raise InputError(
-            f'the service "{name}" needs {package}, and the lock of {lock.name} has none for {target.name}',
-            hint=f"add {package} to [pip] dependencies, then envspec lock {spec.path}",
-            place=spec.places.get("image.services", Place(spec.path)),
-        )
+        message = f'the service "{name}" needs {package}, and the lock of {lock.name} has none for {target.name}'
+        hint = f"add {package} to [pip] dependencies, then envspec lock {spec.path}"
+        raise InputError(message, hint=hint, place=spec.places.get("image.services", Place(spec.path)))
     known = {
         "jupyter": Service("jupyter", 8888, "services/jupyter.sh"),
         "ssh": Service(

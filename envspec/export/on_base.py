@@ -50,10 +50,8 @@ def dockerfile(plan: Plan) -> str:
     """Render the target's Dockerfile. Raises InputError for a base that is no image."""
     base = refuse_unknown(plan)
     if base.kind != "image":
-        raise InputError(
-            f"{plan.target} comes on top of a {base.kind}, and a Dockerfile's base is an image",
-            hint="export its Apptainer definition: --format apptainer",
-        )
+        hint = "export its Apptainer definition: --format apptainer"
+        raise InputError(f"{plan.target} comes on top of a {base.kind}, and a Dockerfile's base is an image", hint=hint)
     options = f"--build-arg SOURCE_DATE_EPOCH={plan.epoch} --platform {plan.oci_platform}"
     contexts = "".join(f" --build-context {one.context}={shell(one.folder or 'FOLDER')}" for one in plan.local_indexes)
     usage = [

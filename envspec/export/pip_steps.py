@@ -203,11 +203,9 @@ def _step(
     url = spec.pip.indexes.get(own, pages.get(own)) if own else None
     local = url is not None and is_local(url)
     if own and url is None:
-        raise InputError(
-            f'the lock has files from the index "{own}", which the spec doesn\'t name',
-            hint=f'add it to the spec, [pip] indexes = {{ {own} = "https://…" }}, or lock again',
-            place=Place(spec.path),
-        )
+        message = f'the lock has files from the index "{own}", which the spec doesn\'t name'
+        hint = f'add it to the spec, [pip] indexes = {{ {own} = "https://…" }}, or lock again'
+        raise InputError(message, hint=hint, place=Place(spec.path))
     step = PipStep(
         tuple(files),
         tuple(sorted(pin.name for pin in pins)),

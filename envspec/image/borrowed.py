@@ -77,10 +77,8 @@ def borrowed_entries(one: Borrowed, source: BaseSource, oci_platform: str, folde
         taken.entries = {**kept, **taken.entries}
     for there, _ in one.copies:
         if not any(_place(path, [(there, "/")]) for path in taken.entries):
-            raise InputError(
-                f"the image {source.where} has no {there}, from where {one.name} is taken",
-                hint="lock again with --upgrade-images, or leave it out of the spec",
-            )
+            hint = "lock again with --upgrade-images, or leave it out of the spec"
+            raise InputError(f"the image {source.where} has no {there}, from where {one.name} is taken", hint=hint)
     return [*taken.entries.values(), *(link_entry(path.strip("/"), link) for path, link in one.links)]
 
 

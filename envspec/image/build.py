@@ -182,10 +182,8 @@ def _copy(source: BinaryIO, file: BinaryIO, layer: Descriptor, progress: Progres
         digest.update(piece)
         progress.came(len(piece))
     if f"sha256:{digest.hexdigest()}" != layer.digest:
-        raise InputError(
-            f"the content of the base's layer {layer.digest} isn't what its digest says",
-            hint="get the base anew: its files were changed",
-        )
+        hint = "get the base anew: its files were changed"
+        raise InputError(f"the content of the base's layer {layer.digest} isn't what its digest says", hint=hint)
 
 
 def image_index(images: tuple[BuiltImage, ...], layout: Layout) -> Descriptor:
@@ -197,10 +195,8 @@ def image_index(images: tuple[BuiltImage, ...], layout: Layout) -> Descriptor:
     for one in images:
         if platforms.count(one.platform) > 1:
             same = ", ".join(other.plan.target for other in images if other.platform == one.platform)
-            raise InputError(
-                f"an image index has one image for {one.platform}, and these targets are all for it: {same}",
-                hint="choose one target for each platform with --target",
-            )
+            message = f"an image index has one image for {one.platform}, and these targets are all for it: {same}"
+            raise InputError(message, hint="choose one target for each platform with --target")
     rows = [
         {**one.manifest.document(), "platform": dict(zip(("os", "architecture"), one.platform.split("/"), strict=True))}
         for one in sorted(images, key=lambda one: one.platform)

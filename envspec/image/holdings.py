@@ -86,10 +86,8 @@ def paths_of(names: Collection[str], inventory: Inventory, records: BaseFiles) -
         gone.add(info)
     for name in sorted(names):
         if (name, inventory.packages[name]) not in found:
-            raise InputError(
-                f"the base's {name} {inventory.packages[name]} has no RECORD: the list of its files is missing",
-                hint="remove it in a base of your own, made by a Dockerfile",
-            )
+            message = f"the base's {name} {inventory.packages[name]} has no RECORD: the list of its files is missing"
+            raise InputError(message, hint="remove it in a base of your own, made by a Dockerfile")
     return tuple(sorted(gone))
 
 

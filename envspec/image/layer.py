@@ -337,9 +337,7 @@ def _content(entry: LayerEntry) -> Iterator[bytes]:
             left -= len(piece)
             yield piece
     if left:
-        raise ToolError(
-            f"{entry.path} has {entry.size - left} bytes instead of {entry.size}",
-            hint="check whether another program writes to envspec's cache, then run again",
-        )
+        hint = "check whether another program writes to envspec's cache, then run again"
+        raise ToolError(f"{entry.path} has {entry.size - left} bytes instead of {entry.size}", hint=hint)
     if entry.size % _BLOCK:
         yield bytes(_BLOCK - entry.size % _BLOCK)

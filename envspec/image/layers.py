@@ -126,10 +126,8 @@ def _with_user(accounts: _Accounts, user: str) -> _Accounts:
     old = {line[0] for line in accounts.passwd if len(line) > 2 and line[2] == number}
     taken = next((line for line in accounts.passwd if line[0] == user and len(line) > 2 and user not in old), None)
     if taken:
-        raise InputError(
-            f'the base image has a user "{user}" with the number {taken[2]}, and the image\'s has {number}',
-            hint="give the spec's [image] user another name",
-        )
+        message = f'the base image has a user "{user}" with the number {taken[2]}, and the image\'s has {number}'
+        raise InputError(message, hint="give the spec's [image] user another name")
     # of a user of this number the base's own group goes with it, as userdel has it
     groups = [line for line in accounts.group if not (line[0] in old and line[2:3] == [number])]
     for line in groups:

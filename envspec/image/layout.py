@@ -39,11 +39,9 @@ class Layout:
     def refuse_other(self) -> None:
         """Raise InputError where the folder holds something else than a layout."""
         if self.folder.names() and self.folder.look(_MARK) is None:
-            raise InputError(
-                "the folder isn't empty, and isn't an OCI image layout",
-                hint="give -o a new folder, or one that an earlier run wrote",
-                place=Place(str(self.folder.path)),
-            )
+            message = "the folder isn't empty, and isn't an OCI image layout"
+            hint = "give -o a new folder, or one that an earlier run wrote"
+            raise InputError(message, hint=hint, place=Place(str(self.folder.path)))
 
     @contextmanager
     def open_blob(self) -> Iterator[tuple[BinaryIO, _Adding]]:
@@ -187,11 +185,9 @@ def top_of_index(content: bytes, where: str) -> Descriptor:
         raise InputError(f"{INDEX_FILE} can't be read: {error}", place=Place(where)) from None
     if not isinstance(rows, list) or len(rows) != 1:
         count = len(rows) if isinstance(rows, list) else 0
-        raise InputError(
-            f"the folder is an OCI image layout of {count} images instead of one",
-            hint="copy the one that is meant to a layout of its own, with `skopeo copy`",
-            place=Place(where),
-        )
+        message = f"the folder is an OCI image layout of {count} images instead of one"
+        hint = "copy the one that is meant to a layout of its own, with `skopeo copy`"
+        raise InputError(message, hint=hint, place=Place(where))
     return descriptor_of(rows[0], where)
 
 

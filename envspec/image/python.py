@@ -52,16 +52,12 @@ def image_python(plan: Plan, base: BaseFiles, locked: LockedPython | None) -> Im
             headers = f"{posixpath.dirname(place)}/include/python{plan.python}/Python.h" in base.paths
             return ImagePython(f"/{place}", f"base:/{place}", headers)
     if plan.base_python:
-        raise InputError(
-            f"the base image has no Python {plan.python} of its own, and the spec asks for that",
-            hint='take a base that has it, or leave out python = "base" in [image]',
-        )
+        message = f"the base image has no Python {plan.python} of its own, and the spec asks for that"
+        raise InputError(message, hint='take a base that has it, or leave out python = "base" in [image]')
     known = _known_build(plan)
     if known is None:
-        raise InputError(
-            f"the base image has no Python {plan.python}, and envspec knows no build of it for {plan.platform}",
-            hint=f"take a base that has it, or {_FROM_CONDA.format(plan.python)}",
-        )
+        message = f"the base image has no Python {plan.python}, and envspec knows no build of it for {plan.platform}"
+        raise InputError(message, hint=f"take a base that has it, or {_FROM_CONDA.format(plan.python)}")
     return _image_python(known)
 
 
@@ -70,10 +66,8 @@ def standalone_python(plan: Plan, locked: LockedPython | None) -> LockedPython:
     the version. Raises InputError where there is neither."""
     found = locked or _known_build(plan)
     if found is None:
-        raise InputError(
-            f"envspec knows no build of Python {plan.python} for {plan.platform}",
-            hint=f"take {_FROM_CONDA.format(plan.python)}",
-        )
+        hint = f"take {_FROM_CONDA.format(plan.python)}"
+        raise InputError(f"envspec knows no build of Python {plan.python} for {plan.platform}", hint=hint)
     return found
 
 

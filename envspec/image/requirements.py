@@ -105,10 +105,8 @@ def refuse_poor(
         features = ",".join(name for name in FEATURES if name in refused)
         waived = f"; `--without {features}` makes an image that can't do that" if features and waivable else ""
         asked = f"envspec image {shlex.quote(path)} --target {plan.target} --base-recipe"
-        raise InputError(
-            f"the base {where} lacks {', '.join(missing)}, and nothing is installed into it",
-            hint=f"`{asked}` prints the recipe of a base that has them{waived}",
-        )
+        hint = f"`{asked}` prints the recipe of a base that has them{waived}"
+        raise InputError(f"the base {where} lacks {', '.join(missing)}, and nothing is installed into it", hint=hint)
     _refuse_old(plan, there, where)
     return left_out
 
@@ -124,10 +122,8 @@ def _refuse_old(plan: Plan, there: Mapping[str, str], where: str) -> None:
             f"the base {where} has no glibc, which wheels need", hint="choose a base with Debian or Ubuntu"
         )
     if plan.glibc and numbers_in(version)[:2] < numbers_in(plan.glibc)[:2]:
-        raise InputError(
-            f"the base {where} has glibc {version}, and {plan.target} is locked for {plan.glibc} or newer",
-            hint=f'choose a newer base, or set glibc = "{version}" for the target and lock again',
-        )
+        message = f"the base {where} has glibc {version}, and {plan.target} is locked for {plan.glibc} or newer"
+        raise InputError(message, hint=f'choose a newer base, or set glibc = "{version}" for the target and lock again')
 
 
 def refuse_newer(base: BaseImage, built: Mapping[str, Path], host: InstallHost) -> None:
@@ -136,10 +132,8 @@ def refuse_newer(base: BaseImage, built: Mapping[str, Path], host: InstallHost) 
     version = _glibc(base.files.packages())
     compiled = sorted(name for name, wheel in built.items() if not wheel.name.endswith("-none-any.whl"))
     if compiled and host.glibc and numbers_in(host.glibc)[:2] > numbers_in(version)[:2]:
-        raise InputError(
-            f"{', '.join(compiled)} was compiled here, with glibc {host.glibc}, and the base has glibc {version}",
-            hint="choose a base with a glibc as new, or build on a machine with an older one",
-        )
+        message = f"{', '.join(compiled)} was compiled here, with glibc {host.glibc}, and the base has glibc {version}"
+        raise InputError(message, hint="choose a base with a glibc as new, or build on a machine with an older one")
 
 
 def _glibc(there: Mapping[str, str]) -> str:

@@ -191,10 +191,8 @@ def build_sif(archive: Path, sif: Path, env: Mapping[str, str], epoch: int) -> b
     ToolError."""
     program = next(filter(None, (programs.find_program(name, env) for name in _PROGRAMS)), None)
     if program is None:
-        raise ToolError(
-            "a SIF is made by Apptainer, and PATH has no apptainer or singularity",
-            hint="leave out --sif, and run `apptainer build FILE.sif oci-archive:FILE.tar` where Apptainer is",
-        )
+        hint = "leave out --sif, and run `apptainer build FILE.sif oci-archive:FILE.tar` where Apptainer is"
+        raise ToolError("a SIF is made by Apptainer, and PATH has no apptainer or singularity", hint=hint)
     more = [_REPRODUCIBLE] if _REPRODUCIBLE in _build_help(program, env) else []
     command = [program, "build", *more, str(sif.absolute()), f"oci-archive:{archive.absolute()}"]
     # mksquashfs takes the times of its own tables from there

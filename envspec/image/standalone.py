@@ -59,10 +59,8 @@ def _entries(opened: tarfile.TarFile, prefix: str, name: str) -> Iterator[LayerE
                 yield link_entry(place, member.linkname)
                 continue
         if fault or not member.isfile():
-            raise IndexFailure(
-                f"{name} has the entry {member.name!r}: {fault or 'it is neither a file nor a folder nor a link'}",
-                hint="don't use it: such a file is hostile or broken",
-            )
+            message = f"{name} has the entry {member.name!r}: {fault or 'it is neither a file nor a folder nor a link'}"
+            raise IndexFailure(message, hint="don't use it: such a file is hostile or broken")
         mode = PROGRAM if member.mode & 0o111 else FILE
         if _SAYS_PREFIX.fullmatch(below) or (below.startswith("bin/") and member.size < _SCRIPT):
             yield text_entry(place, _relocate(_content(opened, member).read(), prefix, below), mode)

@@ -231,10 +231,8 @@ class WheelBuilder(Struct, frozen=True):
         if missing:
             wanted = json.dumps([*self.rules.needs.get(pin.name, ()), *missing])
             own = f"add to [pip], then lock again: build-dependencies = {{ {pin.name} = {wanted} }}"
-            raise InputError(
-                f"the build of {pin.name} {pin.version} needs {', '.join(missing)}, which it wouldn't see",
-                hint=own,
-            )
+            message = f"the build of {pin.name} {pin.version} needs {', '.join(missing)}, which it wouldn't see"
+            raise InputError(message, hint=own)
 
     def environment(self, name: str, seen: Sequence[Pin], folder: Path) -> Path:
         """Make the environment of an isolated build, of the lock's wheels, each by its hash; gives its Python. `name`
@@ -244,10 +242,8 @@ class WheelBuilder(Struct, frozen=True):
         built = [self.wheel(one, files[one.index, artifact_of(one).file]) for one in seen if self.rules.builds(one)]
         other = [one.name for one in seen if not one.is_wheel and not self.rules.builds(one)]
         if other:
-            raise InputError(
-                f"the build of {name} needs {', '.join(other)}, which is a source itself",
-                hint=f'add to [pip]: no-build-isolation = ["{name}"]',
-            )
+            hint = f'add to [pip]: no-build-isolation = ["{name}"]'
+            raise InputError(f"the build of {name} needs {', '.join(other)}, which is a source itself", hint=hint)
         python = self._base(folder)
         lines = [f"{one.name} @ {files[one.index, artifact_of(one).file].as_uri()}" for one in wheels]
         lines = [f"{line} --hash=sha256:{artifact_of(one).sha256}" for line, one in zip(lines, wheels, strict=True)]
@@ -305,10 +301,8 @@ class WheelBuilder(Struct, frozen=True):
         )
         wheels = list(out.glob("*.whl"))
         if len(wheels) != 1:
-            raise ToolError(
-                f"the build of {pin.name} {pin.version} made {len(wheels)} wheels instead of one",
-                hint="report this to the package's authors",
-            )
+            message = f"the build of {pin.name} {pin.version} made {len(wheels)} wheels instead of one"
+            raise ToolError(message, hint="report this to the package's authors")
         # uv leaves a .gitignore
         for other in out.iterdir():
             if other != wheels[0]:
@@ -389,10 +383,8 @@ def refuse_other_wheels(target: LockedTarget, pins: Iterable[Pin], files: Paths)
             found = _other_build(target, pin, wheel)
             if found is not None:
                 ways = [f"`envspec lock SPEC --upgrade-package {pin.name}` takes one that is", hint_to_keep(found)]
-                raise AnswerNo(
-                    f"{file} isn't what the target {target.name} is for: {found.message}",
-                    hint="; ".join(filter(None, ways)),
-                )
+                message = f"{file} isn't what the target {target.name} is for: {found.message}"
+                raise AnswerNo(message, hint="; ".join(filter(None, ways)))
 
 
 def _other_build(target: LockedTarget, pin: Pin, wheel: OpenWheel) -> Finding | None:

@@ -168,10 +168,8 @@ def refuse_git(pins: Iterable[Pin], use: str) -> None:
     """Raise InputError where a pin is a git checkout, which has no file to download."""
     names = [pin.name for pin in pins if pin.git is not None]
     if names:
-        raise InputError(
-            f"{use} needs files, and {', '.join(names)} comes from a git repository",
-            hint="publish a wheel on your own index, and name the index in the spec",
-        )
+        hint = "publish a wheel on your own index, and name the index in the spec"
+        raise InputError(f"{use} needs files, and {', '.join(names)} comes from a git repository", hint=hint)
 
 
 def plain_name(pin: Pin) -> str:
@@ -211,10 +209,8 @@ def pip_addresses(
         addresses = settings.index_urls(spec.index_addresses)
         absent = [artifact_of(pin).file for pin in pins if local_path(addresses.get(pin.index, "")) is None]
         if absent:
-            raise IndexFailure(
-                f"not in the cache: {', '.join(absent[:3])}{'…' if len(absent) > 3 else ''}",
-                hint="run without --offline once",
-            )
+            hint = "run without --offline once"
+            raise IndexFailure(f"not in the cache: {', '.join(absent[:3])}{'…' if len(absent) > 3 else ''}", hint=hint)
     flat: dict[tuple[str, str], str] = {}
     for link in settings.find_links:
         if not is_folder(link):

@@ -130,10 +130,8 @@ class CondaInstaller(Struct, frozen=True):
         for pin in pins:
             name = channel_of(pin)[0]
             if name not in bases:
-                raise InputError(
-                    f'the lock has files from the channel "{name}", which the spec doesn\'t name',
-                    hint="add it to [conda] channels, or lock again",
-                )
+                message = f'the lock has files from the channel "{name}", which the spec doesn\'t name'
+                raise InputError(message, hint="add it to [conda] channels, or lock again")
             records.append(_record(pin, bases[name]))
         return records
 
@@ -196,19 +194,15 @@ class CondaInstaller(Struct, frozen=True):
                 if id(record) in absent or path_of(record).exists():
                     _verify(record)
             elif self.offline and id(record) in absent:
-                raise IndexFailure(
-                    f"{redact(record.url)} isn't in the cache, and --offline forbids downloading it",
-                    hint="run once without --offline",
-                )
+                message = f"{redact(record.url)} isn't in the cache, and --offline forbids downloading it"
+                raise IndexFailure(message, hint="run once without --offline")
         await cache.fill(missing)
         index = await layers.index()
         names = (record.name.normalized for record in records if not index.contains_record(record))
         strange = [name for name in names if name not in adopted]
         if strange:
-            raise ToolError(
-                f"rattler refuses the files in {self.cache} for {', '.join(strange[:3])}",
-                hint=f"install the py-rattler that envspec requires: {how_to_get('conda')}",
-            )
+            hint = f"install the py-rattler that envspec requires: {how_to_get('conda')}"
+            raise ToolError(f"rattler refuses the files in {self.cache} for {', '.join(strange[:3])}", hint=hint)
         return {record.name.normalized for record in missing}
 
     def _sound(
@@ -294,10 +288,8 @@ def _verify(record: RepoDataRecord) -> None:
     except OSError as error:
         raise IndexFailure(f"{path} can't be read: {error.strerror}", hint=AGAIN) from None
     if digest != (record.sha256 or b"").hex():
-        raise IndexFailure(
-            f"{path} has the sha256 {digest}, but the lock has {(record.sha256 or b'').hex()}",
-            hint="find out why before you install the file: files of a channel never change",
-        )
+        message = f"{path} has the sha256 {digest}, but the lock has {(record.sha256 or b'').hex()}"
+        raise IndexFailure(message, hint="find out why before you install the file: files of a channel never change")
 
 
 def _failure(text: str, label: str) -> EnvspecError:

@@ -122,11 +122,8 @@ def refuse_unsafe_records(records: Collection[CondaRecord], prefix: Path) -> Non
                 PackagePath(path, link=_link_at(prefix / path)), inside, own=record.file
             )
             if fault:
-                raise InputError(
-                    f"the record of {record.name} lists {path!r}: {fault}",
-                    place=Place(str(record.file)),
-                    hint=hint,
-                )
+                message = f"the record of {record.name} lists {path!r}: {fault}"
+                raise InputError(message, place=Place(str(record.file)), hint=hint)
 
 
 def member_fault(name: str, link: str | None) -> Fault:

@@ -52,10 +52,8 @@ def refuse_unfit(host: InstallHost, lock: Lock, target: LockedTarget) -> None:
         )
     if inputs.glibc and host.platform.startswith("linux-") and not _at_least(host.glibc, inputs.glibc):
         found = f"glibc {host.glibc}" if host.glibc else "no glibc"
-        raise InputError(
-            f"{target.name} is locked for glibc {inputs.glibc}, and this machine has {found}",
-            hint=f'set `glibc = "{host.glibc or "…"}"` for the target and lock again, or run it in an image',
-        )
+        hint = f'set `glibc = "{host.glibc or "…"}"` for the target and lock again, or run it in an image'
+        raise InputError(f"{target.name} is locked for glibc {inputs.glibc}, and this machine has {found}", hint=hint)
 
 
 def _at_least(found: str | None, needed: str) -> bool:

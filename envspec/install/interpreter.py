@@ -91,10 +91,8 @@ def fetch_python(python: str, build: LockedPython | None, env: Mapping[str, str]
     if done.returncode:
         told = cause(redact(done.stderr))
         if build is None:
-            raise ToolError(
-                f"this machine has no CPython {python}, and uv can't fetch one: {told}",
-                hint=f"install python{python}; or set {MIRROR_VARIABLE} to a mirror of its builds",
-            )
+            hint = f"install python{python}; or set {MIRROR_VARIABLE} to a mirror of its builds"
+            raise ToolError(f"this machine has no CPython {python}, and uv can't fetch one: {told}", hint=hint)
         raise ToolError(
             f"uv can't fetch CPython {build.version} of {build.build}, which the lock names: {told}",
             hint=f"set {MIRROR_VARIABLE}, or [mirrors] {MIRROR}, to a mirror of its builds; with"

@@ -108,10 +108,8 @@ def base_of(lock: Lock, target: LockedTarget) -> BasePrefix | None:
     machine."""
     base = lock.inputs.base
     if base is not None and base.kind not in ON_MACHINES:
-        raise InputError(
-            f"{lock.name} comes on top of the {base.kind} {base.place}: no environment of this machine can",
-            hint="make an image of it, or give its prefix inside as [base] prefix",
-        )
+        message = f"{lock.name} comes on top of the {base.kind} {base.place}: no environment of this machine can"
+        raise InputError(message, hint="make an image of it, or give its prefix inside as [base] prefix")
     return any_base(lock, target)
 
 

@@ -70,10 +70,8 @@ def checked_prefix(path: Path) -> Path:
     absolute = Path(os.path.abspath(path))
     text = str(absolute)
     if os.pathsep in text or not text.isprintable():
-        raise InputError(
-            f"{text!r} can't be a prefix: in PATH, `{os.pathsep}` separates folders",
-            hint="choose a path of other printable characters",
-        )
+        hint = "choose a path of other printable characters"
+        raise InputError(f"{text!r} can't be a prefix: in PATH, `{os.pathsep}` separates folders", hint=hint)
     if absolute.exists() and not absolute.is_dir():
         raise InputError(f"{absolute} is a file", hint="give --prefix a new folder")
     return absolute
@@ -91,16 +89,12 @@ def claim(prefix: Path, spec: str) -> PrefixState | None:
         except FileNotFoundError:
             others = []
         if others and not _is_begun(prefix, others):
-            raise InputError(
-                f"{prefix} isn't empty, and its content isn't envspec's ({', '.join(others[:3])}…)",
-                hint="give --prefix a new or an empty folder",
-            )
+            message = f"{prefix} isn't empty, and its content isn't envspec's ({', '.join(others[:3])}…)"
+            raise InputError(message, hint="give --prefix a new or an empty folder")
         return None
     if state.spec != spec:
-        raise InputError(
-            f"{prefix} holds the environment of another spec, {state.spec} (target {state.target})",
-            hint="give --prefix another folder, or remove this one first",
-        )
+        message = f"{prefix} holds the environment of another spec, {state.spec} (target {state.target})"
+        raise InputError(message, hint="give --prefix another folder, or remove this one first")
     if state.prefix != str(prefix):
         raise InputError(
             f"the environment in {prefix} was made at {state.prefix}, and its files name that path",
@@ -191,10 +185,8 @@ def refuse_ways_out(prefix: Path, python: str) -> None:
     site_packages = f"lib/python{python}/site-packages"
     for folder in (FOLDER.as_posix(), "conda-meta", "bin", site_packages):
         if inside.folder(folder) is None:
-            raise InputError(
-                f"{prefix / folder} goes through a link that leads out of the environment",
-                hint="nothing was changed; find out who made the link, then remove the environment and install again",
-            )
+            hint = "nothing was changed; find out who made the link, then remove the environment and install again"
+            raise InputError(f"{prefix / folder} goes through a link that leads out of the environment", hint=hint)
 
 
 @contextmanager

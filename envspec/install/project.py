@@ -146,10 +146,8 @@ def build_project(build: ProjectBuild) -> BuiltProject:
     if killed := machine_error(done.returncode, done.stderr, f"{project.file}: the build of {project.name}"):
         raise killed
     if done.returncode or len(wheels) != 1:
-        raise ToolError(
-            f"{project.file}: the build of {project.name} failed: {build_failure(done.stderr)}",
-            hint="a missing module belongs in [build-system] requires, which the lock then has",
-        )
+        hint = "a missing module belongs in [build-system] requires, which the lock then has"
+        raise ToolError(f"{project.file}: the build of {project.name} failed: {build_failure(done.stderr)}", hint=hint)
     return _describe_wheel(project, wheels[0])
 
 

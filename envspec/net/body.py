@@ -96,10 +96,8 @@ def _plain(piece: bytes, most: int) -> bytes:
 
 def _unpacker(coding: str, url: str) -> Callable[[bytes, int], bytes]:
     if coding not in _WINDOWS:
-        raise IndexFailure(
-            f"{url} has a content encoding that envspec didn't ask for: {coding[:40]!r}",
-            hint="report this to whoever runs the server: envspec asks for gzip or no encoding",
-        )
+        hint = "report this to whoever runs the server: envspec asks for gzip or no encoding"
+        raise IndexFailure(f"{url} has a content encoding that envspec didn't ask for: {coding[:40]!r}", hint=hint)
     stream: Any = zlib.decompressobj(_WINDOWS[coding])
 
     def unpack(piece: bytes, most: int) -> bytes:

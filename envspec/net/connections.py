@@ -88,7 +88,5 @@ def _refuse_stranger(name: str, url: str, settings: Settings) -> None:
             hint=f"if it is, run `envspec lock --trust-index {name}={host}`",
         )
     if urlsplit(url).scheme == "http" and not is_loopback(url):
-        raise InputError(
-            f"the index {name} is at {redact(url)}, and its login would go over plain http: nothing was sent",
-            hint="give it an https address",
-        )
+        message = f"the index {name} is at {redact(url)}, and its login would go over plain http: nothing was sent"
+        raise InputError(message, hint="give it an https address")

@@ -253,10 +253,7 @@ class Fetcher:
                 return
             resumed = bool(start) and response.status == 206 and _begins_at(response, start)
             if response.status != 200 and not resumed:
-                raise IndexFailure(
-                    f"{bare} doesn't exist (HTTP {response.status})",
-                    hint=NOT_THERE,
-                )
+                raise IndexFailure(f"{bare} doesn't exist (HTTP {response.status})", hint=NOT_THERE)
             if (_total(response) or 0) > bound:
                 raise _larger(bare, bound)
             with self.progress.fetching(_file_of(bare), _total(response)) as came:
@@ -365,23 +362,17 @@ class Fetcher:
             raise self._unread(bare, error) from None
         except ValueError:
             # urllib3 joins where a redirect leads with urljoin, and lets its error through
-            raise IndexFailure(
-                f"{bare} redirects to something that isn't an address",
-                hint="check the address, and tell who runs it",
-            ) from None
+            hint = "check the address, and tell who runs it"
+            raise IndexFailure(f"{bare} redirects to something that isn't an address", hint=hint) from None
 
     def _judge(self, bare: str, status: int) -> None:
         """Raise IndexFailure for an error status."""
         if status in (401, 403):
-            raise IndexFailure(
-                f"{bare} needs credentials (HTTP {status})",
-                hint="put them in ~/.netrc, or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD",
-            )
+            hint = "put them in ~/.netrc, or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
+            raise IndexFailure(f"{bare} needs credentials (HTTP {status})", hint=hint)
         if status == 407:
-            raise IndexFailure(
-                f"the proxy on the way to {bare} needs credentials (HTTP 407)",
-                hint="give them in the proxy's address: http://USER:PASSWORD@HOST:PORT",
-            )
+            hint = "give them in the proxy's address: http://USER:PASSWORD@HOST:PORT"
+            raise IndexFailure(f"the proxy on the way to {bare} needs credentials (HTTP 407)", hint=hint)
         if status not in (200, 206, 304, 404, 405, 416):
             raise IndexFailure(f"{bare} answered HTTP {status} after {self.retries} retries", hint=_HINT)
 

@@ -291,10 +291,8 @@ def _empty(out: BinaryIO) -> None:
 def refuse_other(digest: str, size: int, wanted: WantedFile, where: str) -> None:
     """Raise IndexFailure where a file isn't the one that is wanted."""
     if digest != wanted.sha256:
-        raise IndexFailure(
-            f"{where}: the content has sha256 {digest}, but {wanted.claim.by} says {wanted.sha256}",
-            hint=wanted.claim.hint,
-        )
+        message = f"{where}: the content has sha256 {digest}, but {wanted.claim.by} says {wanted.sha256}"
+        raise IndexFailure(message, hint=wanted.claim.hint)
     if wanted.size not in (None, size):
         raise IndexFailure(
             f"{where} has {size} bytes, but {wanted.claim.by} says {wanted.size}", hint=wanted.claim.hint
@@ -311,10 +309,8 @@ def refuse_unfit(path: Path, file: str) -> None:
     else:
         return
     if fault:
-        raise IndexFailure(
-            f"{file} {fault}",
-            hint="don't install it: such a file is hostile or broken; tell those who publish it",
-        )
+        hint = "don't install it: such a file is hostile or broken; tell those who publish it"
+        raise IndexFailure(f"{file} {fault}", hint=hint)
 
 
 def sha256_of(path: Path) -> str:

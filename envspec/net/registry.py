@@ -276,10 +276,8 @@ class Registries:
             bare, login = split_credentials(mirror)
             parts = urlsplit(bare)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise InputError(
-                    f"[mirrors] {image.registry} isn't an http or https address",
-                    hint="for example: https://mirror.example",
-                )
+                hint = "for example: https://mirror.example"
+                raise InputError(f"[mirrors] {image.registry} isn't an http or https address", hint=hint)
             path = "/".join(part for part in (parts.path.strip("/"), image.path) if part)
             return RegistryEndpoint(f"{parts.scheme}://{parts.netloc}", path, login, True)
         # the Hub's name is not where its API answers

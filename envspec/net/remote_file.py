@@ -69,10 +69,8 @@ class RemoteFile(io.RawIOBase):
 
     def _fetch(self, end: int) -> None:
         if end - self._at > self._fetcher.limits.directory_bytes:
-            raise DamagedFile(
-                f"{redact(self._url)}: its list of entries is too long: {end - self._at} bytes",
-                hint="report this to whoever runs the index: the wheel is hostile or broken",
-            )
+            message = f"{redact(self._url)}: its list of entries is too long: {end - self._at} bytes"
+            raise DamagedFile(message, hint="report this to whoever runs the index: the wheel is hostile or broken")
         here = self._start + len(self._bytes)
         kept = self._bytes[self._at - self._start :] if self._start <= self._at < here else b""
         begin = self._at + len(kept)
@@ -81,10 +79,8 @@ class RemoteFile(io.RawIOBase):
         length = min(max(end - begin, self._ahead), self.total - begin)
         reply = self._fetcher.range(self._url, begin, length)
         if reply.status != 206 or len(reply.body) < end - begin:
-            raise IndexFailure(
-                f"{redact(self._url)}: the server sent less than the range asked for",
-                hint="run the same command again",
-            )
+            hint = "run the same command again"
+            raise IndexFailure(f"{redact(self._url)}: the server sent less than the range asked for", hint=hint)
         self.fetched += len(reply.body)
         self._start, self._bytes = self._at, kept + reply.body
 
@@ -96,10 +92,8 @@ def open_tail(fetcher: Fetcher, url: str, most: int) -> Reply:
     if tail.status == 416:
         tail = fetcher.get(url, limit=most)
     if tail.status == 404:
-        raise IndexFailure(
-            f"{redact(url)} doesn't exist (HTTP 404)",
-            hint="report this to whoever runs the index: it lists a file that it doesn't have",
-        )
+        hint = "report this to whoever runs the index: it lists a file that it doesn't have"
+        raise IndexFailure(f"{redact(url)} doesn't exist (HTTP 404)", hint=hint)
     return tail
 
 

@@ -78,10 +78,8 @@ class Repository:
             return None
         self._judge(answer, (200,), f"manifests/{reference}")
         if ":" in reference and f"sha256:{hashlib.sha256(answer.body).hexdigest()}" != reference:
-            raise IndexFailure(
-                f"{self._url(f'manifests/{reference}')} sends other bytes than its digest says",
-                hint="check whether a proxy on the way changes the answer",
-            )
+            message = f"{self._url(f'manifests/{reference}')} sends other bytes than its digest says"
+            raise IndexFailure(message, hint="check whether a proxy on the way changes the answer")
         return answer.body, answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     def blob(self, digest: str, size: int) -> bytes:

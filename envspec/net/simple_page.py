@@ -87,10 +87,8 @@ def refuse_foreign_page(url: str, body: bytes) -> None:
     # version
     known = b"{", b"links for", b"repository-version"
     if not text.lstrip().startswith(known[0]) and b"<a" not in text and not any(word in text for word in known[1:]):
-        raise IndexFailure(
-            f"{redact(url)} serves a web page that isn't an index page",
-            hint="check the index's address, and whether a proxy or a login page answers in its place",
-        )
+        hint = "check the index's address, and whether a proxy or a login page answers in its place"
+        raise IndexFailure(f"{redact(url)} serves a web page that isn't an index page", hint=hint)
 
 
 def read_page(body: bytes, url: str, fetcher: Fetcher) -> Page:
@@ -109,10 +107,8 @@ def parse_page(body: bytes, url: str) -> Page:
     most = limits.LIMITS.page_rows
     # counting takes a fifth of a page's reading: a body that is shorter has no more
     if len(body) > 8 * most and max(body.count(b"{") + body.count(b"["), body.count(b"<")) > 8 * most:
-        raise IndexFailure(
-            f"{redact(url)} has more than {most} files, the limit for an index page",
-            hint="check which server answers at this address",
-        )
+        hint = "check which server answers at this address"
+        raise IndexFailure(f"{redact(url)} has more than {most} files, the limit for an index page", hint=hint)
     try:
         rows = _json_rows(body, url) if body.lstrip()[:1] == b"{" else _html_rows(body, url)
         _refuse_local(rows, url)
@@ -229,16 +225,12 @@ class FlatPages(Struct):
             return _rows_of_folder(folder, url)
         reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
         if reply.status != 200:
-            raise IndexFailure(
-                f"the flat index {redact(url)} answered HTTP {reply.status}",
-                hint="check its address in find-links; a simple index, with a page a project, belongs in indexes",
-            )
+            hint = "check its address in find-links; a simple index, with a page a project, belongs in indexes"
+            raise IndexFailure(f"the flat index {redact(url)} answered HTTP {reply.status}", hint=hint)
         rows = [row for row in read_page(reply.body, reply.url, self.fetcher) if project_of(str(row["filename"]))]
         if not rows:
-            raise IndexFailure(
-                f"{redact(url)} links to no wheel and no source: it isn't a flat index",
-                hint="if it is a simple index, with a page for each project, move it from find-links to indexes",
-            )
+            hint = "if it is a simple index, with a page for each project, move it from find-links to indexes"
+            raise IndexFailure(f"{redact(url)} links to no wheel and no source: it isn't a flat index", hint=hint)
         for row in rows:
             row.setdefault("upload-time", NO_DATE)
         return rows
@@ -255,10 +247,8 @@ def _rows_of_folder(folder: Path, url: str) -> Page:
             f"the flat index {redact(url)} can't be read: {error.strerror}", hint="correct its address in find-links"
         ) from None
     if not files:
-        raise IndexFailure(
-            f"{redact(url)} has no wheel and no source in it: it isn't a flat index",
-            hint="if it is a simple index, with a folder for each project, move it from find-links to indexes",
-        )
+        hint = "if it is a simple index, with a folder for each project, move it from find-links to indexes"
+        raise IndexFailure(f"{redact(url)} has no wheel and no source in it: it isn't a flat index", hint=hint)
     for one in files:
         if one.is_symlink():
             refuse_link_out(Path(one.path))

@@ -233,10 +233,8 @@ def retries(count: int, url: str, longest: float, sleep: Callable[[float], None]
                 return False
             if asked > left:
                 wants = f"it answers HTTP {response.status} and asks to wait {asked:.0f} s (Retry-After)"
-                raise IndexFailure(
-                    f"{url} is given up: {wants}",
-                    hint=f"run the same command again later: envspec waits {longest:.0f} s at most",
-                )
+                hint = f"run the same command again later: envspec waits {longest:.0f} s at most"
+                raise IndexFailure(f"{url} is given up: {wants}", hint=hint)
             left -= asked
             sleep(asked)
             return True

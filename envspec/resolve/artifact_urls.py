@@ -86,10 +86,8 @@ def index_address(index: str, named: Mapping[str, str], settings: Settings, env:
     if index == "pypi":
         address = settings.default_index or uvs_default_index(find_uv(env), settings.cache())
         if address is None:
-            raise OutsideError(
-                "envspec doesn't know PyPI's address on this machine",
-                hint="name the index to use: UV_DEFAULT_INDEX=https://…",
-            )
+            hint = "name the index to use: UV_DEFAULT_INDEX=https://…"
+            raise OutsideError("envspec doesn't know PyPI's address on this machine", hint=hint)
         return address
     if index.startswith("pytorch/"):
         variant = index.removeprefix("pytorch/")
@@ -100,10 +98,8 @@ def index_address(index: str, named: Mapping[str, str], settings: Settings, env:
             )
         return address
     if index not in named:
-        raise InputError(
-            f'the lock has files from the index "{index}", which the spec doesn\'t name',
-            hint=f'add it to the spec, [pip] indexes = {{ {index} = "https://…" }}, or lock again',
-        )
+        hint = f'add it to the spec, [pip] indexes = {{ {index} = "https://…" }}, or lock again'
+        raise InputError(f'the lock has files from the index "{index}", which the spec doesn\'t name', hint=hint)
     return named[index]
 
 
@@ -112,10 +108,8 @@ def _urls_on(url: str, page: _Page, wanted: Mapping[str, str], fetcher: Fetcher)
     bare = split_credentials(url)[0]
     reply = fetcher.get(url, headers=_HEADERS)
     if reply.status != 200:
-        raise IndexFailure(
-            f'the index "{page.index}" has no {page.project}: {bare} answered HTTP {reply.status}',
-            hint="check that the lock was made from this index",
-        )
+        message = f'the index "{page.index}" has no {page.project}: {bare} answered HTTP {reply.status}'
+        raise IndexFailure(message, hint="check that the lock was made from this index")
     rows = {row["filename"]: row for row in read_page(reply.body, reply.url, fetcher)}
     return _agreeing(rows, wanted, page.index, bare)
 
@@ -136,10 +130,8 @@ def _agreeing(
     for file, sha256 in wanted.items():
         row = rows.get(file)
         if row is None:
-            raise IndexFailure(
-                f'the index "{index}" lists no {file}: {bare}',
-                hint="check that the lock was made from this index, and whether the publisher removed the file",
-            )
+            hint = "check that the lock was made from this index, and whether the publisher removed the file"
+            raise IndexFailure(f'the index "{index}" lists no {file}: {bare}', hint=hint)
         listed = row["hashes"].get("sha256")
         if listed is not None and listed != sha256:
             raise IndexFailure(

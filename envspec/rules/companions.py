@@ -35,13 +35,8 @@ def findings(
         for version in reversed(made_for)
         if works(version)
     ][:1]
-    yield Finding(
-        "error",
-        "companion-mismatch",
-        f"{companion.label} is made for torch {_span(made_for)}; the spec asks for {torch.label}",
-        companion.place,
-        ways=tuple(ways),
-    )
+    message = f"{companion.label} is made for torch {_span(made_for)}; the spec asks for {torch.label}"
+    yield Finding("error", "companion-mismatch", message, companion.place, ways=tuple(ways))
 
 
 def torches(companion: Wanted) -> list[str]:

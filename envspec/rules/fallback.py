@@ -13,21 +13,12 @@ from envspec.rules.wanted import Wanted
 def problems(case: Case, names: tuple[str, ...], wanted: Wanted | None) -> Iterator[Finding]:
     """`names` are the GPUs as the spec writes them."""
     if case.platform.startswith("osx") and case.cuda:
-        yield Finding(
-            "error",
-            "no-cuda-platform",
-            f"there is no CUDA on {case.platform}: torch has only CPU and Metal builds there",
-            key="cuda",
-            remedy="leave `cuda` out",
-        )
+        message = f"there is no CUDA on {case.platform}: torch has only CPU and Metal builds there"
+        yield Finding("error", "no-cuda-platform", message, key="cuda", remedy="leave `cuda` out")
     elif names and not case.cuda:
-        yield Finding(
-            "error",
-            "cpu-build",
-            f"the target has GPUs ({', '.join(names)}) and no `cuda`: it would get the CPU build",
-            key="gpus",
-            remedy="add `cuda`, or leave `gpus` out for a CPU target",
-        )
+        message = f"the target has GPUs ({', '.join(names)}) and no `cuda`: it would get the CPU build"
+        remedy = "add `cuda`, or leave `gpus` out for a CPU target"
+        yield Finding("error", "cpu-build", message, key="gpus", remedy=remedy)
     if wanted:
         yield from _build_findings(case, wanted)
 
@@ -37,33 +28,21 @@ def _build_findings(case: Case, wanted: Wanted) -> Iterator[Finding]:
     if asked is None:
         return
     if other := foreign_build(asked):
-        yield Finding(
-            "error",
-            "unsupported-build",
-            f"{wanted.label} asks for PyTorch's build for {other}, and envspec locks for CUDA and for CPUs only",
-            key="torch",
-            remedy="drop the build from the requirement: the target's `cuda`, or none for the CPU, chooses it",
-        )
+        message = f"{wanted.label} asks for PyTorch's build for {other}, and envspec locks for CUDA and for CPUs only"
+        remedy = "drop the build from the requirement: the target's `cuda`, or none for the CPU, chooses it"
+        yield Finding("error", "unsupported-build", message, key="torch", remedy=remedy)
         return
     variant = torch_builds.variant_of(case.cuda)
     text = f"{wanted.label} {wanted.build}" if wanted.build else wanted.label
     if asked == "cpu" and case.cuda:
-        yield Finding(
-            "error",
-            "cpu-build",
-            f"{text} asks for the CPU build in a target for CUDA {case.cuda}",
-            key="torch",
-            remedy="drop the build from the requirement: envspec takes the build for the target's CUDA",
-        )
+        message = f"{text} asks for the CPU build in a target for CUDA {case.cuda}"
+        remedy = "drop the build from the requirement: envspec takes the build for the target's CUDA"
+        yield Finding("error", "cpu-build", message, key="torch", remedy=remedy)
     elif (asked != "cpu" and not case.cuda) or (wanted.local and wanted.local != variant):
         of = f"CUDA {case.cuda}" if case.cuda else "the CPU"
-        yield Finding(
-            "error",
-            "cuda-mismatch",
-            f"{text} asks for a build that isn't the target's: the target is for {of}",
-            key="torch",
-            remedy="drop the build from the requirement, or change the target's `cuda`",
-        )
+        message = f"{text} asks for a build that isn't the target's: the target is for {of}"
+        remedy = "drop the build from the requirement, or change the target's `cuda`"
+        yield Finding("error", "cuda-mismatch", message, key="torch", remedy=remedy)
 
 
 _OTHERS = {"rocm": "AMD's ROCm", "xpu": "Intel's GPUs (XPU)", "hpu": "Intel's Gaudi", "mps": "Apple's GPUs (MPS)"}

@@ -258,13 +258,8 @@ def _narrowing(wanted: Wanted, choice: _Choice, case: Case) -> Finding:
     first, last = choice.working[0].version, choice.working[-1].version
     span = first if first == last else f"{first} to {last}"
     reason = next(p.message for p in problems(choice.builds[-1], case) if p.severity == "error")
-    return Finding(
-        "warning",
-        "torch-narrowed",
-        f"of {wanted.label}, only {span} can work on this target: {reason}",
-        key="torch",
-        ways=(_pin_back(wanted, last),),
-    )
+    message = f"of {wanted.label}, only {span} can work on this target: {reason}"
+    return Finding("warning", "torch-narrowed", message, key="torch", ways=(_pin_back(wanted, last),))
 
 
 def _pin_back(wanted: Wanted, last: str) -> Way:

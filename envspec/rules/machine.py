@@ -55,13 +55,9 @@ def floor(case: Case, cuda: str) -> str | None:
 def _against_compat(case: Case) -> Iterator[Finding]:
     others = [gpu.name for gpu in case.gpus if not gpu.forward_compatible]
     if case.cuda is not None and not case.platform.startswith("linux"):
-        yield Finding(
-            "error",
-            "cuda-compat-impossible",
-            f"forward compatibility exists on Linux only, and the target is for {case.platform}",
-            key="cuda-compat",
-            remedy="remove cuda-compat, and update the driver",
-        )
+        message = f"forward compatibility exists on Linux only, and the target is for {case.platform}"
+        remedy = "remove cuda-compat, and update the driver"
+        yield Finding("error", "cuda-compat-impossible", message, key="cuda-compat", remedy=remedy)
     elif others:
         yield Finding(
             "error",
@@ -87,13 +83,9 @@ def _against_gpus(case: Case, driver: str) -> Iterator[Finding]:
                 remedy=_update(case, case.cuda or known.first_cuda, f"R{known.first_driver}"),
             )
         elif known.last_driver and branch > known.last_driver:
-            yield Finding(
-                "error",
-                "driver-dropped-gpu",
-                f"driver {driver} has dropped {known.architecture}: {name} needs R{known.last_driver} or older",
-                key="driver",
-                remedy=f"stay on driver branch R{known.last_driver}",
-            )
+            message = f"driver {driver} has dropped {known.architecture}: {name} needs R{known.last_driver} or older"
+            remedy = f"stay on driver branch R{known.last_driver}"
+            yield Finding("error", "driver-dropped-gpu", message, key="driver", remedy=remedy)
 
 
 def _against_products(case: Case, driver: str) -> Iterator[Finding]:
@@ -173,12 +165,8 @@ def _forward(case: Case, driver: str, toolkit: Toolkit, compatible: str) -> Find
     below = f"driver {driver} is below {compatible}, the floor of CUDA {toolkit.version}"
     select = "" if all(gpu.datacentre for gpu in case.gpus) else " (of RTX cards, NVIDIA supports some)"
     if case.cuda_compat:
-        return Finding(
-            "info",
-            "driver-forward-compatibility",
-            f"{below}: it runs by forward compatibility{select}, with the cuda-compat that the recipes bring",
-            key="driver",
-        )
+        message = f"{below}: it runs by forward compatibility{select}, with the cuda-compat that the recipes bring"
+        return Finding("info", "driver-forward-compatibility", message, key="driver")
     return Finding(
         "error",
         "driver-forward-compatibility",
@@ -273,13 +261,8 @@ def jetson_problems(case: Case) -> Iterator[Finding]:
             remedy="leave `cuda` and `gpus` out, for a CPU target",
         )
     elif case.platform != "linux-aarch64":
-        yield Finding(
-            "error",
-            "jetson",
-            f"{', '.join(names)} shares a chip with an Arm CPU, and the target is for {case.platform}",
-            key="gpus",
-            remedy='set platform = "linux-aarch64"',
-        )
+        message = f"{', '.join(names)} shares a chip with an Arm CPU, and the target is for {case.platform}"
+        yield Finding("error", "jetson", message, key="gpus", remedy='set platform = "linux-aarch64"')
     elif jetpack := first_jetpack(case, case.cuda):
         yield Finding(
             "info", "jetpack", f"{', '.join(names)} runs CUDA {case.cuda} with JetPack {jetpack} or newer", key="gpus"
@@ -299,13 +282,9 @@ def for_servers(case: Case, wheels: Sequence[str]) -> Iterator[Finding]:
     are = "are wheels" if len(wheels) > 1 else "is a wheel"
     names = ", ".join(dict.fromkeys(gpu.name for gpu in modules))
     newer = f"take CUDA {SERVERS_TOO}.0 and JetPack {jetpack}; or " if jetpack else ""
-    yield Finding(
-        "error",
-        "jetson",
-        f"{listed} {are} for Arm servers, and {names} runs none of those before CUDA {SERVERS_TOO}",
-        key="gpus",
-        remedy=f"{newer}take wheels that are built for its JetPack, of an index that you name in [pip] indexes",
-    )
+    message = f"{listed} {are} for Arm servers, and {names} runs none of those before CUDA {SERVERS_TOO}"
+    remedy = f"{newer}take wheels that are built for its JetPack, of an index that you name in [pip] indexes"
+    yield Finding("error", "jetson", message, key="gpus", remedy=remedy)
 
 
 # Rules for a CUDA toolkit against GPUs: it is too old to support one, or so new that it has dropped it.
@@ -326,12 +305,8 @@ def toolkit_problems(case: Case) -> Iterator[Finding]:
         known = gpus.capabilities()[capability]
         if order(capability) < order(toolkit.first_capability):
             last = f"; CUDA {known.last_cuda} is the last that supports it" if known.last_cuda else ""
-            yield Finding(
-                "error",
-                "cuda-dropped-gpu",
-                f"CUDA {case.cuda} has dropped {known.architecture}: {name}{last}",
-                key="cuda",
-            )
+            message = f"CUDA {case.cuda} has dropped {known.architecture}: {name}{last}"
+            yield Finding("error", "cuda-dropped-gpu", message, key="cuda")
         else:
             first = f"; CUDA {known.first_cuda} is the first that does" if known.first_cuda else ""
             yield Finding(
@@ -342,12 +317,8 @@ def toolkit_problems(case: Case) -> Iterator[Finding]:
 def _unknown_cuda(cuda: str) -> Finding:
     known = [toolkit.version for toolkit in toolkits.cuda_releases()]
     if numbers(cuda) > numbers(known[-1]):
-        return Finding(
-            "info",
-            "cuda-newer-than-tables",
-            f"CUDA {cuda} is newer than any that envspec knows (up to {known[-1]})",
-            key="cuda",
-        )
+        message = f"CUDA {cuda} is newer than any that envspec knows (up to {known[-1]})"
+        return Finding("info", "cuda-newer-than-tables", message, key="cuda")
     near = min(known, key=lambda v: abs(_linear(v) - _linear(cuda)))
     ways = (Way(f"CUDA {near}", near=True, cuda=near),)
     return Finding("error", "no-such-cuda", toolkits.why_unknown(cuda), key="cuda", ways=ways)

@@ -56,11 +56,8 @@ def _refuse_link_out(path: str) -> None:
     the repository, and what a spec says is shown."""
     root = link_out_of(path)
     if root is not None:
-        raise SpecError(
-            f"a link leads from here out of {root}, and isn't followed",
-            hint="if it's yours, give the path that it leads to",
-            place=Place(path),
-        )
+        hint = "if it's yours, give the path that it leads to"
+        raise SpecError(f"a link leads from here out of {root}, and isn't followed", hint=hint, place=Place(path))
 
 
 def _open(path: str, flags: int) -> int:

@@ -273,11 +273,9 @@ def project_location(spec: Spec) -> Location:
     below = posixpath.normpath(posixpath.join(Path(spec.path).absolute().parent.relative_to(root).as_posix(),
                                               spec.asked_project.path))  # fmt: skip
     if below == ".." or below.startswith(("../", "/")):
-        raise SpecError(
-            f"env.project: '{spec.asked_project.path}' leads out of the folder that the spec belongs to",
-            hint=f"keep the spec in the project: {FILE} in the folder that contains specs/, and project = '..'",
-            place=place,
-        )
+        message = f"env.project: '{spec.asked_project.path}' leads out of the folder that the spec belongs to"
+        hint = f"keep the spec in the project: {FILE} in the folder that contains specs/, and project = '..'"
+        raise SpecError(message, hint=hint, place=place)
     return Location(root, "" if below == "." else below)
 
 

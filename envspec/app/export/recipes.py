@@ -106,10 +106,8 @@ def _refuse_others(output: Path, new: Mapping[str, bytes], there: Mapping[str, b
     named = ((path, there[path], text) for path, text in new.items())
     others = [path.removeprefix(prefix) for path, old, text in named if old and _is_others(path, old, text, prefix)]
     if others:
-        raise InputError(
-            f"{output} has files that envspec didn't write, and an export would replace them: {', '.join(others)}",
-            hint="export into another folder with -o, or move those files away",
-        )
+        message = f"{output} has files that envspec didn't write, and an export would replace them: {', '.join(others)}"
+        raise InputError(message, hint="export into another folder with -o, or move those files away")
 
 
 def _is_others(path: str, old: bytes, new: bytes, prefix: str = "") -> bool:

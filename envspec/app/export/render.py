@@ -184,10 +184,8 @@ def _refuse_without_conda(targets: Sequence[LockedTarget], formats: Mapping[str,
     without = [target.name for target in targets if all(pin.kind != "conda" for pin in target.pins)]
     names = [name for name, wanted in formats.items() if wanted.needs_conda]
     if without and names:
-        raise InputError(
-            f"{', '.join(names)} needs conda packages, and the target {', '.join(without)} has none",
-            hint="choose targets with --target, or use --format requirements or --format pylock",
-        )
+        message = f"{', '.join(names)} needs conda packages, and the target {', '.join(without)} has none"
+        raise InputError(message, hint="choose targets with --target, or use --format requirements or --format pylock")
 
 
 def _render(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget], formats: Sequence[Format]) -> dict[str, str]:

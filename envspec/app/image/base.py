@@ -103,10 +103,8 @@ class ReachedRegistry(Struct, frozen=True):
             pass
         found = self.repository.manifest(digest)
         if found is None:
-            raise IndexFailure(
-                f"{self.repository.origin} has no {self.repository.path}@{digest}",
-                hint="check the base's name and digest",
-            )
+            hint = "check the base's name and digest"
+            raise IndexFailure(f"{self.repository.origin} has no {self.repository.path}@{digest}", hint=hint)
         keep_entry(place, found[0])
         return found
 

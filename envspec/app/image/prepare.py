@@ -177,10 +177,8 @@ def prepare(
 def _prepare_on_base(order: ImageOrder, target: LockedTarget, plan: Plan, source: BaseSource) -> ReadyImage:
     """Bring what comes on top of a base, of which layers are read only for what is replaced."""
     if source.top.digest != plan.base.digest:
-        raise InputError(
-            f"the lock is on {plan.base.pinned}, and this base is {source.top.digest}",
-            hint="leave --base out, or give the same image",
-        )
+        hint = "leave --base out, or give the same image"
+        raise InputError(f"the lock is on {plan.base.pinned}, and this base is {source.top.digest}", hint=hint)
     manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
     bill = sbom(order.lock, target)
     labels = {VERSION: __version__, SBOM_DIGEST: f"sha256:{digest(bill)}"}

@@ -71,10 +71,8 @@ def make_squashfs(order: ImageOrder, file: Path, path: str = ENVIRONMENT) -> Mad
     ToolError, StorageError."""
     (target,) = order.targets
     if not target.inputs.platform.startswith("linux-"):
-        raise InputError(
-            f"{target.name} is for {target.inputs.platform}, and a squashfs is mounted on Linux",
-            hint="choose a target of Linux with --target",
-        )
+        message = f"{target.name} is for {target.inputs.platform}, and a squashfs is mounted on Linux"
+        raise InputError(message, hint="choose a target of Linux with --target")
     program = find_mksquashfs(os.environ)
     plan = make_plan(order.spec, order.lock, target)
     with ExitStack() as stack:

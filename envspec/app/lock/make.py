@@ -410,10 +410,8 @@ def _refuse_unknown_packages(request: LockRequest, spec: Spec, old: Lock | None)
     for name in sorted(request.upgrade.packages):
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
             bare = re.split(r"[^A-Za-z0-9._-]", name.strip(), maxsplit=1)[0]
-            raise InputError(
-                f"{by or '`envspec upgrade` '}takes a package's name, not {printable(name)}",
-                hint=f"{by}{bare or 'NAME'}; a version belongs in the spec",
-            )
+            message = f"{by or '`envspec upgrade` '}takes a package's name, not {printable(name)}"
+            raise InputError(message, hint=f"{by}{bare or 'NAME'}; a version belongs in the spec")
         if canonical_name(name) not in known:
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"`envspec tree {spec.path}` shows what is locked"

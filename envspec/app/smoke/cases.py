@@ -195,10 +195,8 @@ def _refuse_twins(cases: Sequence[SmokeCase]) -> None:
     seen: dict[str, str] = {}
     for case in cases:
         if case.title in seen:
-            raise InputError(
-                f"{seen[case.title]} and {case.path} both have runs called {case.title}",
-                hint="run them one after the other",
-            )
+            hint = "run them one after the other"
+            raise InputError(f"{seen[case.title]} and {case.path} both have runs called {case.title}", hint=hint)
         seen[case.title] = case.path
 
 

@@ -45,19 +45,15 @@ def plan_jobs(
 ) -> tuple[JobPlan, tuple[Skipped, ...]]:
     """Give the jobs of the cases that a partition takes, and the skipped cases. Raises InputError."""
     if (folders.results / STATE).exists():
-        raise InputError(
-            f"{folders.results} already holds submitted jobs",
-            hint=f"run envspec smoke --attach {folders.results}, or choose another folder with -o",
-        )
+        hint = f"run envspec smoke --attach {folders.results}, or choose another folder with -o"
+        raise InputError(f"{folders.results} already holds submitted jobs", hint=hint)
     # the folder is used once, so its name makes the jobs' names unique
     token = hashlib.sha256(str(folders.results).encode()).hexdigest()[:8]
     partitions = [slurm.partition_of(text) for text in asked.partitions] or [slurm.Partition(None)]
     homeless = [case for case in cases if not any(place.takes(case.target) for place in partitions)]
     if homeless and len(homeless) == len(cases):
-        raise InputError(
-            f"no partition takes {', '.join(case.title for case in homeless)}",
-            hint="check the patterns of --partition NAME=TARGET,…",
-        )
+        hint = "check the patterns of --partition NAME=TARGET,…"
+        raise InputError(f"no partition takes {', '.join(case.title for case in homeless)}", hint=hint)
     cases = tuple(case for case in cases if case not in homeless)
     skipped = (*skipped, *((case.spec, case.target, "no --partition takes it") for case in homeless))
     jobs = slurm.plan_jobs(cases, partitions, token, _asking())

@@ -182,11 +182,9 @@ def decode(data: bytes, file: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
-        raise SpecError(
-            f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}",
-            hint="save the file as UTF-8",
-            place=_place(file, mark_at(before, len(before))),
-        ) from None
+        message = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
+        hint = "save the file as UTF-8"
+        raise SpecError(message, hint=hint, place=_place(file, mark_at(before, len(before)))) from None
 
 
 def parse_toml(text: str, file: str) -> Document:

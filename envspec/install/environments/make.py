@@ -52,11 +52,8 @@ def make_folder(prefix: Path, setting: str) -> None:
         raise storage_error(error, folder, option=setting) from None
     for path, who in found.items():
         if who:
-            raise InputError(
-                f"what is run there can't be trusted: {who}",
-                hint=f"see what is in it, then `chmod -R go-w {path}`; or give {setting} a folder of your own",
-                place=Place(str(path)),
-            )
+            hint = f"see what is in it, then `chmod -R go-w {path}`; or give {setting} a folder of your own"
+            raise InputError(f"what is run there can't be trusted: {who}", hint=hint, place=Place(str(path)))
 
 
 _FIXED: tuple[str, ...] = ("ENVSPEC_SPEC", "ENVSPEC_TARGET", "PYTHONNOUSERSITE")

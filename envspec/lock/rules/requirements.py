@@ -309,13 +309,8 @@ def _breaks(one: LockedCorrection, bound: WheelBound, target: LockedTarget) -> I
         )
     for pin in pins:
         if not constraint.specifier.contains(pin.version, prereleases=True):
-            yield Finding(
-                "error",
-                "correction-broken",
-                f"{needs} {pin.name} {pin.version} is pinned",
-                targets=(target.name,),
-                package=name,
-            )
+            message = f"{needs} {pin.name} {pin.version} is pinned"
+            yield Finding("error", "correction-broken", message, targets=(target.name,), package=name)
 
 
 def wrong_edges(case: LockedCase) -> Iterator[Finding]:

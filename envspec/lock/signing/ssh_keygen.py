@@ -33,11 +33,8 @@ def sign(content: bytes, key: Path, namespace: str) -> bytes:
         raise InputError("there is no such key file", place=Place(str(key)), hint="ssh-keygen -t ed25519 makes a key")
     ran = _run(["-Y", "sign", "-q", "-f", str(key.absolute()), "-n", namespace], content, seconds=None)
     if ran.returncode or not ran.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----\n"):
-        raise InputError(
-            f"ssh-keygen can't sign with this key: {_reason(ran)}",
-            place=Place(str(key)),
-            hint="name the private key, or a public key whose private key the SSH agent holds",
-        )
+        hint = "name the private key, or a public key whose private key the SSH agent holds"
+        raise InputError(f"ssh-keygen can't sign with this key: {_reason(ran)}", place=Place(str(key)), hint=hint)
     return ran.stdout
 
 
@@ -105,10 +102,8 @@ def _run(
 ) -> subprocess.CompletedProcess[bytes]:
     program = programs.find_program("ssh-keygen", os.environ)
     if program is None:
-        raise ToolError(
-            "ssh-keygen isn't installed, and signatures are made and checked by it",
-            hint="install OpenSSH's client (8.2 or newer), or put it on PATH",
-        )
+        hint = "install OpenSSH's client (8.2 or newer), or put it on PATH"
+        raise ToolError("ssh-keygen isn't installed, and signatures are made and checked by it", hint=hint)
     try:
         ran = programs.run([program, *arguments], os.environ, folder, given=content or b"", seconds=seconds)
     except subprocess.TimeoutExpired:

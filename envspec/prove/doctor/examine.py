@@ -83,12 +83,9 @@ def user_namespaces(machine: Machine) -> Result:
     if namespaces.works is None and not off:
         return Result("user namespaces", "unknown", "not tested: `unshare` isn't installed")
     why = ", ".join(off) or namespaces.problem or "unshare fails"
-    finding = Finding(
-        "warning",
-        "no-user-namespaces",
-        f"this user can't create user namespaces ({why}): rootless podman and unprivileged apptainer don't work",
-        remedy="ask the administrator for user namespaces, or build images elsewhere; in a container this is normal",
-    )
+    message = f"this user can't create user namespaces ({why}): rootless podman and unprivileged apptainer don't work"
+    remedy = "ask the administrator for user namespaces, or build images elsewhere; in a container this is normal"
+    finding = Finding("warning", "no-user-namespaces", message, remedy=remedy)
     return Result("user namespaces", "ok", "don't work", (finding,))
 
 
@@ -171,12 +168,9 @@ def leaks(machine: Machine) -> Result:
 def compiler(machine: Machine) -> Result:
     """Check the C compiler that torch.compile (Triton) needs when it first runs a kernel, and Python's headers."""
     if machine.compiler is None:
-        finding = Finding(
-            "warning",
-            "no-compiler",
-            "this machine has no C compiler (cc, gcc, clang): torch.compile fails where it needs Triton",
-            remedy='install gcc (apt install gcc), or add "gcc" to [conda] dependencies',
-        )
+        message = "this machine has no C compiler (cc, gcc, clang): torch.compile fails where it needs Triton"
+        remedy = 'install gcc (apt install gcc), or add "gcc" to [conda] dependencies'
+        finding = Finding("warning", "no-compiler", message, remedy=remedy)
         return Result("C compiler", "none", "not found", (finding,))
     tool = machine.compiler
     return Result("C compiler", "ok", f"{tool.version or tool.name} ({tool.path})", tuple(_headers(machine)))
@@ -186,12 +180,9 @@ def _headers(machine: Machine) -> Iterator[Finding]:
     if machine.pythons.headers:
         return
     minor = minor_of(machine.pythons.version)
-    yield Finding(
-        "info",
-        "no-python-headers",
-        f"Python {minor} has no Python.h here: Triton can't build its launcher with this interpreter",
-        remedy=f"install python{minor}-dev, or use a Python of uv or conda, which has the file",
-    )
+    message = f"Python {minor} has no Python.h here: Triton can't build its launcher with this interpreter"
+    remedy = f"install python{minor}-dev, or use a Python of uv or conda, which has the file"
+    yield Finding("info", "no-python-headers", message, remedy=remedy)
 
 
 def conda(machine: Machine) -> Result:
@@ -214,28 +205,16 @@ def findings_about_conda(settings: Conda) -> Iterator[Finding]:
             remedy="run `conda deactivate` or `deactivate`: PATH finds programs of both",
         )
     for file, reason in settings.unread.items():
-        yield Finding(
-            "info",
-            "condarc-unread",
-            f"envspec can't read {file}: {reason}",
-            remedy="correct the file",
-        )
+        yield Finding("info", "condarc-unread", f"envspec can't read {file}: {reason}", remedy="correct the file")
     for file, channels in settings.channels.items():
         if "conda-forge" in channels and "defaults" in channels:
-            yield Finding(
-                "warning",
-                "mixed-channels",
-                f"{file} mixes conda-forge with defaults: their builds don't fit together",
-                remedy="conda config --remove channels defaults, and add nodefaults",
-            )
+            message = f"{file} mixes conda-forge with defaults: their builds don't fit together"
+            remedy = "conda config --remove channels defaults, and add nodefaults"
+            yield Finding("warning", "mixed-channels", message, remedy=remedy)
     for file, priority in settings.priority.items():
         if priority in ("disabled", "false"):
-            yield Finding(
-                "warning",
-                "channel-priority",
-                f"{file} has channel_priority {priority}: a newer build of any channel replaces the wanted one",
-                remedy="conda config --set channel_priority strict",
-            )
+            message = f"{file} has channel_priority {priority}: a newer build of any channel replaces the wanted one"
+            yield Finding("warning", "channel-priority", message, remedy="conda config --set channel_priority strict")
 
 
 _REMEDY = {

@@ -127,12 +127,9 @@ def _older_glibc(target: Target, hardware: Hardware, findings: tuple[Finding, ..
 def _no_gpu(spec: Spec, hardware: Hardware) -> Finding | None:
     if hardware.gpus or hardware.platform is None or not any(target.cuda for target in spec.targets):
         return None
-    return Finding(
-        "warning",
-        "no-gpu-here",
-        "this machine has no GPU that envspec knows: envspec judges CUDA targets by the GPUs that they name",
-        remedy="run this on the machine with the GPUs, or describe that machine: --gpu H100 --driver 570.86.15",
-    )
+    message = "this machine has no GPU that envspec knows: envspec judges CUDA targets by the GPUs that they name"
+    remedy = "run this on the machine with the GPUs, or describe that machine: --gpu H100 --driver 570.86.15"
+    return Finding("warning", "no-gpu-here", message, remedy=remedy)
 
 
 def _no_python(spec: Spec, hardware: Hardware) -> Finding | None:

@@ -103,34 +103,19 @@ def devices(machine: Machine) -> Result:
 
 def _device_findings(nvidia: Nvidia) -> Iterator[Finding]:
     if not nvidia.devices:
-        yield Finding(
-            "error",
-            "no-device",
-            "the driver is loaded but reports no GPU",
-            remedy="run `dmesg | grep -i -e nvrm -e xid`; in a container or a batch job, ask for GPUs",
-        )
+        remedy = "run `dmesg | grep -i -e nvrm -e xid`; in a container or a batch job, ask for GPUs"
+        yield Finding("error", "no-device", "the driver is loaded but reports no GPU", remedy=remedy)
     if nvidia.closed:
-        yield Finding(
-            "error",
-            "device-closed",
-            f"this user may not open {', '.join(nvidia.closed)}",
-            remedy="on a cluster, ask the scheduler for GPUs; elsewhere, add the user to the group of these files",
-        )
+        remedy = "on a cluster, ask the scheduler for GPUs; elsewhere, add the user to the group of these files"
+        yield Finding("error", "device-closed", f"this user may not open {', '.join(nvidia.closed)}", remedy=remedy)
     if nvidia.hidden:
-        yield Finding(
-            "warning",
-            "device-hidden",
-            f'CUDA_VISIBLE_DEVICES is "{nvidia.visible}": programs see no GPU',
-            remedy="unset CUDA_VISIBLE_DEVICES, or ask the scheduler for GPUs",
-        )
+        message = f'CUDA_VISIBLE_DEVICES is "{nvidia.visible}": programs see no GPU'
+        remedy = "unset CUDA_VISIBLE_DEVICES, or ask the scheduler for GPUs"
+        yield Finding("warning", "device-hidden", message, remedy=remedy)
     for device in dict.fromkeys(nvidia.devices):
         if not table_name(device):
-            yield Finding(
-                "warning",
-                "unknown-gpu",
-                f'envspec doesn\'t know the GPU "{device.name}"',
-                remedy='name its compute capability in the spec: gpus = ["sm_90"]',
-            )
+            remedy = 'name its compute capability in the spec: gpus = ["sm_90"]'
+            yield Finding("warning", "unknown-gpu", f'envspec doesn\'t know the GPU "{device.name}"', remedy=remedy)
 
 
 def table_name(device: Device) -> str | None:

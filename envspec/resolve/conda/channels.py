@@ -58,25 +58,19 @@ def channel_addresses(channels: Iterable[str], settings: Settings, config: Conda
     for channel in channels:
         name = channel_name(channel)
         if name == "defaults":
-            raise SpecError(
-                '"defaults" means different channels on different machines, so a lock can\'t name it',
-                hint='name the channel itself: channels = ["conda-forge"]',
-            )
+            message = '"defaults" means different channels on different machines, so a lock can\'t name it'
+            raise SpecError(message, hint='name the channel itself: channels = ["conda-forge"]')
         if name in found:
-            raise SpecError(
-                f'two channels are called "{name}"',
-                hint="keep one of them: a lock names a channel by the last part of its address",
-            )
+            hint = "keep one of them: a lock names a channel by the last part of its address"
+            raise SpecError(f'two channels are called "{name}"', hint=hint)
         found[name] = ChannelAddress(name, _address(channel, name, settings, config))
     # rattler leaves logins out of what it says of a record, so its channel is known by the rest
     bare: dict[str, ChannelAddress] = {}
     for one in found.values():
         first = bare.setdefault(without_credentials(one.address).rstrip("/"), one)
         if first.address != one.address:
-            raise SpecError(
-                f'the channels "{first.name}" and "{one.name}" differ in their login alone',
-                hint="give both the same address in your configuration, or keep one of them",
-            )
+            hint = "give both the same address in your configuration, or keep one of them"
+            raise SpecError(f'the channels "{first.name}" and "{one.name}" differ in their login alone', hint=hint)
     return tuple(found.values())
 
 
@@ -130,10 +124,8 @@ def channel_urls(names: Iterable[str], spec: Spec, env: Mapping[str, str]) -> di
     found: dict[str, str] = {}
     for name in sorted(names):
         if name not in known:
-            raise InputError(
-                f'the lock has files from the channel "{name}", which the spec doesn\'t name',
-                hint="add it to [conda] channels, or lock again",
-            )
+            hint = "add it to [conda] channels, or lock again"
+            raise InputError(f'the lock has files from the channel "{name}", which the spec doesn\'t name', hint=hint)
         found[name] = split_credentials(channel_url(known[name]))[0]
     return found
 
@@ -145,10 +137,8 @@ def channel_url(address: str) -> str:
     try:
         from rattler import Channel
     except ImportError:
-        raise OutsideError(
-            f'envspec doesn\'t know the address of the channel "{address}" on this machine',
-            hint="set the address of channels: CONDA_CHANNEL_ALIAS=https://…",
-        ) from None
+        message = f'envspec doesn\'t know the address of the channel "{address}" on this machine'
+        raise OutsideError(message, hint="set the address of channels: CONDA_CHANNEL_ALIAS=https://…") from None
     return str(Channel(address).base_url)
 
 

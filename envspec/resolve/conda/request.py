@@ -147,16 +147,12 @@ def pins_of_records(
 
 def _pin(build: BuildRecord, record: RepoDataRecord, channels: Mapping[str, str], direct: bool) -> Pin:
     if record.sha256 is None:
-        raise IndexFailure(
-            f"the channel has no sha256 for {record.file_name}",
-            hint="ask whoever runs the channel to index it again: a lock needs the hash",
-        )
+        hint = "ask whoever runs the channel to index it again: a lock needs the hash"
+        raise IndexFailure(f"the channel has no sha256 for {record.file_name}", hint=hint)
     for depend in build.depends:
         if UNSEEN.search(depend):
-            raise IndexFailure(
-                f"{record.file_name} depends on {printable(depend)!r}, which a lock can't hold",
-                hint="report this to whoever runs the channel",
-            )
+            message = f"{record.file_name} depends on {printable(depend)!r}, which a lock can't hold"
+            raise IndexFailure(message, hint="report this to whoever runs the channel")
     return Pin(
         kind="conda",
         name=build.name,

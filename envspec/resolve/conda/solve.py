@@ -417,10 +417,8 @@ class _Solve(Struct, frozen=True):
         foreign = foreign_builds(builds, request.cuda) if request.cuda else []
         if foreign:
             listed = "; ".join(f"{build} is for CUDA {build.cuda}" for build in foreign)
-            raise WrongBuild(
-                f"{self.label}: the target is for CUDA {request.cuda}, but {listed}",
-                hint=f"name another version of {foreign[0].name}, or its build, in [conda] dependencies",
-            )
+            hint = f"name another version of {foreign[0].name}, or its build, in [conda] dependencies"
+            raise WrongBuild(f"{self.label}: the target is for CUDA {request.cuda}, but {listed}", hint=hint)
         self.passed_over[:] = went_back(refused, builds, request.cuda)
         return solution
 

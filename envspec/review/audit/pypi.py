@@ -42,10 +42,8 @@ def parse_release(body: bytes, release: PublishedRelease, url: str, fetched: str
         files = {row["filename"]: _file(row) for row in document.get("urls", ())}
         page = _page(document["info"].get("project_urls") or {})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise IndexFailure(
-            f"{redact(split_credentials(url)[0])} isn't PyPI's JSON for {release.name} {release.version}",
-            hint="check what serves this address, or give a database with --database",
-        ) from None
+        message = f"{redact(split_credentials(url)[0])} isn't PyPI's JSON for {release.name} {release.version}"
+        raise IndexFailure(message, hint="check what serves this address, or give a database with --database") from None
     return DatabaseAnswer(fetched, advisories, files, page=page)
 
 

@@ -116,11 +116,8 @@ def save(path: Path, source: str, stored: Stored) -> None:
     try:
         atomic.write_file(path, text_of(source, stored))
     except OSError as error:
-        raise StorageError(
-            f"the answers can't be stored for --offline: {error.strerror}",
-            place=Place(str(path)),
-            hint="set ENVSPEC_CACHE_DIR to a writable folder",
-        ) from None
+        message = f"the answers can't be stored for --offline: {error.strerror}"
+        raise StorageError(message, place=Place(str(path)), hint="set ENVSPEC_CACHE_DIR to a writable folder") from None
 
 
 def _by_release(item: tuple[PublishedRelease, DatabaseAnswer]) -> tuple[str, str]:

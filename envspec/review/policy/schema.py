@@ -297,11 +297,9 @@ def _refuse_newer(document: Document) -> None:
     """Before anything else in it: what an older envspec doesn't know in a newer policy is no fault of the policy's."""
     needs = document.data.get("envspec")
     if isinstance(needs, str) and re.fullmatch(_VERSION, needs) and Version(needs) > Version(__version__):
-        raise PolicyError(
-            f"the site's policy is for envspec {needs} and newer, and this is {__version__}",
-            hint=f"install envspec {needs} or newer: until then envspec does nothing that the policy may forbid",
-            place=document.place(("envspec",)),
-        )
+        message = f"the site's policy is for envspec {needs} and newer, and this is {__version__}"
+        hint = f"install envspec {needs} or newer: until then envspec does nothing that the policy may forbid"
+        raise PolicyError(message, hint=hint, place=document.place(("envspec",)))
 
 
 def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...] | None:

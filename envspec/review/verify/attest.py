@@ -43,10 +43,8 @@ def refusal(body: bytes, file: str, sha256: str) -> str | None:
         dist = Distribution(name=file, digest=sha256)
     except ValidationError as error:
         first = error.errors()[0]
-        raise OutsideError(
-            f"the attestations of {file} can't be read: {first['msg']}",
-            hint="a newer pypi-attestations may know this kind of publisher",
-        ) from None
+        hint = "a newer pypi-attestations may know this kind of publisher"
+        raise OutsideError(f"the attestations of {file} can't be read: {first['msg']}", hint=hint) from None
     if not provenance.attestation_bundles:
         return "its index serves none"
     try:

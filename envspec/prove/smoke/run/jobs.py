@@ -97,10 +97,8 @@ def read_submission(results: Path) -> Submitted:
     try:
         submitted = decode_format(path.read_bytes(), Submitted, FORMAT, Place(str(path)))
     except OSError as error:
-        raise InputError(
-            f"{path} can't be read: {error.strerror}",
-            hint="give --attach a folder that `envspec smoke --runner slurm` made",
-        ) from None
+        hint = "give --attach a folder that `envspec smoke --runner slurm` made"
+        raise InputError(f"{path} can't be read: {error.strerror}", hint=hint) from None
     outputs = (Path(output) for job in submitted.jobs for task in job.tasks for output in task.outputs)
     if any(output.is_absolute() or ".." in output.parts for output in outputs):
         # a record edited by hand must not lead out of the results

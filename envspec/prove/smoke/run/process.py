@@ -96,10 +96,8 @@ def _run(command: Command, log: Path, watch: Watch) -> FinishedProgram:
                 streams=programs.Streams(stdout=file, stderr=subprocess.STDOUT), session=True,
             )  # fmt: skip
         except OSError as error:
-            raise ToolError(
-                f"{command.argv[0]} can't be started: {error.strerror}",
-                hint="check that the program is installed and in PATH",
-            ) from None
+            hint = "check that the program is installed and in PATH"
+            raise ToolError(f"{command.argv[0]} can't be started: {error.strerror}", hint=hint) from None
         try:
             while process.poll() is None:
                 with suppress(subprocess.TimeoutExpired):

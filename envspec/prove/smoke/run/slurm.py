@@ -70,10 +70,8 @@ def partition_of(text: str) -> Partition:
     name, equals, patterns = text.partition("=")
     listed = tuple(pattern.strip() for pattern in patterns.split(",") if pattern.strip())
     if not name or name.startswith("-") or not name.isprintable() or (equals and not listed):
-        raise InputError(
-            f"{text!r} doesn't name a partition",
-            hint="for example --partition a100, or --partition 'a100=cu128-ampere'",
-        )
+        hint = "for example --partition a100, or --partition 'a100=cu128-ampere'"
+        raise InputError(f"{text!r} doesn't name a partition", hint=hint)
     return Partition(name, listed)
 
 

@@ -59,15 +59,11 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
         return _open(before, looked["old"]), _open(after, looked["new"])
     if wish.python or wish.platforms:
         option = "--python" if wish.python else "--platform"
-        raise InputError(
-            f"{option} is for two universal files; {_other(old, new, before)} has its own targets",
-            hint=f"leave out {option}",
-        )
+        message = f"{option} is for two universal files; {_other(old, new, before)} has its own targets"
+        raise InputError(message, hint=f"leave out {option}")
     if wish.selects and not offers:
-        raise InputError(
-            "neither file has extras or groups to choose from",
-            hint="leave out --extra, --group and --package: they are for uv.lock, poetry.lock and pylock.toml",
-        )
+        hint = "leave out --extra, --group and --package: they are for uv.lock, poetry.lock and pylock.toml"
+        raise InputError("neither file has extras or groups to choose from", hint=hint)
     if isinstance(before, _Waiting):
         assert isinstance(after, Side)
         return _open(before, _environments(after, before.python, select(wish, "old", offers))), after

@@ -110,10 +110,8 @@ def select(wish: Wish, side: str, offers: Mapping[str, Offers]) -> Selection:
     choices = [Choice("extra", name) for name in extras] + [Choice("group", name) for name in groups]
     choices += [Choice("package", name) for name in (here.packages if packages is None else packages)]
     if clash := here.clash(choices):
-        raise InputError(
-            f"{_join_choices(clash)} of the {side} file can't be installed together",
-            hint=f"choose one of them: --{clash[0].kind} {clash[0].name}",
-        )
+        hint = f"choose one of them: --{clash[0].kind} {clash[0].name}"
+        raise InputError(f"{_join_choices(clash)} of the {side} file can't be installed together", hint=hint)
     return Selection(frozenset(extras), frozenset(groups), packages)
 
 
