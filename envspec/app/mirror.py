@@ -52,7 +52,7 @@ def fill_mirror(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | 
                 continue
             link = _link(place.name, artifact_of(pin).sha256, times.get((pin.index, artifact_of(pin).file)))
             for url in spec.flat_pages.get(pin.index, (PAGE,)):
-                pages.setdefault(place.with_name(_page_name(url)), {})[place.name] = link
+                pages.setdefault(place.with_name(url.rstrip("/").rpartition("/")[2]), {})[place.name] = link
         if left := sorted({pin.name for pin in target.fetched if pin.url is not None or pin.git is not None}):
             say(f"note: no mirror stands for the own addresses of {', '.join(left)}", style="cyan")
         if (build := lock.python(target)) and (archive := find_build(build)):
@@ -87,10 +87,6 @@ def _place_of(pin: Pin, spec: Spec) -> PurePosixPath:
 def _key_of(place: PurePosixPath, channels: set[str]) -> str:
     """Give the key of `[mirrors]` that a file belongs to."""
     return next((one for one in channels if place.is_relative_to(one)), place.parts[0])
-
-
-def _page_name(url: str) -> str:
-    return url.rstrip("/").rpartition("/")[2]
 
 
 def _dates_of(spec: Spec, target: LockedTarget, pins: Sequence[Pin]) -> Mapping[tuple[str, str], str]:

@@ -253,7 +253,7 @@ def _read_records(prefix: Path) -> tuple[list[CondaRecord], list[Path]]:
 
 def _record(path: Path, content: Any) -> CondaRecord:
     """Read a record. A value of another type raises its own error."""
-    files = _texts(content["files"])
+    files = tuple(_text(value) for value in content["files"])
     entries = [(entry, _text(entry["_path"])) for entry in (content.get("paths_data") or {}).get("paths") or ()]
     sizes = {}
     for entry, file in entries:
@@ -272,10 +272,6 @@ def _record(path: Path, content: Any) -> CondaRecord:
         sizes,
         () if said is None else (_text(said),),
     )
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    return tuple(_text(value) for value in values)
 
 
 def _text(value: Any) -> str:

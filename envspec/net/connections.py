@@ -23,15 +23,11 @@ def index_fetcher(
         env=env,
         read_seconds=read_timeout(env),
         offline=offline,
-        keyring=_keyring(env) if settings.keyring else None,
+        keyring=Keyring(env) if settings.keyring else None,
         patience=patience_of(settings, indexes),
     )
     fetcher.has_folders = any(local_path(url) for url in indexes.values())
     return fetcher
-
-
-def _keyring(env: Mapping[str, str]) -> Keyring:
-    return Keyring(env)
 
 
 def patience_of(settings: Settings, indexes: Mapping[str, str]) -> dict[str, Patience]:

@@ -57,10 +57,6 @@ def _requirements(lock: Lock, target: LockedTarget, urls: Urls) -> str:
     return requirements_txt(lock, target)
 
 
-def _pylock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
-    return pylock_toml(lock, target, urls)
-
-
 def _conda_lock(lock: Lock, target: LockedTarget, urls: Urls) -> str:
     lacking = conda_lock.without_md5(target)
     if lacking:
@@ -77,7 +73,7 @@ def _sbom(lock: Lock, target: LockedTarget, urls: Urls) -> str:
 
 FORMATS = {
     "requirements": Format(lambda target: "requirements.txt", _requirements),
-    "pylock": Format(lambda target: "pylock.toml", _pylock, lambda pin: pin.kind == "pip"),
+    "pylock": Format(lambda target: "pylock.toml", pylock_toml, lambda pin: pin.kind == "pip"),
     "conda-lock": Format(lambda target: conda_lock.FILE_NAME, _conda_lock, lambda pin: True, needs_conda=True),
     "conda-explicit": Format(
         lambda target: conda_explicit.file_name(target.inputs.platform),
@@ -106,15 +102,7 @@ class ProjectFormat(Struct, frozen=True):
     render: Callable[[Spec, Lock, Sequence[LockedTarget], Addresses], ProjectFile]
 
 
-def _uv_project(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses: Addresses) -> ProjectFile:
-    return uv_project(spec, lock, targets, addresses)
-
-
-def _pixi(spec: Spec, lock: Lock, targets: Sequence[LockedTarget], addresses: Addresses) -> ProjectFile:
-    return pixi_toml(spec, lock, targets, addresses)
-
-
-PROJECTS = {"uv-project": ProjectFormat("pyproject.toml", _uv_project), "pixi": ProjectFormat("pixi.toml", _pixi)}
+PROJECTS = {"uv-project": ProjectFormat("pyproject.toml", uv_project), "pixi": ProjectFormat("pixi.toml", pixi_toml)}
 
 
 ALL = "all"

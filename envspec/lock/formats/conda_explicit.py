@@ -35,7 +35,7 @@ def committed_explicit(lock: Lock, target: LockedTarget) -> str:
         "# conda tools want a host in each line, which a lock doesn't name. Put in that of your channels:",
         f"#   sed 's|[$]{{{HOST_VARIABLE}}}|host.of.your.channels|' {name} > explicit.txt",
         "#   micromamba create --prefix PREFIX --file explicit.txt     # conda, mamba: the same",
-        *_pip_note(target),
+        *(["# Then the pip packages, as requirements.txt says."] if pip_pins(target) else []),
     ]
     urls = hostless_urls(lock, target)
     # a line of their own between packages, not an empty one: git merges two branches that bump neighbours
@@ -85,10 +85,6 @@ def _hash(pin: Pin) -> str:
     """Return the MD5, which every conda tool takes; where a channel gives none, SHA-256 as newer ones take it."""
     artifact = artifact_of(pin)
     return artifact.md5 or f"sha256:{artifact.sha256}"
-
-
-def _pip_note(target: LockedTarget) -> list[str]:
-    return ["# Then the pip packages, as requirements.txt says."] if pip_pins(target) else []
 
 
 def _requirement(pin: Pin, urls: FileUrls) -> str:

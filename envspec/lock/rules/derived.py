@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from envspec.base.finding import Finding
 from envspec.facts import minimum
 from envspec.facts.minimum import architecture_sets, architectures, driver_floor, driver_floors
 from envspec.facts.python_builds import TRIPLES, is_released, reaches, sha256_of
 from envspec.lock.conda_files import channel_of
-from envspec.lock.model import Artifact, Lock, LockedPython, Pin, TargetInputs, inventory_name
+from envspec.lock.model import Artifact, Lock, LockedPython, Pin, inventory_name
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.shared_paths import pip_order
 from envspec.packages.names import conda_name, requirement_name
@@ -94,20 +94,14 @@ def _differences(case: LockedCase, *, former_too: bool) -> Iterator[Finding]:
         return
 
     right = architectures(inputs.gpus)
-    if target.architectures != right and not (former_too and target.architectures in _sets(inputs.gpus)):
+    if target.architectures != right and not (former_too and target.architectures in architecture_sets(inputs.gpus)):
         said = f"the GPUs are {_architecture_text(right)}, not {_architecture_text(target.architectures)}"
         yield case.flaw("wrong-architectures", None, said)
     floor = driver_floor(inputs.cuda, inputs.platform, inputs.gpus)
-    if target.driver_floor != floor and not (former_too and target.driver_floor in _floors(inputs)):
+    if target.driver_floor != floor and not (
+        former_too and target.driver_floor in driver_floors(inputs.cuda, inputs.platform, inputs.gpus)
+    ):
         yield case.flaw("wrong-driver-floor", None, f"the driver floor is {floor}, not {target.driver_floor}")
-
-
-def _sets(gpus: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    return architecture_sets(gpus)
-
-
-def _floors(inputs: TargetInputs) -> tuple[str | None, ...]:
-    return driver_floors(inputs.cuda, inputs.platform, inputs.gpus)
 
 
 def _architecture_text(architectures: tuple[str, ...]) -> str:

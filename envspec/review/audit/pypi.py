@@ -35,8 +35,8 @@ def parse_release(body: bytes, release: PublishedRelease, url: str, fetched: str
     """
     try:
         document = read_json(body)
-        found = PublishedRelease(_canonical(document["info"]["name"]), _normal(document["info"]["version"]))
-        if found != PublishedRelease(release.name, _normal(release.version)):
+        found = PublishedRelease(canonical_name(document["info"]["name"]), str(Version(document["info"]["version"])))
+        if found != PublishedRelease(release.name, str(Version(release.version))):
             raise ValueError
         advisories = tuple(_advisory(row) for row in document["vulnerabilities"] if not row.get("withdrawn"))
         files = {row["filename"]: _file(row) for row in document.get("urls", ())}
@@ -88,11 +88,3 @@ def first_line(text: str) -> str:
     lines = (line.strip().strip("#").strip() for line in text.splitlines())
     line = next((line for line in lines if line), "")
     return line if len(line) <= 300 else f"{line[:299]}…"
-
-
-def _canonical(name: str) -> str:
-    return canonical_name(name)
-
-
-def _normal(version: str) -> str:
-    return str(Version(version))

@@ -268,7 +268,7 @@ def parse_policy(text: str, path: str) -> Policy:
         indexes=_texts(indexes, "allow"),
         places=MappingProxyType(dict(indexes.get("at", {}))),
         second=MappingProxyType(dict(indexes.get("second", {}))),
-        build=_names(sources, "allow"),
+        build=(frozenset(map(canonical_name, sources["allow"])) if "allow" in sources else None),
         own_projects="allow" not in sources or sources.get("own-projects", False),
         origins=_texts(sources, "from"),
         minimum_age=_age(releases.get("minimum-age")),
@@ -304,10 +304,6 @@ def _refuse_newer(document: Document) -> None:
 
 def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
     return tuple(table[key]) if key in table else None
-
-
-def _names(table: Mapping[str, Any], key: str) -> frozenset[str] | None:
-    return frozenset(map(canonical_name, table[key])) if key in table else None
 
 
 def _age(text: str | None) -> timedelta | None:
