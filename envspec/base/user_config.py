@@ -157,25 +157,10 @@ SITE = Table(
 
 def site_of(checked: Checked) -> Site:
     """Read the sound parts of `[site]`."""
-    features, drivers = (checked.table("site", "slurm", key) for key in ("features", "drivers"))
     named = [*checked.children("site", "slurm", "features"), *checked.children("site", "slurm", "drivers")]
-    return Site(
-        checked.value("site", "proxy"),
-        tuple(checked.value("site", "no-proxy") or ()),
-        SlurmSite(
-            checked.value("site", "slurm", "account"),
-            checked.value("site", "slurm", "partition"),
-            features,
-            drivers,
-            {str(path[-1]): checked.place(*path, at_key=True) for path, _ in named},
-        ),
-        FabricSite(
-            checked.value("site", "fabric", "kind"),
-            tuple(checked.value("site", "fabric", "libraries") or ()),
-            tuple(checked.value("site", "fabric", "binds") or ()),
-            checked.table("site", "fabric", "variables"),
-        ),
-    )
+    places = {str(path[-1]): checked.place(*path, at_key=True) for path, _ in named}
+    slurm = checked.record(SlurmSite, "site", "slurm", places=places)
+    return checked.record(Site, "site", slurm=slurm, fabric=checked.record(FabricSite, "site", "fabric"))
 
 
 _HOST_AND_PORT = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from types import MappingProxyType
-from typing import Any, TypeVar
-
-from msgspec import Struct
+from typing import Any
 
 from envspec.base.errors import Place, SpecError
 from envspec.base.reader.document import decode, key_path, parse_toml, show
@@ -44,7 +42,6 @@ from envspec.spec.targets import targets
 from envspec.spec.values import BadValue, conda_dependencies, pip_dependencies, utc_time
 
 _KEY = "exclude-newer"
-_Table = TypeVar("_Table", bound=Struct)
 
 
 def newer_for(checked: Checked, whole: str | None) -> tuple[NewerFor, ...]:
@@ -105,7 +102,7 @@ def _moment(checked: Checked, value: object, path: tuple[str | int, ...]) -> str
 
 def slurm_of(checked: Checked) -> SlurmTable:
     """Read `[slurm]`. Problems go to `checked`."""
-    asked = _record(checked, SlurmTable, "slurm", memory=checked.value("slurm", "mem"))
+    asked = checked.record(SlurmTable, "slurm", memory=checked.value("slurm", "mem"))
     if (
         checked.sound("slurm", "min-nodes")
         and checked.has("slurm", "min-nodes")
@@ -127,22 +124,8 @@ def slurm_of(checked: Checked) -> SlurmTable:
 def kubernetes_of(checked: Checked) -> KubernetesTable:
     """Read `[kubernetes]`. Problems go to `checked`."""
     served = ("kubernetes", "serve")
-    serve = _record(checked, Serving, *served) if checked.has(*served) else None
-    return _record(checked, KubernetesTable, "kubernetes", serve=serve)
-
-
-def _record(checked: Checked, form: type[_Table], *table: str, **own: object) -> _Table:
-    """Make the record of a table: a field has the sound value of its key, frozen, or its default; `own` are ready."""
-    keys = {name: name.replace("_", "-") for name in form.__struct_fields__ if name not in own}
-    given = {name: _freeze_value(checked, *table, key) for name, key in keys.items()}
-    return form(**{name: value for name, value in given.items() if value is not None}, **own)
-
-
-def _freeze_value(checked: Checked, *path: str) -> Any:
-    value = checked.value(*path)
-    if isinstance(value, dict):
-        return MappingProxyType(checked.table(*path))
-    return tuple(one for _, one in checked.children(*path)) if isinstance(value, list) else value
+    serve = checked.record(Serving, *served) if checked.has(*served) else None
+    return checked.record(KubernetesTable, "kubernetes", serve=serve)
 
 
 def audit_of(checked: Checked, targets: Collection[str]) -> Audit:
@@ -349,7 +332,7 @@ def _conda(checked: Checked) -> CondaTable:
 
 def _image(checked: Checked) -> Image:
     named = (SERVICE_ALIASES.get(service, service) for _, service in checked.children("image", "services"))
-    return _record(checked, Image, "image", services=tuple(dict.fromkeys(named)))
+    return checked.record(Image, "image", services=tuple(dict.fromkeys(named)))
 
 
 _NOT_ON_A_BASE = (
@@ -386,7 +369,7 @@ def _base(checked: Checked, targets: Collection[Target]) -> Base | None:
 
 
 def _smoke(checked: Checked) -> Smoke:
-    return _record(checked, Smoke, "smoke", references=MappingProxyType(references_of(checked, "smoke", "references")))
+    return checked.record(Smoke, "smoke", references=MappingProxyType(references_of(checked, "smoke", "references")))
 
 
 def references_of(checked: Checked, *table: str) -> dict[str, Reference]:

@@ -10,7 +10,7 @@ from envspec.base.reader.positions import Path
 from envspec.base.reader.structure import Checked
 from envspec.base.texts import nearest, printable
 from envspec.spec.matrix import Lookups, expand_matrix
-from envspec.spec.model import DEFAULT_GLIBC, Target
+from envspec.spec.model import Target
 from envspec.spec.pip_terms import pip_terms, project_parts
 from envspec.spec.values import conda_dependencies, pip_dependencies
 
@@ -43,15 +43,11 @@ def _check_gpus(checked: Checked, lookups: Lookups) -> None:
 def _read_target(checked: Checked, path: Path, lookups: Lookups) -> Target:
     platform = checked.value(*path, "platform")
     _check_target(checked, path, platform, lookups)
-    return Target(
+    return checked.record(
+        Target,
+        *path,
         name=str(path[-1]),
         platform=platform or "",
-        cuda=checked.value(*path, "cuda"),
-        gpus=tuple(gpu for _, gpu in checked.children(*path, "gpus")),
-        driver=checked.value(*path, "driver"),
-        cpu=checked.value(*path, "cpu"),
-        cuda_compat=bool(checked.value(*path, "cuda-compat")),
-        glibc=checked.value(*path, "glibc") or DEFAULT_GLIBC,
         pip=pip_dependencies(checked, *path, "pip", "dependencies"),
         conda=conda_dependencies(checked, *path, "conda", "dependencies"),
         terms=pip_terms(checked, *path, "pip"),

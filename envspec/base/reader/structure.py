@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import date
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +21,8 @@ from envspec.base.reader.nodes import Array, Boolean, Either, Integer, Names, No
 from envspec.base.reader.positions import Path
 from envspec.base.redact import redact
 from envspec.base.texts import nearest
+
+_Record = TypeVar("_Record", bound=Struct)
 
 
 class Violation(Struct, frozen=True):
@@ -266,6 +269,19 @@ class Checked:
             return []
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         return [((*path, key), child) for key, child in pairs if self.sound(*path, key)]
+
+    def record(self, form: type[_Record], *table: str | int, **own: object) -> _Record:
+        """Make the record of a table: a field has the sound value of its key, frozen, or its default; `own` are ready.
+        A key is a field's name with hyphens."""
+        keys = {name: name.replace("_", "-") for name in form.__struct_fields__ if name not in own}
+        given = {name: self._freeze(*table, key) for name, key in keys.items()}
+        return form(**{name: value for name, value in given.items() if value is not None}, **own)
+
+    def _freeze(self, *path: str | int) -> Any:
+        value = self.value(*path)
+        if isinstance(value, dict):
+            return MappingProxyType(self.table(*path))
+        return tuple(one for _, one in self.children(*path)) if isinstance(value, list) else value
 
     def place(self, *path: str | int, at_key: bool = False) -> Place:
         return self.document.place(path, at_key=at_key)
