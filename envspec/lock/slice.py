@@ -12,39 +12,25 @@ from typing import Any
 
 from envspec.lock.listed import LISTS, metadata_table
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.lock.write import artifact_table, in_order, known_fields
+from envspec.lock.write import artifact_table, env_head, in_order, known_fields, package_head, target_head
 
 
 def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
     """Return the slice, in values that JSON has: the keys and their order are those of `envspec.lock`."""
     inputs, own = lock.inputs, target.inputs
     env = {
-        "name": lock.name,
-        "exclude-newer": inputs.exclude_newer,
-        "image-python": inputs.image_python,
-        "allow-source": list(inputs.allow_source),
+        **env_head(lock),
         "metadata": [metadata_table(one) for one in own.metadata],
         "without-corrections": list(inputs.without_corrections),
         "channels": list(inputs.channels),
         **{one.key: [one.value(item) for item in sorted(one.of(own))] for one in LISTS},
         "sources": dict(sorted(inputs.sources.items())),
     }
-    of_target = {
-        "platform": own.platform,
-        "python": own.python,
-        "python-range": own.python_range,
-        "glibc": own.glibc,
-        "cuda": own.cuda,
-        "gpus": list(own.gpus),
-        "architectures": list(target.architectures),
-        "driver": own.driver,
-        "cpu": own.cpu,
-        "driver-floor": target.driver_floor,
-    }
+    of_target = _drop_empty(target_head(target)) | ({} if own.inspect else {"inspect": False})
     document: dict[str, Any] = {
         "lock-version": lock.schema,
         "env": _drop_empty(env),
-        "targets": {target.name: _drop_empty(of_target) | ({} if own.inspect else {"inspect": False})},
+        "targets": {target.name: of_target},
     }
     if inputs.base is not None:
         document["base"] = {inputs.base.kind: inputs.base.place, **_drop_empty({"replace": dict(inputs.base.replace)})}
@@ -70,15 +56,7 @@ def package_row(pin: Pin) -> dict[str, Any]:
     wheels = None if pin.built_with is None else [known_fields(one) for one in in_order(pin.built_with)]
     return _drop_empty(
         {
-            "name": pin.name,
-            "version": pin.version,
-            "build": pin.build,
-            "index": pin.index,
-            "url": pin.url,
-            "git": pin.git and known_fields(pin.git),
-            "licence": pin.licence,
-            "requires-python": pin.requires_python,
-            "publisher": pin.publisher and known_fields(pin.publisher),
+            **package_head(pin),
             "direct": pin.direct,
             "provides": list(pin.provides),
             "dependencies": sorted(set(pin.dependencies)),

@@ -81,11 +81,6 @@ def digest_of(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def _write_string(out: list[str], key: str, value: str | None) -> None:
-    if value is not None:
-        out.append(f"{key} = {string(value)}\n")
-
-
 def _write_rows(out: list[str], header: str, rows: Iterable[Row]) -> None:
     """Write a table for each row."""
     for row in in_order(rows):
@@ -93,9 +88,9 @@ def _write_rows(out: list[str], header: str, rows: Iterable[Row]) -> None:
         out.extend(f"{name} = {inline(value)}\n" for name, value in known_fields(row).items())
 
 
-def _write_inline(out: list[str], key: str, values: Collection[str]) -> None:
-    if values:
-        out.append(f"{key} = {inline_strings(values)}\n")
+def _write_values(out: list[str], values: Mapping[str, object]) -> None:
+    """Write keys with their values, but for those that aren't known or are empty."""
+    out.extend(f"{name} = {inline(value)}\n" for name, value in values.items() if value not in (None, (), []))
 
 
 def _write_lines(out: list[str], key: str, lines: Collection[str], *, empty: bool = False) -> None:
@@ -115,13 +110,9 @@ def _write_metadata(out: list[str], metadata: Iterable[StatedMetadata]) -> None:
 def _write_env(out: list[str], lock: Lock, shared: Shared, metadata: Iterable[StatedMetadata]) -> None:
     inputs = lock.inputs
     out.append("\n[env]\n")
-    _write_string(out, "name", lock.name)
-    _write_string(out, "exclude-newer", inputs.exclude_newer)
-    _write_string(out, "image-python", inputs.image_python)
-    _write_inline(out, "allow-source", inputs.allow_source)
+    _write_values(out, env_head(lock))
     _write_metadata(out, metadata)
-    _write_inline(out, "without-corrections", inputs.without_corrections)
-    _write_inline(out, "channels", inputs.channels)
+    _write_values(out, {"without-corrections": inputs.without_corrections, "channels": inputs.channels})
     write_lists(partial(_write_lines, out), lambda one: shared[one.key])
     if inputs.sources:
         out.append("\n[env.sources]\n")
@@ -147,16 +138,7 @@ def _write_images(out: list[str], lock: Lock) -> None:
 def _write_target(out: list[str], target: LockedTarget, shared: Shared, metadata: Iterable[StatedMetadata]) -> None:
     inputs = target.inputs
     out.append(f"\n[targets.{key(target.name)}]\n")
-    _write_string(out, "platform", inputs.platform)
-    _write_string(out, "python", inputs.python)
-    _write_string(out, "python-range", inputs.python_range)
-    _write_string(out, "glibc", inputs.glibc)
-    _write_string(out, "cuda", inputs.cuda)
-    _write_inline(out, "gpus", inputs.gpus)
-    _write_inline(out, "architectures", target.architectures)
-    _write_string(out, "driver", inputs.driver)
-    _write_string(out, "cpu", inputs.cpu)
-    _write_string(out, "driver-floor", target.driver_floor)
+    _write_values(out, target_head(target))
     _write_metadata(out, metadata)
     if not inputs.inspect:
         out.append("inspect = false\n")
@@ -197,22 +179,12 @@ def _merge_pins(targets: Sequence[LockedTarget]) -> list[_Pins]:
 
 def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
     first = next(iter(pins.values()))
-    out.append(f"\n[[{first.kind}]]\nname = {string(first.name)}\nversion = {string(first.version)}\n")
-    _write_string(out, "build", first.build)
-    _write_string(out, "index", first.index)
-    _write_string(out, "url", first.url)
-    if first.git:
-        out.append(f"git = {inline(known_fields(first.git))}\n")
-    _write_string(out, "licence", first.licence)
-    _write_string(out, "requires-python", first.requires_python)
-    if first.publisher:
-        out.append(f"publisher = {inline(known_fields(first.publisher))}\n")
+    out.append(f"\n[[{first.kind}]]\n")
+    _write_values(out, package_head(first))
     direct = [name for name, pin in pins.items() if pin.direct]
     if direct:
         out.append("direct = true\n" if len(direct) == len(pins) else f"direct = {inline_strings(direct)}\n")
-    if len(pins) < target_count:
-        _write_inline(out, "targets", pins)
-    _write_inline(out, "provides", first.provides)
+    _write_values(out, {"targets": list(pins) if len(pins) < target_count else [], "provides": first.provides})
     _write_lines(out, "dependencies", _text_lines(pins, "requires", lambda pin: pin.dependencies))
     _write_lines(out, "overwrites", _text_lines(pins, "package", lambda pin: pin.overwrites))
     if first.built_with is not None:
@@ -263,6 +235,49 @@ def _artifact(artifact: Artifact, targets: Sequence[str] | None) -> str:
 
 def _row(table: Mapping[str, object], targets: Sequence[str] | None) -> str:
     return inline({**table, **({} if targets is None else {"targets": targets})})
+
+
+def env_head(lock: Lock) -> dict[str, object]:
+    """Return the first values of `[env]`; one that isn't known is None."""
+    inputs = lock.inputs
+    return {
+        "name": lock.name,
+        "exclude-newer": inputs.exclude_newer,
+        "image-python": inputs.image_python,
+        "allow-source": list(inputs.allow_source),
+    }
+
+
+def target_head(target: LockedTarget) -> dict[str, object]:
+    """Return the first values of a target's table; one that isn't known is None."""
+    own = target.inputs
+    return {
+        "platform": own.platform,
+        "python": own.python,
+        "python-range": own.python_range,
+        "glibc": own.glibc,
+        "cuda": own.cuda,
+        "gpus": list(own.gpus),
+        "architectures": list(target.architectures),
+        "driver": own.driver,
+        "cpu": own.cpu,
+        "driver-floor": target.driver_floor,
+    }
+
+
+def package_head(pin: Pin) -> dict[str, object]:
+    """Return the first values of a package's table, which all of its targets share; one that isn't known is None."""
+    return {
+        "name": pin.name,
+        "version": pin.version,
+        "build": pin.build,
+        "index": pin.index,
+        "url": pin.url,
+        "git": pin.git and known_fields(pin.git),
+        "licence": pin.licence,
+        "requires-python": pin.requires_python,
+        "publisher": pin.publisher and known_fields(pin.publisher),
+    }
 
 
 def artifact_table(artifact: Artifact) -> dict[str, object]:
