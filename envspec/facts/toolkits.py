@@ -98,25 +98,10 @@ class Toolkit(Struct, frozen=True, rename=_COLUMNS):
         return f"cuda>={self.version} driver>={self.compatible_linux}"
 
 
-class ToolkitRelease(Struct, frozen=True, rename=_COLUMNS):
-    """An update of a toolkit (`12.8.1`) and its own drivers."""
-
-    version: str
-    native_linux: str | None
-    native_windows: str | None
-    sources: tuple[str, ...]
-
-
 @cache
 def cuda_releases() -> tuple[Toolkit, ...]:
     """Every toolkit, oldest first."""
     return records(Toolkit, read("toolkits")["toolkits"])
-
-
-@cache
-def releases() -> tuple[ToolkitRelease, ...]:
-    """Every update release, oldest first."""
-    return records(ToolkitRelease, read("toolkits")["releases"])
 
 
 def toolkit(version: str) -> Toolkit | None:

@@ -127,10 +127,6 @@ class BuiltImage(Struct, frozen=True):
         return self.plan.oci_platform
 
     @property
-    def diff_ids(self) -> tuple[str, ...]:
-        return (*self.base.manifest.diff_ids, *(layer.diff_id for layer in self.layers))
-
-    @property
     def blobs(self) -> tuple[Descriptor, ...]:
         """All blobs but the base's layers."""
         return (self.manifest, self.config, *(layer.blob for layer in self.layers))

@@ -90,14 +90,15 @@ def test_toolkit_drivers_rise_and_floors_hold() -> None:
 
 
 def test_toolkit_releases_belong_to_a_toolkit_whose_driver_is_its_first() -> None:
-    for release in toolkits.releases():
-        toolkit = toolkits.toolkit(release.version)
+    releases = tables.read("toolkits")["releases"]
+    for release in releases:
+        toolkit = toolkits.toolkit(release["version"])
         assert toolkit is not None
-        if release.native_linux and toolkit.native_linux:
-            assert numbers(release.native_linux) >= numbers(toolkit.native_linux)
+        if release.get("linux") and toolkit.native_linux:
+            assert numbers(release["linux"]) >= numbers(toolkit.native_linux)
     for toolkit in toolkits.cuda_releases():
-        first = next((r for r in toolkits.releases() if toolkits.toolkit(r.version) == toolkit), None)
-        assert first is None or first.native_linux == toolkit.native_linux
+        first = next((r for r in releases if toolkits.toolkit(r["version"]) == toolkit), None)
+        assert first is None or first.get("linux") == toolkit.native_linux
 
 
 def test_capabilities_agree_with_the_toolkits() -> None:
