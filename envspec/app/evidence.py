@@ -29,11 +29,7 @@ FOLDER = Path("docs", "evidence")
 
 
 def keep(
-    folder: Path,
-    rung: str,
-    lock: Lock,
-    targets: Sequence[LockedTarget],
-    details: Mapping[str, Any] | None = None,
+    folder: Path, rung: str, lock: Lock, targets: Sequence[LockedTarget], details: Mapping[str, Any] | None = None
 ) -> None:
     """Write a record for each target that is proved as far as a rung; `details` are by target. Raises StorageError."""
     _make(folder)

@@ -109,12 +109,7 @@ Stale = Literal["warn", "refuse", "ignore"]
 
 
 def read_lock(
-    path: str,
-    given: Path | None,
-    making: Making | None = None,
-    stale: Stale = "warn",
-    *,
-    on_base: bool = False,
+    path: str, given: Path | None, making: Making | None = None, stale: Stale = "warn", *, on_base: bool = False
 ) -> tuple[Spec, SoundLock]:
     """Read a spec and its lock, which must be sound for it and hold nothing that the site forbids.
 

@@ -50,13 +50,7 @@ def build_project(spec: Spec, target: LockedTarget, scratch: Path) -> Path | Non
 
 
 def built_sources(
-    spec: Spec,
-    lock: SoundLock,
-    target: LockedTarget,
-    scratch: Path,
-    use: str,
-    *,
-    building: bool = True,
+    spec: Spec, lock: SoundLock, target: LockedTarget, scratch: Path, use: str, *, building: bool = True
 ) -> dict[str, tuple[Path, str]]:
     """Give the wheels of what a target's lock has as source, by package, each with the key of all that shaped it: those
     that were built here for this very lock; with `building` the others are built now, as an installation does.

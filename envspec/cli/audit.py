@@ -49,14 +49,7 @@ a database or an index couldn't be read, or wasn't asked: such an audit never pa
     help="The lowest level that ends with exit code 1.",
 )
 @look_up
-def command(
-    path: str,
-    targets: tuple[str, ...],
-    locks_dir: Path | None,
-    form: str,
-    fail_on: str,
-    how: How,
-) -> int:
+def command(path: str, targets: tuple[str, ...], locks_dir: Path | None, form: str, fail_on: str, how: How) -> int:
     """Look for known vulnerabilities and other risks in exactly the locked packages
 
     Known vulnerabilities, licences that the spec's [audit] doesn't accept, files that an index has changed or that were

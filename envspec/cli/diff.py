@@ -104,11 +104,7 @@ FORMATS = ("text", "markdown", "json", "html", "github", "gitlab")
 @options.locks_dir
 @options.as_json
 def command(
-    form: str,
-    also: tuple[tuple[str, Path], ...],
-    tell_by_code: bool,
-    fail_on: Risk | None,
-    **asked: Any,
+    form: str, also: tuple[tuple[str, Path], ...], tell_by_code: bool, fail_on: Risk | None, **asked: Any
 ) -> int:
     """Compare two locks: the changes, their meaning and their risk
 

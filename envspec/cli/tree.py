@@ -40,12 +40,7 @@ REPEATED = "(*)"
 @options.locks_dir
 @options.as_json
 def command(
-    path: str,
-    targets: tuple[str, ...],
-    depth: int | None,
-    inverse: bool,
-    package: str | None,
-    locks_dir: Path | None,
+    path: str, targets: tuple[str, ...], depth: int | None, inverse: bool, package: str | None, locks_dir: Path | None
 ) -> None:
     """Show which package requires which, across conda and pip, for each target. Targets with the same tree share it.
 

@@ -26,12 +26,7 @@ Examples:
 @options.spec_and("packages", "[PKG...]")
 @options.target
 @lock_options
-def command(
-    path: str,
-    packages: tuple[str, ...],
-    targets: tuple[str, ...],
-    request: LockRequest,
-) -> int:
+def command(path: str, packages: tuple[str, ...], targets: tuple[str, ...], request: LockRequest) -> int:
     """Lock a spec with the newest versions that it allows, of all packages or of those named
 
     The same as `envspec lock` with --upgrade or --upgrade-package. The spec's requirements stay as they are; `envspec

@@ -112,11 +112,7 @@ def _dynamic_lists(data: Mapping[str, Any], path: Path) -> list[Path]:
 
 
 def _own(
-    asked: Sequence[str],
-    project: str,
-    extras: dict[str, tuple[str, ...]],
-    gathered: Gathered,
-    place: Place,
+    asked: Sequence[str], project: str, extras: dict[str, tuple[str, ...]], gathered: Gathered, place: Place
 ) -> None:
     """Take what the project asks for. Where it names itself, what these extras of its own ask for is meant: no index
     is asked for the project."""

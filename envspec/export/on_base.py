@@ -16,16 +16,7 @@ from envspec.export import apptainer_scripts as scripts
 from envspec.export.building import own_sums
 from envspec.export.dockerfile_layers import copy_carried_files
 from envspec.export.dockerfile_steps import index_arguments, install, many, run, uv_mounts, with_times
-from envspec.export.plan import (
-    BASE_LABELS,
-    CARRIED,
-    REQUIREMENTS,
-    SUMS,
-    OnBase,
-    Plan,
-    hash_heading,
-    recipe_labels,
-)
+from envspec.export.plan import BASE_LABELS, CARRIED, REQUIREMENTS, SUMS, OnBase, Plan, hash_heading, recipe_labels
 from envspec.export.quote import dockerfile as quoted, shell
 
 _TOOLS = "/run/uv"

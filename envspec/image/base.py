@@ -100,10 +100,7 @@ class _Seen(Struct):
 
 
 def read_layers(
-    layers: Iterable[tuple[Descriptor, str]],
-    blob: Callable[[Descriptor], BinaryIO],
-    where: str,
-    wanted: ReadPaths,
+    layers: Iterable[tuple[Descriptor, str]], blob: Callable[[Descriptor], BinaryIO], where: str, wanted: ReadPaths
 ) -> BaseFiles:
     """Read what is wanted of a base's layers, from the bottom, each with the digest of its content. `blob` opens one.
 

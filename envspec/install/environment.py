@@ -74,10 +74,7 @@ UNKNOWN_FILE: Fault = "its file is unknown"
 
 
 def changes(
-    pins: Sequence[Pin],
-    installed: InstalledPackages,
-    known: Mapping[str, str],
-    keys: Mapping[str, str] = _NO_KEYS,
+    pins: Sequence[Pin], installed: InstalledPackages, known: Mapping[str, str], keys: Mapping[str, str] = _NO_KEYS
 ) -> tuple[Change, ...]:
     """Plan the changes from `installed` to `pins`, in the order of (kind, name).
 

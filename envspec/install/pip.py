@@ -158,14 +158,7 @@ class PipInstaller(Struct, frozen=True):
         return self.collector.collect(pins) if pins else {}
 
     def _install(
-        self,
-        label: str,
-        pins: Sequence[Pin],
-        files: Paths,
-        place: Path,
-        options: Sequence[str],
-        *,
-        again: bool = True,
+        self, label: str, pins: Sequence[Pin], files: Paths, place: Path, options: Sequence[str], *, again: bool = True
     ) -> None:
         place.mkdir(exist_ok=True)
         built_with = self._collect([one for pin in pins for one in self.builder.rules.target.build_wheels(pin)])

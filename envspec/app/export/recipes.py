@@ -22,14 +22,7 @@ from envspec.base.storage import storage_error
 from envspec.export.dockerfile import IGNORE
 from envspec.export.folder import OF_ALL, OWN, RECIPES, SHARED, ExportedRecipes, exported_recipes, place_of
 from envspec.export.images import NO_SNAPSHOT, missing_pins
-from envspec.export.leftovers import (
-    CONTAINERS,
-    leftovers,
-    recipe_reasons,
-    removable,
-    split_shared_path,
-    sums_there,
-)
+from envspec.export.leftovers import CONTAINERS, leftovers, recipe_reasons, removable, split_shared_path, sums_there
 from envspec.export.make import make_spec_plan
 from envspec.export.plan import CARRIED_FOLDER, SHARED_FOLDER, SUMS, SpecPlan, digest, read_sums, sums_text
 from envspec.lock.exclusive import exclusive

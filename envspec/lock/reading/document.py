@@ -62,13 +62,7 @@ class LockText:
             line = self.text.count("\n", 0, inside.start() if inside else start) + 1
         raise LockError(f"{header}: {problem}", place=Place(self.path, line), hint=hint or RELOCK)
 
-    def check(
-        self,
-        table: Any,
-        types: Mapping[str, type],
-        required: Sequence[str],
-        where: Where,
-    ) -> Mapping[str, Any]:
+    def check(self, table: Any, types: Mapping[str, type], required: Sequence[str], where: Where) -> Mapping[str, Any]:
         """Check a table: every key known and of its type, no required key missing, lists (except of tables) of
         strings."""
         if not isinstance(table, dict):

@@ -94,11 +94,7 @@ def _find_signer(content: bytes, namespace: str, folder: Path, fingerprint: str)
 
 
 def _run(
-    arguments: Sequence[str],
-    content: bytes | None,
-    folder: Path = programs.ROOT,
-    *,
-    seconds: float | None = _SECONDS,
+    arguments: Sequence[str], content: bytes | None, folder: Path = programs.ROOT, *, seconds: float | None = _SECONDS
 ) -> subprocess.CompletedProcess[bytes]:
     program = programs.find_program("ssh-keygen", os.environ)
     if program is None:

@@ -81,12 +81,7 @@ def representatives(wheels: Sequence[Row]) -> Wheels:
     return plain, shown
 
 
-def choose_wheels(
-    wheels: Sequence[Row],
-    read: Read,
-    machine: TargetMachine,
-    kept: str | None = None,
-) -> Wheels:
+def choose_wheels(wheels: Sequence[Row], read: Read, machine: TargetMachine, kept: str | None = None) -> Wheels:
     """Of a release's wheels give those of the variant that a machine installs, the `kept` one if that fits; those
     without variants where none does. `read` gives what is said of the variants of some wheels.
 
@@ -118,10 +113,7 @@ def choose_wheels(
 
 
 def of_releases(
-    releases: Mapping[Version, Sequence[Row]],
-    read: Read,
-    project: str,
-    machine: TargetMachine | None,
+    releases: Mapping[Version, Sequence[Row]], read: Read, project: str, machine: TargetMachine | None
 ) -> dict[Version, Wheels]:
     """Choose the wheels of those releases of a project that have variants, for a machine; without one any variant
     stands for all."""

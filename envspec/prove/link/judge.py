@@ -70,11 +70,7 @@ def _remedy_of_version(
     return f"{choose}, or raise the target's `glibc` if its machines and its base image are newer"
 
 
-def _remedy_of_symbol(
-    package: LinkedPackage,
-    kind: str,
-    packages: Mapping[str, LinkedPackage],
-) -> str:
+def _remedy_of_symbol(package: LinkedPackage, kind: str, packages: Mapping[str, LinkedPackage]) -> str:
     """Say which builds have the symbols that nothing exports."""
     if kind == "cuda":
         return (

@@ -68,12 +68,7 @@ def findings(
 
 
 def finding(
-    request: Request,
-    index: TorchIndex,
-    pins: Sequence[Pin],
-    *,
-    kept: str | None = None,
-    everywhere: str | None = None,
+    request: Request, index: TorchIndex, pins: Sequence[Pin], *, kept: str | None = None, everywhere: str | None = None
 ) -> Finding | None:
     """Make the warning for a solved request whose torch is older because of a hole of the facts; None if it isn't.
 

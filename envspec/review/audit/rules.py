@@ -198,12 +198,7 @@ def _of(package: AuditedPackage, facts: Facts, accepted: Audit, now: datetime, m
 
 
 def _finding(
-    code: str,
-    severity: Severity,
-    package: AuditedPackage,
-    message: str,
-    remedy: str,
-    advisory: Advisory | None = None,
+    code: str, severity: Severity, package: AuditedPackage, message: str, remedy: str, advisory: Advisory | None = None
 ) -> Finding:
     about = Risk(package, advisory)
     return Finding(

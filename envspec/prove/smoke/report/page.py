@@ -10,15 +10,7 @@ from pathlib import Path
 
 from envspec.base.html_page import frame
 from envspec.prove.smoke.report import chart, words
-from envspec.prove.smoke.report.result import (
-    CheckResult,
-    Figure,
-    Results,
-    Run,
-    SmokeReport,
-    findings,
-    group_order,
-)
+from envspec.prove.smoke.report.result import CheckResult, Figure, Results, Run, SmokeReport, findings, group_order
 
 _OPEN = 4
 """The number of runs up to which all are shown unfolded; with more, only those that didn't pass."""

@@ -13,16 +13,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct, field
 
 from envspec.export.dockerfile import FILE as DOCKERFILE
-from envspec.prove.smoke.run.case import (
-    Command,
-    Files,
-    Folders,
-    Places,
-    SiteBuilds,
-    SmokeCase,
-    Step,
-    secret_variable,
-)
+from envspec.prove.smoke.run.case import Command, Files, Folders, Places, SiteBuilds, SmokeCase, Step, secret_variable
 from envspec.prove.smoke.run.process import FinishedProgram, ask_program
 
 CARRIED = "/mnt/envspec"

@@ -9,13 +9,7 @@ from packaging.requirements import InvalidRequirement
 
 from envspec.base.redact import without_credentials
 from envspec.lock.model import GitSource, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
-from envspec.packages.other_formats import (
-    EDITABLE,
-    OTHER_FILE,
-    editable_requirement,
-    logical_lines,
-    without_options,
-)
+from envspec.packages.other_formats import EDITABLE, OTHER_FILE, editable_requirement, logical_lines, without_options
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import marker_environment
 from envspec.review.diff.foreign.shape import Malformed
