@@ -1,11 +1,10 @@
 """Arguments of torch's public classes and functions that are ignored, and answers that are 2 % too large: which of them
 a check tells. Run by the Python of an environment with torch.
 
-    PREFIX/bin/python tests/mutants/arguments.py CHECK_FOLDER OUT.json [EVERY]
+    PREFIX/bin/python tests/mutants/arguments.py CHECK_FOLDER OUT.json
 
 The mutants are generated: each argument with a default, of each layer, function, optimizer, schedule, sampler and first
-weight, is its default whatever is given; each layer's and each loss's result is times 1.02. EVERY: of so many of them
-one runs.
+weight, is its default whatever is given; each layer's and each loss's result is times 1.02.
 """
 
 import functools
@@ -100,11 +99,10 @@ def told(checks: tuple[str, ...], ctx: Context, change: Callable[[], None]) -> b
     return any(failed(CHECKS[name].run, ctx) for name in checks)
 
 
-def main(check: str, out: str, every: str = "1") -> None:
+def main(check: str, out: str) -> None:
     for name in ("torch.distributed", "torch._dynamo", "sympy"):
         importlib.import_module(name)
     results: list[tuple[str, str, bool]] = []
-    count = 0
     for place, checks in CHECKED.items():
         module = importlib.import_module(place)
         for name, owner, attribute in public(module):
@@ -116,10 +114,7 @@ def main(check: str, out: str, every: str = "1") -> None:
             if place == "torch.nn" and "forward" in vars(owner):
                 changes["x 1.02"] = functools.partial(enlarges, owner)
             for argument, change in changes.items():
-                count += 1
-                if count % int(every):
-                    continue
-                scratch = Path(out).parent / f"scratch-{count}"
+                scratch = Path(out).parent / f"scratch-{len(results)}"
                 scratch.mkdir()
                 ctx = Context({}, "cpu", "basic", 20, True, 0, 60.0, scratch, check)
                 found = in_fork(functools.partial(told, checks, ctx, change))

@@ -25,11 +25,14 @@ BCEWithLogitsLoss(weight=[0.5, 2.0, 1.0, 3.0], reduction='none', pos_weight=[2.0
 BatchNorm1d(3, track_running_stats=False) | x4,3 = 8.063425 -5.728118
 BatchNorm1d(3, eps=0.1, momentum=0.3) | x4,3,5 = -20.40928 -15.15515
 BatchNorm1d(3, momentum=None, affine=False) | x4,3 = -1.085809 2.719942
+BatchNorm1d(3, bias=False) | x4,3 = 6.315861 -2.443753
 BatchNorm2d(3, affine=False) | x2,3,2,2 = -5.993616 6.62836
 BatchNorm2d(3, eps=0.1, momentum=0.3) | x2,3,4,5 = -16.69305 -24.83218
 BatchNorm2d(2, track_running_stats=False) | x2,2,3,3 = -3.331378 -3.478741
+BatchNorm2d(3, bias=False) | x2,3,2,2 = -7.966622 -6.488568
 BatchNorm3d(2, affine=False, track_running_stats=False) | x2,2,2,2,2 = -2.180292 6.79199
 BatchNorm3d(2, eps=0.1, momentum=0.3) | x2,2,3,3,3 = -10.17975 -13.70576
+BatchNorm3d(2, bias=False) | x2,2,2,2,2 = 4.158388 -4.20891
 Bilinear(3, 4, 2, bias=False) | x5,3 x5,4 = -1.614611 4.84431
 Bilinear(3, 4, 2, bias=True) | x5,3 x5,4 = -1.148229 7.147601
 CELU(0.7) | x3,5 = 7.693558 4.347179
@@ -67,7 +70,7 @@ EmbeddingBag(7, 3, mode='sum', max_norm=0.5, norm_type=3.0, padding_idx=2, inclu
 EmbeddingBag(7, 3, mode='max') | c7:2,3 = -0.1647597 1.813816
 EmbeddingBag(7, 3, mode='sum', scale_grad_by_freq=True) | c5:3,3 = -2.106247 2.702108
 FeatureAlphaDropout(0.0) | x2,3,2 = 4.025827 4.698441
-Flatten(1, 2) | x2,3,2,2 = -5.329207 11.66558
+Flatten(0, 1) | x2,3,2,2 = -4.83384 11.66558
 Fold((5, 5), 2, dilation=2, padding=1, stride=2) | x1,8,9 = -10.13664 0.04771213
 Fold((4, 4), 2) | x1,8,9 = 63.8074 0.4967282
 FractionalMaxPool2d(2, output_size=(3, 4), _random_samples=[[[0.3, 0.8], [0.6, 0.1]]]) | x1,2,6,7 = -6.353992 -2.947083
@@ -75,7 +78,7 @@ FractionalMaxPool2d(2, output_ratio=(0.6, 0.5), return_indices=True, _random_sam
 FractionalMaxPool3d(2, output_ratio=(0.5, 0.6, 0.5), _random_samples=[[[0.3, 0.8, 0.5]]]) | x1,1,5,6,5 = 3.852728 2.458629
 FractionalMaxPool3d(2, output_size=(2, 3, 2), return_indices=True, _random_samples=[[[0.3, 0.8, 0.5]]]) | x1,1,5,6,5 = -738.3811 2.458629
 GELU() | x3,5 = 8.74005 3.106319
-GELU('tanh') | x3,5 = 8.740689 3.106305
+GELU('tanh') | x2,2 = -2.837721 0.2760157
 GLU(0) | x4,3 = 0.5356594 0.7779066
 GRU(3, 4, num_layers=2, batch_first=True, bidirectional=True) | x2,5,3 x4,2,4 = 49.22215 9.421944
 GRU(3, 4, bias=False) | x5,2,3 = -16.72584 2.573857
@@ -84,6 +87,7 @@ GRUCell(3, 4, bias=False) | x2,3 = -3.235493 0.6745798
 GaussianNLLLoss(full=True, eps=0.3, reduction='sum') | x4,3 y4,3 p4,3 = 19.67848 -2.077751
 GroupNorm(2, 6, eps=0.1) | x2,6,3 = -8.752693 12.49687
 GroupNorm(3, 6, affine=False) | x2,6,2,2 = 19.42673 11.15605
+GroupNorm(2, 4, bias=False) | x2,4,3 = -5.151957 -1.466375
 Hardshrink(1.0) | x3,5 = 8.278922 3.550785
 Hardsigmoid() | w3,5 = 13.63438 0.5575389
 Hardswish() | w3,5 = 14.3654 6.215899
@@ -91,10 +95,13 @@ Hardtanh(-0.4, 0.6) | x3,5 = 10.51785 1.946681
 HingeEmbeddingLoss(margin=1.5, reduction='sum') | x4,3 s4,3 = 4.388915 -0.4180385
 HuberLoss(reduction='sum', delta=0.5) | x4,3 y4,3 = 3.661296 0.2842159
 Identity() | x3,4 = -0.4949047 4.698441
-InstanceNorm1d(3, eps=0.1, momentum=0.3, affine=True, track_running_stats=True) | x2,3,5 = 24.70587 -3.206419
+InstanceNorm1d(3, eps=0.1, momentum=0.3, affine=True, track_running_stats=True) | x2,3,4 = -4.913751 -5.525787
+InstanceNorm1d(3, affine=True, bias=False) | x2,3,4 = -3.869221 -2.054691
 InstanceNorm2d(3, eps=0.1, momentum=0.3, affine=True, track_running_stats=True) | x2,3,4,3 = 1.267868 -1.074033
+InstanceNorm2d(3, affine=True, bias=False) | x2,3,2,2 = -6.596653 -2.054691
 InstanceNorm3d(2, eps=0.1, momentum=0.3, affine=True, track_running_stats=True) | x2,2,3,2,3 = -0.9043594 -10.94194
 InstanceNorm2d(3) | x2,3,4,3 = -0.3302386 22.72629
+InstanceNorm3d(2, affine=True, bias=False) | x2,2,2,2,2 = 3.966126 -3.900917
 KLDivLoss(reduction='batchmean') | l3,4 p3,4 = 1.674524 0.4607638
 KLDivLoss(reduction='none', log_target=True) | l3,4 l3,4 = 4.43303 -1.060993
 L1Loss(reduction='sum') | x3,4 y3,4 = 9.347803 -0.07158485
@@ -111,6 +118,7 @@ LayerNorm(4, bias=False) | x2,3,4 = -4.573088 -1.972381
 LeakyReLU(0.3) | x3,5 = 7.90667 3.969609
 Linear(3, 4, bias=False) | x2,3 = -3.216229 1.74453
 LinearCrossEntropyLoss(3, 5, bias=True, weight=[0.5, 2.0, 1.0, 3.0, 0.7], ignore_index=2, reduction='sum', label_smoothing=0.2) | x6,3 c5:6 = 11.37272 -1.640644
+LinearCrossEntropyLoss(3, 5, out_features=(2,)) | x4,3 c5:4,2 = 1.751305 -0.09289376
 LocalResponseNorm(3, alpha=0.5, beta=0.6, k=2) | x1,5,2,2 = -3.63166 4.925763
 LogSigmoid() | w3,5 = 26.08992 1.51989
 LogSoftmax(1) | x2,3,4 = -7.778766 8.396993
@@ -180,8 +188,8 @@ TransformerDecoderLayer(8, 2, 16, 0.0, norm_first=True) | x3,2,8 x4,2,8 = 20.567
 TransformerDecoderLayer(8, 2, 16, 0.0, 'gelu', layer_norm_eps=0.1, batch_first=True) | x2,3,8 x2,4,8 = 23.00165 1.187959
 TransformerEncoderLayer(8, 2, 16, 0.0, 'gelu', layer_norm_eps=0.1, batch_first=True) | x2,4,8 = 27.16229 -3.270747
 TransformerEncoderLayer(8, 2, 16, 0.0, norm_first=True, bias=False) | x4,2,8 | src_mask=x4,4 = 28.65583 31.283
-TripletMarginLoss(margin=0.7, p=3.0, eps=0.1, swap=True, reduction='sum') | x4,3 w4,3 y4,3 = 10.75506 1.068415
-TripletMarginWithDistanceLoss(margin=0.7, swap=True, reduction='sum') | x4,3 w4,3 y4,3 = 11.83101 1.472651
+TripletMarginLoss(margin=0.7, p=3.0, eps=0.1, swap=True, reduction='sum') | w4,3 x4,3 y4,3 = 10.58717 0.5624058
+TripletMarginWithDistanceLoss(margin=0.7, swap=True, reduction='sum') | w4,3 x4,3 y4,3 = 11.83101 0.9832916
 Unflatten(1, (2, 3)) | x2,6,2 = -7.745177 11.66558
 Unfold((2, 3), dilation=(1, 2), padding=1, stride=2) | x1,2,5,6 = -4.119052 -1.230553
 Upsample(scale_factor=(1.5, 2), mode='bilinear') | x1,2,4,3 = -0.04805444 -3.811669
@@ -199,10 +207,13 @@ affine_grid((1, 2, 3, 4), align_corners=True) | x1,2,3 = -3.17419 1.212204
 grid_sample(mode='bilinear', padding_mode='border', align_corners=True) | x1,2,4,5 y1,3,3,2 = -6.055558 -5.997225
 grid_sample(mode='bicubic', padding_mode='reflection', align_corners=False) | x1,2,4,5 y1,3,3,2 = -6.551352 -19.38914
 grid_sample(mode='nearest', padding_mode='zeros', align_corners=False) | x1,2,4,5 y1,3,3,2 = -5.290394 -1.77528
+huber_loss(weight=[0.5, 2.0, 1.0, 3.0]) | x4 y4 = 1.106991 0.1339898
+l1_loss(weight=[0.5, 2.0, 1.0, 3.0]) | x4 y4 = 0.9513369 0.08208809
+mse_loss(weight=[0.5, 2.0, 1.0, 3.0]) | x4 y4 = 2.01418 -0.1124793
 interpolate(size=(3, 2), mode='area') | x1,2,7,5 = 8.032672 0.02955676
 interpolate(size=(3, 4), mode='bilinear', antialias=True) | x1,2,7,6 = -1.402429 0.5390406
 interpolate(size=(5, 4), mode='nearest-exact') | x1,2,3,3 = -1.259107 -1.142636
-normalize(p=3.0, dim=0, eps=2.0) | x3,4 = 5.046201 2.349221
+normalize(p=3.0, dim=0, eps=1.6) | x3,4 = 5.000846 2.674227
 one_hot(7) | c5:2,3 = -5.025081 0
 pad((1, 2, 0, 1), mode='reflect') | x1,2,3,4 = -10.17709 6.631579
 pdist(3.0) | x4,3 = -10.30133 1.511941
@@ -213,45 +224,55 @@ scaled_dot_product_attention(is_causal=True) | x1,2,5,4 y1,2,5,4 x1,2,5,4 = -5.9
 layer's call; the sum of the results and that of the gradients."""
 
 MOVES = """
-Adadelta(lr=0.5, rho=0.8, eps=1e-3, weight_decay=0.1, maximize=True) = -3.355604
-Adafactor(lr=0.1, beta2_decay=-0.5, eps=(1e-5, 0.1), d=1.5, weight_decay=0.1, maximize=True) = -2.185265
-Adafactor() = -2.577025
-Adagrad(lr=0.1, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.2, eps=0.1, maximize=True) = -3.416288
-Adam(lr=0.1, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, maximize=True) = -4.220279
-Adam(lr=0.1, betas=(0.5, 0.6), amsgrad=True) = -1.482288
-AdamW(lr=0.1, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, amsgrad=True) = -1.247861
-Adamax(lr=0.1, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, maximize=True) = -3.919175
-ASGD(lr=0.01, lambd=0.1, alpha=0.5, t0=3, weight_decay=0.1, maximize=True, foreach=False) = -2.895841
+Adadelta(lr=0.5, rho=0.8, eps=1e-3, weight_decay=0.1, maximize=True) = -3.258818
+Adafactor(lr=0.1, beta2_decay=-0.5, eps=(0.5, 3.0), d=1.5, weight_decay=0.1, maximize=True) = -4.734465
+Adafactor() = -2.98896
+Adagrad(lr=0.1, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.2, eps=0.1, maximize=True) = -3.412833
+Adam(lr=0.1, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, maximize=True) = -4.162396
+Adam(lr=0.1, betas=(0.5, 0.6), amsgrad=True) = -1.37542
+AdamW(lr=0.1, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, amsgrad=True) = -1.125818
+Adamax(lr=0.1, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, maximize=True) = -3.894723
+ASGD(foreach=False) = -3.987995
+ASGD(lr=0.01, lambd=0.1, alpha=0.5, t0=3, weight_decay=0.1, maximize=True, foreach=False) = -80.84965
 LBFGS(lr=0.3, max_iter=3, max_eval=4, tolerance_grad=1e-3, tolerance_change=1e-2, history_size=2) = 0.4544603
-LBFGS(line_search_fn='strong_wolfe', max_iter=4) = 0.44606
-NAdam(lr=0.1, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, momentum_decay=0.1, maximize=True) = -4.353773
-NAdam(lr=0.1, weight_decay=0.1, decoupled_weight_decay=True) = -1.561733
-RAdam(lr=0.03, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, maximize=True) = -3.566513
-RAdam(lr=0.1, weight_decay=0.1, decoupled_weight_decay=True) = -0.8636215
-RMSprop(lr=0.1, alpha=0.9, eps=0.01, weight_decay=0.1, momentum=0.5, centered=True, maximize=True) = -11.52144
-Rprop(lr=0.1, etas=(0.4, 1.5), step_sizes=(0.08, 0.2), maximize=True) = -5.498766
-SGD(lr=0.02, momentum=0.9, dampening=0.2, weight_decay=0.1, maximize=True) = -5.413749
-SGD(lr=0.1, momentum=0.9, weight_decay=0.1, nesterov=True) = 0.6673939
-SparseAdam(lr=0.1, betas=(0.8, 0.9), eps=0.01, maximize=True) = -4.206119
+LBFGS(lr=0.1, max_iter=2, max_eval=9) = -0.8452246
+LBFGS(tolerance_grad=0.5, line_search_fn='strong_wolfe') = 0.2917987
+NAdam(lr=0.1, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, momentum_decay=0.1, maximize=True) = -4.248983
+NAdam(lr=0.1, weight_decay=0.1, decoupled_weight_decay=True) = -1.499338
+RAdam(lr=0.03, betas=(0.8, 0.9), eps=0.5, weight_decay=0.1, maximize=True) = -2.888969
+RAdam(lr=0.1, weight_decay=0.1, decoupled_weight_decay=True) = -0.735117
+RMSprop(lr=0.1, alpha=0.9, eps=0.01, weight_decay=0.1, momentum=0.5, centered=True, maximize=True) = -11.14546
+Rprop(lr=0.1, etas=(0.4, 1.5), step_sizes=(0.08, 0.2), maximize=True) = -5.482005
+SGD(lr=0.02, momentum=0.9, dampening=0.2, weight_decay=0.1, maximize=True) = -603.0729
+SGD(lr=0.1, momentum=0.9, weight_decay=0.1, nesterov=True) = 0.737701
+SparseAdam(lr=0.1, betas=(0.8, 0.9), eps=0.01, maximize=True) = -4.151435
 """
 """Optimizers of torch.optim; the sum of the weights after some steps."""
 
 RATES = """
+ConstantLR() = -2.602417
 ConstantLR(factor=0.3, total_iters=4) = -1.990214
+CosineAnnealingLR(12) = -1.677549
 CosineAnnealingLR(5, eta_min=0.2) = -2.352645
+CosineAnnealingWarmRestarts(2) = -1.959774
 CosineAnnealingWarmRestarts(2, T_mult=3, eta_min=0.2) = -1.530464
+CyclicLR(0.1, 1.0, step_size_up=3) = -1.033381
 CyclicLR(0.1, 0.9, step_size_up=3, step_size_down=2, mode='exp_range', gamma=0.8, base_momentum=0.3, max_momentum=0.7) = -0.9216559
 CyclicLR(0.1, 0.9, step_size_up=2, mode='triangular2', cycle_momentum=False) = -2.824277
 ExponentialLR(0.8) = -1.638198
+LinearLR() = -2.012796
 LinearLR(start_factor=0.2, end_factor=0.7, total_iters=4) = -1.634514
+MultiStepLR([2, 5]) = -1.868734
 MultiStepLR([2, 7], gamma=0.3) = -2.161007
 OneCycleLR(2.0, epochs=3, steps_per_epoch=5, pct_start=0.4, anneal_strategy='linear', base_momentum=0.3, max_momentum=0.7, div_factor=5.0, final_div_factor=20.0, three_phase=True) = -1.740252
 OneCycleLR(2.0, total_steps=14) = -0.7108391
+PolynomialLR() = -1.501016
 PolynomialLR(total_iters=7, power=1.7) = -1.578353
 OneCycleLR(2.0, total_steps=14, cycle_momentum=False) = -0.5949568
-ReduceLROnPlateau(factor=0.3, patience=1, threshold=0.1, cooldown=1, min_lr=0.2, eps=0.05) = -2.448027
-ReduceLROnPlateau(threshold=0.07, threshold_mode='abs', patience=0, eps=0.01) = -1.949768
+ReduceLROnPlateau(factor=0.5, patience=0, threshold=0.1, cooldown=1, min_lr=0.2, eps=0.06) = -1.79685
+ReduceLROnPlateau(threshold=0.04, threshold_mode='abs', patience=0, eps=0.01) = -2.510022
 ReduceLROnPlateau(mode='max', patience=3) = -0.6373764
+StepLR(3) = -2.565112
 StepLR(3, gamma=0.4) = -2.202887
 """
 """Schedules of torch.optim.lr_scheduler; the sum of the rates and momenta."""

@@ -6,9 +6,11 @@ torch's documentation, in Python's own floats; for attention in sums, products a
 
 from __future__ import annotations
 
+import copy
 import functools
+import importlib
 import math
-from typing import Any, Callable, Iterator, List, Sequence, Tuple
+from typing import Any, Iterator, List, Sequence, Tuple
 
 from envspec_check.checks.operators import TOLERANCES, dtype_of, where_it_is
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed, some
@@ -22,8 +24,6 @@ Draw = Tuple[str, Any, float, float]
 
 LIMIT = 1e-4
 """How far an answer in float32 may be off, as a share of the largest value."""
-
-POINTS = (-7.0, -2.5, -0.7, -0.2, 0.3, 0.8, 1.5, 4.0)
 
 ONE, TWO = (0.3, -1.2, 2.1, 0.8), (0.5, -1.0, 0.4, 0.9)
 
@@ -40,49 +40,6 @@ def sigmoid(x: float) -> float:
 
 def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def activations(nn: Any) -> Sequence[Tuple[Any, Callable[[float], float]]]:
-    exp, soft = math.exp, lambda x: math.log1p(math.exp(x))
-    return (
-        (nn.ReLU(), lambda x: max(x, 0.0)),
-        (nn.ReLU6(), lambda x: min(max(x, 0.0), 6.0)),
-        (nn.LeakyReLU(0.2), lambda x: x if x > 0 else 0.2 * x),
-        (nn.PReLU(init=0.3), lambda x: x if x > 0 else 0.3 * x),
-        (nn.ELU(0.7), lambda x: x if x > 0 else 0.7 * (exp(x) - 1)),
-        (nn.CELU(0.7), lambda x: x if x > 0 else 0.7 * (exp(x / 0.7) - 1)),
-        (nn.SELU(), lambda x: 1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (exp(x) - 1))),
-        (nn.GELU(), lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),
-        (
-            nn.GELU(approximate="tanh"),
-            lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-        ),
-        (nn.SiLU(), lambda x: x * sigmoid(x)),
-        (nn.Mish(), lambda x: x * math.tanh(soft(x))),
-        (nn.Sigmoid(), sigmoid),
-        (nn.Tanh(), math.tanh),
-        (nn.LogSigmoid(), lambda x: -soft(-x)),
-        (nn.Softplus(2.0, 5.0), lambda x: x if 2 * x > 5 else soft(2 * x) / 2),
-        (nn.Softsign(), lambda x: x / (1 + abs(x))),
-        (nn.Softshrink(0.5), lambda x: x - 0.5 if x > 0.5 else x + 0.5 if x < -0.5 else 0.0),
-        (nn.Hardshrink(0.5), lambda x: x if abs(x) > 0.5 else 0.0),
-        (nn.Tanhshrink(), lambda x: x - math.tanh(x)),
-        (nn.Hardtanh(-0.5, 2.0), lambda x: min(max(x, -0.5), 2.0)),
-        (nn.Hardsigmoid(), lambda x: min(max(x / 6 + 0.5, 0.0), 1.0)),
-        (nn.Hardswish(), lambda x: x * min(max(x / 6 + 0.5, 0.0), 1.0)),
-        (nn.Threshold(0.5, 9.0), lambda x: x if x > 0.5 else 9.0),
-    )
-
-
-def of_activations(torch: Any, device: str) -> Iterator[Case]:
-    for layer, right in activations(torch.nn):
-        given = torch.tensor(POINTS, device=device, requires_grad=True)
-        result = layer.to(device)(given)
-        result.sum().backward()
-        name = str(layer)
-        yield name, result, [right(x) for x in POINTS]
-        slopes = [(right(x + 1e-5) - right(x - 1e-5)) / 2e-5 for x in POINTS]
-        yield f"the gradient of {name}", given.grad, slopes
 
 
 def losses(nn: Any, torch: Any, device: str) -> Iterator[Tuple[Any, Sequence[Any], float]]:
@@ -115,6 +72,9 @@ def losses(nn: Any, torch: Any, device: str) -> Iterator[Tuple[Any, Sequence[Any
     yield nn.CosineEmbeddingLoss(margin=0.1), ([ONE], [TWO], [-1]), max(0.0, cosine - 0.1)
     apart = [math.sqrt(sum((a - b) ** 2 for a, b in zip(ONE, other))) for other in (TWO, SHARES)]
     yield nn.TripletMarginLoss(margin=2.0), ([ONE], [TWO], [SHARES]), max(0.0, apart[0] - apart[1] + 2.0)
+    far = [sum(abs(a - b) for a, b in zip(ONE, other)) for other in (TWO, SHARES)]
+    loss = nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1), margin=2.0)
+    yield loss, ([ONE], [TWO], [SHARES]), max(0.0, far[0] - far[1] + 2.0)
     first, at = LOGITS[1], CLASSES[1]
     others = [max(0.0, 1 - first[at] + x) for x in (*first[:at], *first[at + 1 :])]
     yield nn.MultiMarginLoss(), ([first], [at]), sum(others) / 4
@@ -187,52 +147,6 @@ def of_vocabularies(torch: Any, device: str) -> Iterator[Case]:
         yield f"embeddings of {classes} rows", found, [[float(row)] for row in rows]
         found.sum().backward()
         yield "the gradient of padding_idx and its neighbours", weights.grad[[0, 3, 7]], [[1.0], [0.0], [2.0]]
-
-
-def of_norms(torch: Any, device: str) -> Iterator[Case]:
-    nn, eps = torch.nn, 0.1
-    rows = [list(row) for row in LOGITS]
-    given = torch.tensor(rows, device=device)
-
-    def normal(values: Sequence[float]) -> List[float]:
-        middle = mean(values)
-        size = math.sqrt(mean([(x - middle) ** 2 for x in values]) + eps)
-        return [(x - middle) / size for x in values]
-
-    yield "LayerNorm", nn.LayerNorm(4, eps=eps).to(device)(given), [normal(row) for row in rows]
-    halves = [[*normal(row[:2]), *normal(row[2:])] for row in rows]
-    yield "GroupNorm", nn.GroupNorm(2, 4, eps=eps).to(device)(given), halves
-    instance = nn.InstanceNorm1d(3, eps=eps).to(device)(given.unsqueeze(0))
-    yield "InstanceNorm1d", instance, [[normal(row) for row in rows]]
-    if hasattr(nn, "RMSNorm"):
-        right = [[2 * x / math.sqrt(mean([y * y for y in row]) + eps) for x in row] for row in rows]
-        layer = nn.RMSNorm(4, eps=eps).to(device)
-        with torch.no_grad():
-            layer.weight.mul_(2)
-        yield "RMSNorm", layer(given), right
-    layer = nn.BatchNorm1d(4, eps=eps, momentum=0.3).to(device)
-    columns = list(zip(*rows))
-    right = [list(row) for row in zip(*(normal(column) for column in columns))]
-    yield "BatchNorm1d", layer(given), right
-    spread = [sum((x - mean(column)) ** 2 for x in column) / 2 for column in columns]
-    yield "BatchNorm1d's mean", layer.running_mean, [0.3 * mean(column) for column in columns]
-    yield "BatchNorm1d's variance", layer.running_var, [0.7 + 0.3 * one for one in spread]
-    kept = list(zip((0.3 * mean(column) for column in columns), (0.7 + 0.3 * one for one in spread)))
-    right = [[(x - m) / math.sqrt(v + eps) for x, (m, v) in zip(row, kept)] for row in rows]
-    yield "BatchNorm1d in use", layer.eval()(given), right
-    sizes = [sum(abs(x) ** 3 for x in row) ** (1 / 3) for row in rows]
-    normalized = nn.functional.normalize(given, p=3.0, dim=1)
-    yield "normalize", normalized, [[x / size for x in row] for row, size in zip(rows, sizes)]
-    found = nn.PairwiseDistance(p=3.0, eps=0.0)(given[:1], given[1:2])
-    yield "PairwiseDistance", found, [sum(abs(a - b) ** 3 for a, b in zip(*rows[:2])) ** (1 / 3)]
-    dot = sum(a * b for a, b in zip(*rows[:2]))
-    long = [math.sqrt(sum(x * x for x in row)) for row in rows[:2]]
-    yield "CosineSimilarity", nn.CosineSimilarity()(given[:1], given[1:2]), [dot / long[0] / long[1]]
-    exps = [[math.exp(x) for x in row] for row in rows]
-    tall = [[x / sum(column) for x, column in zip(row, zip(*exps))] for row in exps]
-    yield "Softmax", nn.Softmax(dim=0)(given), tall
-    yield "LogSoftmax", nn.LogSoftmax(dim=0)(given), [[math.log(x) for x in row] for row in tall]
-    yield "Softmin", nn.Softmin(dim=0)(-given), tall
 
 
 def index_at(index: int, size: int, mode: str) -> int:
@@ -406,10 +320,27 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
         planes = layer(torch.ones(many // 16, 1, *[4] * wide, device=device)).flatten(1).sum(1)
         yield f"what Dropout{wide}d drops", (planes == 0).double().mean(), 0.3, 4 * allowed * math.sqrt(0.21)
         yield f"what Dropout{wide}d leaves", planes.max(), 4**wide / 0.7, 1e-3
+    for kind in ("AlphaDropout", "FeatureAlphaDropout"):
+        left = getattr(nn, kind)(0.5)(ones.reshape(-1, 4, 4))
+        yield f"what {kind} drops", (left < 0).double().mean(), 0.5, allowed
+    for kind, wide in (("Dropout1d", 1), ("Dropout2d", 2), ("Dropout3d", 3), ("AlphaDropout", 1),
+                       ("FeatureAlphaDropout", 1)):  # fmt: skip
+        yield f"{kind} in use", getattr(nn, kind)(0.5).eval()(ones[:4096].reshape(-1, 4, *[4] * wide)).std(), 0.0, 0.0
     same, rows = torch.zeros(1, 1, 512, 16, device=device), torch.eye(512, device=device).reshape(1, 1, 512, 512)
     dropped = 512 * nn.functional.scaled_dot_product_attention(same, same, rows, dropout_p=0.2)
     yield "what attention drops", (dropped == 0).double().mean(), 0.2, 0.4 * allowed
     yield "what attention leaves", dropped.max(), 1 / 0.8, 1e-4
+    heads, value = nn.MultiheadAttention(1, 1, dropout=0.2, bias=False, batch_first=True).to(device), ones[: 1 << 14]
+    _, shares = heads(*[value.reshape(1 << 6, 1 << 8, 1)] * 3)
+    yield "what MultiheadAttention drops", (shares == 0).double().mean(), 0.2, 0.4 * 6 / math.sqrt(1 << 22)
+    yield "MultiheadAttention in use", heads.eval()(*[value.reshape(1 << 6, 1 << 8, 1)] * 3)[1].std(), 0.0, 1e-6
+    spread = nn.RReLU(0.1, 0.5)(-ones)
+    yield "the mean of RReLU", -spread.double().mean(), 0.3, 0.12 * allowed
+    yield "the spread of RReLU", spread.double().std(), 0.4 / math.sqrt(12), 0.1 * allowed
+    zeros, soft = torch.zeros(2, many, device=device), nn.functional.gumbel_softmax
+    yield "the sums of gumbel_softmax", soft(zeros, dim=0).sum(0).max(), 1.0, 1e-5
+    yield "gumbel_softmax of a high temperature", soft(zeros, tau=1000.0, dim=0).max(), 0.5, 0.1
+    yield "a hard gumbel_softmax", soft(zeros, hard=True, dim=0).max(0).values.min(), 1.0, 1e-5
     normal, even = torch.randn(many, device=device), torch.rand(many, device=device)
     yield "the mean of randn", normal.mean(), 0.0, allowed
     yield "the variance of randn", normal.double().var(), 1.0, allowed * math.sqrt(2)
@@ -459,10 +390,74 @@ def draws(torch: Any, device: str) -> Iterator[Draw]:
         yield f"the spread of {name}", spread, 1.0, allowed
 
 
-TABLES = (
-    of_activations, of_losses, of_vocabularies, of_norms, of_convolutions, of_batches,
-    of_multi_head,
-)  # fmt: skip
+def promises(torch: Any) -> Iterator[Tuple[str, bool]]:
+    """What modules promise of their parts, states, types and hooks, and whether they keep it."""
+    nn, equal, ones = torch.nn, torch.equal, torch.ones(2, 2)
+    model = nn.ModuleDict({"c": nn.Linear(2, 2), "a": nn.BatchNorm1d(2), "b": nn.Linear(2, 2)})
+    first, norm, tied = model.values()
+    tied.weight = first.weight
+    del tied.bias
+    norm.register_buffer("own", ones.clone(), persistent=False)
+    saved = copy.deepcopy(model.state_dict())
+    yield "parts keep their order", list(model.keys()) == ["c", "a", "b"] and [*model.children()] == [first, norm, tied]
+    yield "a tied weight comes once, and a deleted one not at all", len(list(model.parameters())) == 4
+    yield "a state has what is to be kept", len(saved) == 8 and "a.own" not in saved
+    norm(first(ones))
+    model.load_state_dict(saved)
+    yield "a state comes back, buffers too", all(equal(one, saved[name]) for name, one in model.state_dict().items())
+    del saved["b.weight"]
+    try:
+        told = bool(model.load_state_dict(saved)) and False
+    except RuntimeError:
+        told = model.load_state_dict(saved, strict=False).missing_keys == ["b.weight"]
+    yield "a state that lacks a name is refused", told
+    counts = model.double().to(torch.float32).a.num_batches_tracked.dtype, model.to(torch.float64).a.running_var.dtype
+    yield "whole numbers stay so in another type", counts == (torch.int64, torch.float64)
+    yield "type() is for all of them", {one.dtype for one in model.type(torch.float16).buffers()} == {torch.float16}
+    model["c"] = norm
+    yield "a part is replaced", model["c"] is norm and len(nn.ModuleList([first] * 5)) == 5
+    model.clear()
+    whole = nn.Transformer(2, 1, 1, 1, 2, custom_encoder=norm, custom_decoder=first)
+    yield "parts of one's own are taken, and removed", (whole.encoder, whole.decoder, len(model)) == (norm, first, 0)
+    held = torch.empty(2, 2)
+    yield "what is asked for elsewhere is there", nn.functional.normalize(ones, out=held) is held
+    yield "a first weight is what was asked for", float(nn.PReLU(init=0.5).weight.detach()) == 0.5
+    called: List[int] = []
+    layer, given = nn.Linear(2, 2, bias=False), ones.clone().requires_grad_()
+    layer.register_load_state_dict_post_hook(lambda *_: called.append(1))
+    layer.load_state_dict(layer.state_dict())
+    hooks = (
+        layer.register_forward_pre_hook(lambda _, given: (2 * given[0],)),
+        layer.register_forward_hook(lambda _, given, result: 4 * result),
+        layer.register_full_backward_hook(lambda _, into, out: (8 * into[0],)),
+    )
+    result = layer(given)
+    result.sum().backward()
+    slopes = 64 * layer.weight.sum(0).expand(2, 2)
+    yield "hooks are called, and what they give is taken", called == [1] and torch.allclose(given.grad, slopes)
+    yield "hooks of results are taken", torch.allclose(result, 8 * (ones @ layer.weight.T))
+    for hook in hooks:
+        hook.remove()
+    yield "hooks are removed", torch.allclose(layer(ones), ones @ layer.weight.T)
+    layer = nn.Linear(3, 3)
+    layer.weight.data.copy_(torch.tensor([2.0, 1.9, 1.8]).diag())
+    utils = nn.utils
+    importlib.import_module("torch.nn.utils.parametrizations").spectral_norm(layer).eval()
+    kept = layer.weight.detach().clone()
+    yield "a norm in use stays as it is", equal(layer.weight, kept)
+    importlib.import_module("torch.nn.utils.parametrize").remove_parametrizations(layer, "weight")
+    yield "a parametrized weight stays when that ends", equal(layer.weight, kept)
+    rows, lengths = [torch.arange(1.0, end) for end in (2.0, 4.0, 3.0)], torch.tensor([1, 3, 2])
+    padded = utils.rnn.pad_sequence(rows, batch_first=True)
+    packed = utils.rnn.pack_padded_sequence(padded, lengths, batch_first=True, enforce_sorted=False)
+    again = utils.rnn.pad_packed_sequence(packed, batch_first=True)
+    yield "rows are packed and unpacked", equal(again[0], padded) and equal(again[1], lengths)
+    yield "packed rows have a type", packed.long().data.dtype == torch.int64
+    if hasattr(utils.rnn, "unpad_sequence"):
+        yield "rows lose their padding", all(map(equal, rows, utils.rnn.unpad_sequence(padded, lengths, True)))
+
+
+TABLES = of_losses, of_vocabularies, of_convolutions, of_batches, of_multi_head
 
 
 def distance(torch: Any, found: Any, right: Any) -> float:
@@ -490,8 +485,11 @@ def judge(ctx: Context, cases: Iterator[Case], limit: float) -> Outcome:
 
 @check("operators.by_hand")
 def operators_by_hand(ctx: Context) -> Outcome:
-    """Layers and losses give what their formulas give in Python's own numbers."""
+    """Layers and losses give what their formulas give in Python's own numbers, and modules keep their promises."""
     exact_fp32(ctx.torch)
+    broken = [name for name, kept in promises(ctx.torch) if not kept]
+    if broken:
+        return failed(f"this isn't so: {some(broken)}", REMEDY, details={"wrong": broken})
     return judge(ctx, (case for table in TABLES for case in table(ctx.torch, ctx.device)), LIMIT)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import random
 import re
 import traceback
 from typing import Any, Iterator, List, Sequence, Tuple
@@ -23,6 +24,9 @@ LOST = 5.0
 class Numbered:
     """A data set of tensors that say which they are: (index, worker, first value a seed gave)."""
 
+    first = 0
+    """The first worker's number."""
+
     def __init__(self, length: int, size: int) -> None:
         self.length, self.size = length, size
 
@@ -35,9 +39,13 @@ class Numbered:
         torch = importlib.import_module("torch")
         worker = torch.utils.data.get_worker_info()
         item = torch.full((self.size,), float(index))
-        item[1] = -1.0 if worker is None else float(worker.id)
-        item[2] = torch.rand(())
+        item[1] = -1.0 if worker is None else float(self.first + worker.id)
+        item[2] = random.random() if index % 2 else torch.rand(())
         return item
+
+
+def from_five(worker: int) -> None:
+    Numbered.first = 5
 
 
 def load_all(ctx: Context, length: int, size: int, **options: Any) -> list[Any]:
@@ -82,7 +90,8 @@ def wrong_batches(torch: Any, batches: Sequence[Any], length: int) -> str | None
 
 @check("dataloader.workers")
 def dataloader_workers(ctx: Context) -> Outcome:
-    """Workers give every item once, in order, each with random numbers of its own, and the same at every start."""
+    """Workers give every item once, in order, each with random numbers of its own, of torch and of Python, and the
+    same at every start."""
     torch, length = ctx.torch, 32
     batches = load_all(ctx, length, 64)
     wrong = wrong_batches(torch, batches, length)
@@ -144,7 +153,8 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
     left = list(data.WeightedRandomSampler([1.0, 1.0, 3.0, 0.0], 3, replacement=False, generator=seeded(1)))
     yield "weights are obeyed without replacement", sorted(left) == [0, 1, 2]
     yield "a sampler in order gives each item", list(data.SequentialSampler(items)) == whole
-    yield "a subset keeps its own order", [int(data.Subset(items, [8, 2, 5])[at][0]) for at in range(3)] == [8, 2, 5]
+    part = data.Subset(items, [8, 2, 5])
+    yield "a subset keeps its own order", [int(part[at][0]) for at in (0, 1, 2, -1)] == [8, 2, 5, 5]
     joined = data.ConcatDataset([data.Subset(items, [0, 1, 2]), data.Subset(items, [3, 4]), data.Subset(items, [5, 6])])
     yield "sets that are joined follow each other", [int(first) for first, _ in joined] == whole[:7]
     split = data.random_split(items, [7, 3], generator=seeded(1))
@@ -187,16 +197,19 @@ def order_faults(ctx: Context) -> Iterator[Tuple[str, bool]]:
         said = {len(data.DistributedSampler(items, 4, rank, drop_last=drop)) for rank in range(4)}
         yield "a rank's length is its number of items, drop_last %s" % drop, said == {each}
     sampler = data.DistributedSampler(items, 2, 0, seed=5)
-    first = list(sampler)
-    sampler.set_epoch(1)
-    other = list(data.DistributedSampler(items, 2, 0, seed=6))
-    yield "ranks have another order in each epoch, and by another seed", list(sampler) != first and first != other
+    orders = {tuple(data.DistributedSampler(items, 2, 0, seed=7))}
+    for epoch in (0, 1, 5):
+        sampler.set_epoch(epoch)
+        orders.add(tuple(sampler))
+    yield "ranks have another order in each epoch, and by another seed", len(orders) == 4
     straight = list(data.DistributedSampler(items, 2, 1, shuffle=False))
     yield "ranks without shuffle take turns", straight == [1, 3, 5, 7, 9]
     torch.manual_seed(1)
-    loader = data.DataLoader(Numbered(4, 3), num_workers=WORKERS, batch_size=None)
-    drawn = [[float(item[2]) for item in loader] for _ in range(2)]
-    yield "workers have other random numbers in each epoch", not set(drawn[0]) & set(drawn[1])
+    loader = data.DataLoader(Numbered(4, 3), num_workers=WORKERS, batch_size=None, worker_init_fn=from_five)
+    drawn = [[item.tolist() for item in loader] for _ in range(2)]
+    again = {one[2] for one in drawn[0]} & {one[2] for one in drawn[1]}
+    yield "workers have other random numbers in each epoch", not again
+    yield "workers begin by one's own function", {int(one[1]) for one in drawn[0]} == {5, 6}
     pair = data.default_collate([{"a": 1, "b": (2.0, "x")}, {"a": 3, "b": (4.0, "y")}])
     right = pair["a"].tolist() == [1, 3] and pair["b"][0].tolist() == [2.0, 4.0] and list(pair["b"][1]) == ["x", "y"]
     yield "batches of nested items are nested", right

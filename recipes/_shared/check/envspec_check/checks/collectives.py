@@ -172,13 +172,16 @@ def ddp_steps(one: Rank) -> dict[str, Any]:
     exact_fp32(torch)
     torch.manual_seed(one.rank)  # DDP has to make the ranks start alike
     model = small_model(torch).to(one.device)
+    model.register_buffer("turn", torch.zeros(1, device=one.device))
     on = [torch.cuda.current_device()] if one.device == "cuda" else None
     called = torch.nn.parallel.DistributedDataParallel(model, device_ids=on)
     alone, start = copy.deepcopy(model), flat(torch, model)
+    model.turn.fill_(one.rank)  # buffers are the first rank's
+    turned = [called.train(mode).training == model.training == mode for mode in (False, True)]
     rows = [torch.randn(128, 32, generator=generator("ddp", rank)).to(one.device) for rank in range(one.world)]
     losses = small_steps(torch, called, rows[one.rank])
     small_steps(torch, alone, torch.cat(rows))
-    apart = moved_apart(start, flat(torch, model), flat(torch, alone))
+    apart = moved_apart(start, flat(torch, model), flat(torch, alone)) if all(turned) else math.inf
     return {"first": losses[0], "last": losses[-1], "weights": digest(model.state_dict()), "apart": apart}
 
 
