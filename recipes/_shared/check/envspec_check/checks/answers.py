@@ -233,7 +233,7 @@ Adam(lr=0.1, betas=(0.5, 0.6), amsgrad=True) = -1.37542
 AdamW(lr=0.1, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, amsgrad=True) = -1.125818
 Adamax(lr=0.1, betas=(0.8, 0.9), eps=0.01, weight_decay=0.1, maximize=True) = -3.894723
 ASGD(foreach=False) = -3.987995
-ASGD(lr=0.01, lambd=0.1, alpha=0.5, t0=3, weight_decay=0.1, maximize=True, foreach=False) = -80.84965
+ASGD(lr=0.02, lambd=0.1, alpha=0.5, t0=3, weight_decay=0.1, maximize=True, foreach=False) = -82.04583
 LBFGS(lr=0.3, max_iter=3, max_eval=4, tolerance_grad=1e-3, tolerance_change=1e-2, history_size=2) = 0.4544603
 LBFGS(lr=0.1, max_iter=2, max_eval=9) = -0.8452246
 LBFGS(tolerance_grad=0.5, line_search_fn='strong_wolfe') = 0.2917987
