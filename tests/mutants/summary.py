@@ -93,10 +93,10 @@ def of_behaviour() -> list[str]:
     kinds = tomli.loads(UNTOLD.read_text(encoding="utf-8"))
     reasons = ", ".join(f"{len(names)} {kind.replace('_', ' ').replace('gpu', 'GPU')}" for kind, names in kinds.items())
     return [
-        f"`tests/mutants/behaviour.toml` has {len(mutants)} public functions that lie, and parts that don't act together.",
+        f"`tests/mutants/behaviour.toml` has {len(mutants)} functions that lie, or parts that don't act together.",
         f"Each is told. The last {len(last)} were written before the check was changed for them: it told {told}.",
-        "`tests/mutants/arguments.py` ignores each argument of torch.nn, torch.optim and torch.utils.data in turn. All are",
-        f"told but {sum(map(len, kinds.values()))} of `untold.toml`, which has the reasons: {reasons}.",
+        "`tests/mutants/arguments.py` ignores each argument of torch.nn, torch.optim and torch.utils.data in turn.",
+        f"All but {sum(map(len, kinds.values()))} are told; `untold.toml` has the reasons of these: {reasons}.",
     ]
 
 
