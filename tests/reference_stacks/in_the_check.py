@@ -3,8 +3,10 @@
 PREFIX/bin/python in_the_check.py CHECK TARGET_JSON SCRATCH
 """
 
+import importlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,14 @@ def scaled_apart(one: Rank) -> float:
     return moved_apart(start, flat(torch, model), together)
 
 
+def keeps_and_computes_again(function: Callable[..., Any], *given: Any, use_reentrant: bool) -> Any:
+    """An activation checkpoint that keeps its part's activations all the same."""
+    result = function(*given)
+    with importlib.import_module("torch").no_grad():
+        function(*given)
+    return result
+
+
 def main() -> None:
     scratch = Path(sys.argv[3])
     words = read_target(sys.argv[2]), "cpu", "basic", 5, False, 0, 120.0, scratch, sys.argv[1]
@@ -46,11 +56,16 @@ def main() -> None:
     right = ctx.torch.nn.DataParallel.forward
     ctx.torch.nn.DataParallel.forward = lambda self, rows: right(self, rows) * 0.5
     wrong = data_parallel.beside_each_other(ctx, "gloo", 2)
+    kept = CHECKS["operators.checkpoint"].run(ctx)
+    again: Any = importlib.import_module("torch.utils.checkpoint")
+    again.checkpoint = keeps_and_computes_again
+    keeps = CHECKS["operators.checkpoint"].run(ctx)
     four = ddp.rank_findings(ctx, "gloo", 4, "ddp")
     reduced = CHECKS["collectives.bandwidth"].run(ctx)
     found = {
         "parallel": [apart.status, sorted(name for name, *_ in apart.figures)],
         "wrong": [wrong.status, wrong.reason],
+        "kept": [kept.status, keeps.status, keeps.reason],
         "scaled": ranks(ctx, 2, "gloo", scaled_apart),
         "four": {name: [one["apart"], len({of[name]["weights"] for of in four})] for name, one in four[0].items()},
         "all_reduce": {name: value for name, value, _ in reduced.figures},

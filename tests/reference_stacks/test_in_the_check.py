@@ -142,6 +142,12 @@ def test_c3_data_parallel_and_ddp_train_as_one_process_and_are_timed(shown: dict
 
 @pytest.mark.nightly
 @pytest.mark.e2e
+def test_a9_an_activation_checkpoint_that_keeps_its_activations_is_told(shown: dict[str, Any]) -> None:
+    assert shown["kept"] == ["pass", "fail", "an activation checkpoint keeps its part's activations all the same"]
+
+
+@pytest.mark.nightly
+@pytest.mark.e2e
 def test_c3_a_rate_scaled_with_the_batch_steps_as_far_as_its_batches_together(shown: dict[str, Any]) -> None:
     assert len(shown["scaled"]) == 2 and all(apart < 1e-6 for apart in shown["scaled"])
 

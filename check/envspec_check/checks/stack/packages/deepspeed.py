@@ -6,11 +6,12 @@ import importlib
 import os
 import shutil
 import socket
-from typing import Any
+from typing import Any, Optional
 
-from envspec_check.checks.stack.beside_float64 import judged_steps, plain_training
+from envspec_check.checks.stack.beside_float64 import LIMIT, REMEDY, judged_steps, plain_training
 from envspec_check.checks.stack.locked import has_accelerator_for_cpus, stack_check
-from envspec_check.interface import Context, Outcome, Skip, passed
+from envspec_check.interface import Context, Outcome, Skip, failed, passed
+from envspec_check.machine import from_ampere
 
 
 def free_port() -> int:
@@ -18,6 +19,9 @@ def free_port() -> int:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
 
+
+SHORT = 1e-2
+"""Of weights in bf16 and fp16: a rounding is up to 4e-3 of each."""
 
 ADAMS = {"FusedAdam": "FusedAdamBuilder", "DeepSpeedCPUAdam": "CPUAdamBuilder"}
 """deepspeed's own optimizers, each with the builder of its operator."""
@@ -37,10 +41,11 @@ def compiler_of(name: str) -> Any:
     return shutil.which("ninja") and shutil.which("g++" if name == "DeepSpeedCPUAdam" else "nvcc")
 
 
-def steps_of_zero(ctx: Context, deepspeed: Any, stage: int) -> Outcome:
+def steps_of_zero(ctx: Context, deepspeed: Any, stage: int, short: Optional[str] = None) -> Outcome:
     """A step of an engine that shares the optimizer's state (1) and the gradients (2) among ranks, of which it is the
-    only one."""
+    only one; with `short`, in mixed precision of this type, to which its weights are rounded."""
     plain = plain_training(ctx)
+    mixed = {short: {"enabled": True, **({"initial_scale_power": 8} if short == "fp16" else {})}} if short else {}
     engine = deepspeed.initialize(
         model=plain.model,
         optimizer=plain.optimizer,
@@ -49,13 +54,17 @@ def steps_of_zero(ctx: Context, deepspeed: Any, stage: int) -> Outcome:
             "train_micro_batch_size_per_gpu": 32,
             "zero_optimization": {"stage": stage},
             "zero_allow_untested_optimizer": True,  # plain SGD
+            **mixed,
         },
     )[0]
-    device = ctx.torch_device
-    engine.backward(plain.loss(engine, plain.rows.to(device), plain.labels.to(device)))
+    device, weights = ctx.torch_device, next(plain.model.parameters())
+    rows = plain.rows.to(device, weights.dtype)
+    engine.backward(plain.loss(engine, rows, plain.labels.to(device)))
     engine.step()
+    if short and str(weights.dtype).rpartition(".")[2] != {"bf16": "bfloat16", "fp16": "float16"}[short]:
+        return failed(f"deepspeed's {short} has weights of {weights.dtype}", REMEDY)
     error = plain.far(engine.module.parameters(), [slice(32)])
-    return judged_steps(f"deepspeed by ZeRO {stage}", deepspeed.__version__, error)
+    return judged_steps(f"deepspeed by ZeRO {stage}", deepspeed.__version__, error, SHORT if short else LIMIT)
 
 
 def steps_of_adam(ctx: Context, deepspeed: Any, name: str) -> Outcome:
@@ -76,7 +85,7 @@ def steps_of_adam(ctx: Context, deepspeed: Any, name: str) -> Outcome:
 @stack_check("deepspeed")
 def stack_deepspeed(ctx: Context, deepspeed: Any) -> Outcome:
     """`deepspeed.initialize` makes an engine of one rank, whose steps are those of plain torch in float64, by ZeRO 0 to
-    2; deepspeed's own optimizers take those of torch's AdamW."""
+    2, and in mixed precision; deepspeed's own optimizers take those of torch's AdamW."""
     if ctx.device == "cpu" and not has_accelerator_for_cpus(ctx.lock):
         raise Skip(f"deepspeed {deepspeed.__version__} runs on CPUs only with Intel's extension of torch")
     if ctx.device == "cpu" and not ctx.deep:
@@ -88,6 +97,11 @@ def stack_deepspeed(ctx: Context, deepspeed: Any) -> Outcome:
     for stage in (0,) if ctx.quick else (0, 1, 2):
         found = steps_of_zero(ctx, deepspeed, stage)
         errors[f"ZeRO {stage}"] = found.details["error"]
+        wrong = wrong or (found if found.status == "fail" else None)
+    if not ctx.quick:
+        short = "fp16" if ctx.device == "cuda" and not from_ampere(ctx.torch, ctx.device) else "bf16"
+        found = steps_of_zero(ctx, deepspeed, 1, short)
+        errors[f"ZeRO 1 in {short}"] = found.details.get("error")
         wrong = wrong or (found if found.status == "fail" else None)
     for name in () if ctx.quick else ADAMS:
         if is_there(ctx, deepspeed, name):
