@@ -40,7 +40,7 @@ def by_hand(torch: Any, model: Any, images: Any, words: Any, heads: int, quick: 
     rows = normalise("visual.ln_pre", rows + own["visual.positional_embedding"])
     image = normalise("visual.ln_post", blocks("visual.", rows, heads, False)[:, 0]) @ own["visual.proj"]
     rows = blocks("", own["token_embedding.weight"][words] + own["positional_embedding"], 2, True)
-    text = normalise("ln_final", rows)[range(len(words)), words.argmax(1)] @ own["text_projection"]
+    text = normalise("ln_final", rows)[torch.arange(len(words)), words.argmax(1)] @ own["text_projection"]
     return own["logit_scale"].exp() * parts.normalize(image, dim=-1) @ parts.normalize(text, dim=-1).t()
 
 
