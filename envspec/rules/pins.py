@@ -378,7 +378,7 @@ def _cuda_majors(
         there = {one.cuda for one in torch_builds.builds(platform=case.platform) if one.cuda} if case.cuda else set()
         cudas = sorted((one for one in there if one.partition(".")[0] == major), key=numbers, reverse=True)[:1]
         ways = tuple(Way(f'cuda = "{one}" in the target', cuda=one) for one in cudas)
-        bound = f"{name}=={asked}.*" if name in VERSIONED_BY_CUDA else f"{name}<0"
+        bound = f"{name}=={asked}.*" if asked and name in VERSIONED_BY_CUDA else f"{name}<0"
         severity: Severity = "error" if case.cuda else "warning"
         outgrown = asked is not None and int(major) < int(asked)
         one = Finding(severity, "cuda-major-mixed", message, key="cuda", remedy=hint, bound=bound, outgrown=outgrown)

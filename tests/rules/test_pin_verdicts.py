@@ -11,6 +11,7 @@ from envspec.base.errors import Place
 from envspec.base.finding import Finding, errors
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.facts.compute_capability import is_integrated
+from envspec.packages.requirement import parse_requirement
 from envspec.rules.judge import judge
 from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.spec.model import CondaTable, Located, PipTable, Spec, Target
@@ -80,6 +81,8 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
         ("13.0", "A100", {"cuda-python": "12.6.2.post1", "cuda-bindings": "13.5.0"}, ["cuda-major-mixed"]),
         ("12.4", "A100", {"cuda-python": "12.9.10", "cuda-bindings": "12.9.10", "cuda-core": "1.2.2"}, []),
         (None, "", {"nvidia-nccl-cu12": "2.28.9"}, ["-cuda-major-mixed"]),
+        (None, "", {"cuda-python": "13.4.4"}, ["-cuda-major-mixed"]),
+        (None, "", {"cuda-toolkit": "13.0.2"}, ["-cuda-major-mixed"]),
         # A triton alone: what its own compiler knows (data/triton.toml).
         ("12.8", "B200", {"triton": "3.2.0"}, ["-triton-architecture"]),
         ("12.8", "B200", {"triton": "3.3.0"}, []),
@@ -95,7 +98,10 @@ def codes(findings: tuple[Finding, ...]) -> list[str]:
 )  # fmt: skip
 def test_pins(cuda: str | None, gpu: str, pins: dict[str, str], expected: list[str]) -> None:
     spec, target = spec_of(cuda, (gpu,) if gpu else ())
-    assert codes(judge_pins(spec, target, PinnedVersions(pins))) == expected
+    found = judge_pins(spec, target, PinnedVersions(pins))
+    assert codes(found) == expected
+    for one in found:
+        assert one.bound is None or parse_requirement(one.bound)
 
 
 def test_a_triton_alone_names_the_first_that_compiles_for_the_gpu() -> None:
