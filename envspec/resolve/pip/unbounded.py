@@ -233,10 +233,16 @@ def _newer_pythons(python: str) -> tuple[str, ...]:
 
 
 def _other_cudas(lag: Lag, request: Request) -> list[str]:
-    """List the CUDA versions with a build of the torch that the newer release goes with, the newest first."""
-    built = torch_builds.builds(version=lag.torch, platform=request.platform) if lag.torch and request.cuda else ()
-    cudas = {one.cuda for one in built if one.cuda and one.cuda != request.cuda}
-    return sorted(cudas, key=torch_builds.order, reverse=True)[:2]
+    """List the CUDA versions with a build of the torch that the newer release goes with, the newest first. Where that
+    is an older torch, newer ones with a build of the target's own come before them."""
+
+    def built(torch: str | None) -> list[str]:
+        found = torch_builds.builds(version=torch, platform=request.platform) if torch and request.cuda else ()
+        cudas = {one.cuda for one in found if one.cuda and one.cuda != request.cuda}
+        return sorted(cudas, key=torch_builds.order, reverse=True)
+
+    own = [one for one in built(lag.own) if torch_builds.order(one) > torch_builds.order(str(request.cuda))]
+    return list(dict.fromkeys((*(own if lag.outgrown else ()), *built(lag.torch)[:2])))
 
 
 def _direct(request: Request) -> set[str]:
