@@ -196,7 +196,7 @@ def refuse_outgrown(several: Sequence[Lag], request: Request, label: str) -> Non
         lines = (one.replace("<=", f"{extras.get(requirement_name(one), '')}<=", 1) for one in bounds)
         written = ", ".join(f'"{line}"' for line in lines)
         first = lost[0]
-        newer = [Way(f'python = "{python}"', python=python) for python in _newer_pythons(request.python)]
+        newer = [Way(f'python = "{python}"', python=python) for python in newer_pythons(request.python)]
         newer += [Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in _other_cudas(first, request)]
         if first.needs:
             newer = [Way(f'glibc = "{first.glibc}" in the target', glibc=first.glibc)]
@@ -227,7 +227,8 @@ def tell_lags(
                 notice(Finding("info", "passed-over", message, targets=names))
 
 
-def _newer_pythons(python: str) -> tuple[str, ...]:
+def newer_pythons(python: str) -> tuple[str, ...]:
+    """List the Pythons after a target's, up to the newest that envspec knows: newer releases may take them alone."""
     major, minor = python.split(".")[:2]
     return tuple(f"{major}.{one}" for one in range(int(minor) + 1, NEWEST_MINOR + 1))
 

@@ -104,7 +104,8 @@ def refused_pins(
 
 def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
     """Judge the older releases that a solved target has in place of what was given up."""
-    return apply_acceptances(retreats(solved.gave_up, solved.pip), spec.pip_terms(solved.prepared.target).accept)
+    found = retreats(solved.gave_up, solved.pip, solved.prepared.inputs.python)
+    return apply_acceptances(found, spec.pip_terms(solved.prepared.target).accept)
 
 
 def _explain(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:

@@ -15,7 +15,7 @@ from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.requirement import head_of, parse_requirement, published_requirement
 from envspec.resolve.pip.floors import moved_beside
-from envspec.resolve.pip.unbounded import names_torch
+from envspec.resolve.pip.unbounded import names_torch, newer_pythons
 from envspec.rules.case import hint_to_keep
 
 
@@ -61,11 +61,13 @@ def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple
     return tuple(lines.values())
 
 
-def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding, ...]:
+def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin], python: str | None = None) -> tuple[Finding, ...]:
     """Refuse the older releases that a solution has in place of what was made for less than the target has: one is an
-    answer only if it names what the target has, by a pin of torch or a bound that refuses the next minor.
+    answer only if it names what the target has, by a pin of torch or a bound that refuses the next minor. A newer
+    Python than the target's `python` may bring the release that does.
     """
     now = {pin.name: pin for pin in pins}
+    newer = [Way(f'python = "{one}"', python=one) for one in (newer_pythons(python) if python else ())]
     found: dict[str, Finding] = {}
     for one in given_up:
         moved = one.first_move({name: pin.version for name, pin in now.items()})
@@ -92,7 +94,7 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin]) -> tuple[Finding,
                 one.finding.remedy,
                 package=moved,
                 bound=bound,
-                ways=(*one.finding.ways, older),
+                ways=(*newer, *one.finding.ways, older),
             ),
         )
     return tuple(found.values())

@@ -169,6 +169,12 @@ def test_an_older_release_without_what_was_outgrown_must_name_the_torch(
         assert one.package == "a" and older in [way.text for way in one.ways], "the spec's line keeps its extras"
 
 
+def test_a_newer_python_may_bring_the_release_for_the_targets_cuda() -> None:
+    """xgboost 3.4.1 is the first for CUDA 13, and takes Python 3.12 and newer: Python 3.11 led to 2.0.3."""
+    (found,) = retreats([gave_up(True)], (pin("a", "1"),), "3.12")
+    assert [one.python for one in found.ways if one.python] == ["3.13", "3.14"]
+
+
 def test_a_release_of_the_targets_cuda_names_it_by_its_version() -> None:
     """cuda-python 12.6.2 in a target for CUDA 13 gives way to 13.4.4, which requires no torch."""
     finding = Finding("error", "cuda-major-mixed", "of CUDA 12", bound="cuda-python==13.*", outgrown=True)
