@@ -237,13 +237,13 @@ def _other_cudas(lag: Lag, request: Request) -> list[str]:
     """List the CUDA versions with a build of the torch that the newer release goes with, the newest first. Where that
     is an older torch, newer ones with a build of the target's own come before them."""
 
-    def built(torch: str | None) -> list[str]:
+    def cudas_of(torch: str | None) -> list[str]:
         found = torch_builds.builds(version=torch, platform=request.platform) if torch and request.cuda else ()
         cudas = {one.cuda for one in found if one.cuda and one.cuda != request.cuda}
         return sorted(cudas, key=torch_builds.order, reverse=True)
 
-    own = [one for one in built(lag.own) if torch_builds.order(one) > torch_builds.order(str(request.cuda))]
-    return list(dict.fromkeys((*(own if lag.outgrown else ()), *built(lag.torch)[:2])))
+    own = [one for one in cudas_of(lag.own) if torch_builds.order(one) > torch_builds.order(str(request.cuda))]
+    return list(dict.fromkeys((*(own if lag.outgrown else ()), *cudas_of(lag.torch)[:2])))
 
 
 def _direct(request: Request) -> set[str]:

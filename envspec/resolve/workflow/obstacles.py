@@ -87,6 +87,7 @@ def all_in_the_way(spec: Spec, names: Sequence[str], first: Attempt, attempt: At
     take_in_one_line(told)
     for at, one in left.items():
         one.tell_ways(partial(search.try_way, at))
+        one.message += search.beside.get(at, "")
     return together(told)
 
 
@@ -107,14 +108,16 @@ def with_tried_ways(notice: Callable[[Finding], None], spec: Spec, attempt: Atte
 
 
 class _Search(Struct):
-    """The obstacles found for targets, and for each the change with which the search went on. `left` are the
-    attempts to come."""
+    """The obstacles found for targets, and for each the change with which the search went on. `beside` says of one
+    that names a CUDA or a Python which isn't the spec's that this is one of the changes. `left` are the attempts to
+    come."""
 
     spec: Spec
     names: tuple[str, ...]
     attempt: Attempting
     found: list[EnvspecError] = field(default_factory=list)
     lifts: dict[int, Way] = field(default_factory=dict)
+    beside: dict[int, str] = field(default_factory=dict)
     left: int = _ATTEMPTS
     made: dict[tuple[frozenset[tuple[int, Way]], tuple[str, ...]], Attempt] = field(default_factory=dict)
 
@@ -125,6 +128,11 @@ class _Search(Struct):
             for one in now.refused:
                 if not any(_is_same(one, other) for other in self.found):
                     self.found.append(one)
+                    changed = [
+                        text for way in self.lifts.values() for text in (f"CUDA {way.cuda}", f"Python {way.python}")
+                    ]
+                    said = [text for text in changed if text in one.message]
+                    self.beside[len(self.found) - 1] = f" (once changed to {' and '.join(said)})" if said else ""
             if now.whole or len(self.found) == known:
                 return
             for at in range(known, len(self.found)):

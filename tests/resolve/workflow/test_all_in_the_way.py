@@ -48,6 +48,16 @@ def test_all_that_stands_in_the_way_is_told_at_once(machine: Machine, index: Ind
 
 
 @pytest.mark.e2e
+def test_what_is_refused_after_a_change_says_which(machine: Machine, index: Index) -> None:
+    """CUDA 13 has no Volta; with CUDA 12.9 a package for CUDA 13 is in the way, and the spec says 13.0."""
+    index.add(wheel("kernels", "1.0", "nvidia-cublas-cu13"), wheel("nvidia-cublas-cu13", "13.0.1"))
+    ran = machine.envspec("lock", machine.spec(cpu("kernels", targets=TARGET.replace("H100", "V100"))))
+    first, second = (line for line in ran.err.splitlines() if line.startswith("error: "))
+    assert "CUDA 13.0 has dropped Volta" in first and "once changed" not in first
+    assert "the target is for CUDA 12.9" in second and second.endswith("(once changed to CUDA 12.9)")
+
+
+@pytest.mark.e2e
 def test_sources_of_a_refused_package_are_told_with_its_ways_alone(machine: Machine, index: Index) -> None:
     index.add(wheel("server", "2.0", "old", requires_python=">=3.9,<3.12"), wheel("server", "1.0", "old"))
     index.add(wheel("server", "2.1", "old"), sdist("old", "1.0"))
