@@ -116,8 +116,16 @@ class Nvml:
         return 100
 
 
+def directly(torch: Any, function: Any, *given: Any, **options: Any) -> Any:
+    """Call a function without the redirection, which it would lose an argument to."""
+    with torch._C.DisableTorchFunction():
+        return function(*given, **options)
+
+
 def pretend(torch: Any) -> None:
     """Make this process's torch pretend, and what is forked from it."""
+    functional: Any = importlib.import_module("torch.nn.functional")
+    functional.l1_loss = functools.partial(directly, torch, functional.l1_loss)  # torch 2.13 hands on no `weight`
     torch.__version__ = f"{torch.__version__.partition('+')[0]}+pretended"
     torch.version.cuda = CUDA
     facts = SimpleNamespace(
