@@ -124,9 +124,11 @@ watch() {
     kill -USR1 "$main" 2>/dev/null || :
 }
 
-# TERM to every service, and out when all have ended.
+# TERM to every service, and out when all have ended, or at the next signal.
 stop() {
-    trap '' TERM INT HUP USR1
+    trap '' HUP USR1
+    # shellcheck disable=SC2064
+    trap "exit $1" TERM INT
     for pid in $watchers; do
         kill -TERM "$pid" 2>/dev/null || :
     done

@@ -27,6 +27,20 @@ def test_services_run_together_and_end_together(image: Image) -> None:
     assert sorted(err.splitlines()) == ["jupyter stopped", "ssh stopped"]
 
 
+def test_a_second_signal_waits_for_no_service(image: Image) -> None:
+    """As of who presses Ctrl-C once more: where it is the container's first process, what is left ends with it."""
+    image.service("jupyter", FOREVER.format("jupyter"))
+    image.service("ssh", 'trap "echo deaf >&2" TERM; echo $$ >"$TMPDIR/ssh.pid"; while :; do sleep 0.05; done\n')
+    process = image.start()
+    wait_until(lambda: all((image.tmp / f"{name}.pid").exists() for name in ("jupyter", "ssh")), 30)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None and "deaf" in process.stderr.readline() + process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    os.kill(int((image.tmp / "ssh.pid").read_text()), signal.SIGKILL)
+    process.communicate()
+
+
 def test_one_service_that_dies_ends_the_others(image: Image) -> None:
     image.service("jupyter", FOREVER.format("jupyter"))
     image.service("ssh", 'while [ ! -e "$TMPDIR/jupyter.pid" ]; do sleep 0.05; done; exit 0\n')
@@ -111,6 +125,18 @@ def test_hardware_is_a_network_of_the_machines(image: Image) -> None:
     image.service("jupyter")
     image.program("jupyter", 'printf "%s\\n" "$@"')
     assert "--ip=127.0.0.1" in image.run("jupyter", JUPYTER_TOKEN="x", SLURM_JOB_ID="")[1].splitlines()
+
+
+def test_a_server_that_loses_a_signal_is_asked_again(image: Image) -> None:
+    """Jupyter's handler fails where the signal comes while it writes its log."""
+    image.service("jupyter")
+    asks = 'asked=0; trap "asked=\\$((asked + 1)); [ \\$asked -lt 2 ] || exit 7" TERM; echo ready'
+    image.program("jupyter", f"{asks}; while :; do sleep 0.05; done")
+    process = image.start("jupyter")
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 7
+    process.communicate()
 
 
 @pytest.mark.parametrize("how", ["ends", "fails", "is stopped"])

@@ -52,18 +52,29 @@ address() {
 # shellcheck disable=SC2034
 bind=${ENVSPEC_BIND:-$(address)}
 
+# Asks the server to end, and again each 5 s: it loses a signal that comes while it writes its log.
+ask() {
+    asked=0
+    while kill -0 "$child" 2>/dev/null; do
+        [ $((asked % 50)) -ne 0 ] || kill -TERM "$child" 2>/dev/null || :
+        asked=$((asked + 1))
+        sleep 0.1
+    done
+}
+
 # Runs the server to its end, which a signal only asks for.
 serve() {
     "$@" &
     child=$!
-    trap 'kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+    asked=
+    trap ask TERM INT HUP
     status=0
     wait "$child" || status=$?
-    # A wait that a signal cut short leaves the child running.
-    while kill -0 "$child" 2>/dev/null; do
+    # the status of a wait that a signal cut short is the signal's
+    if [ -n "$asked" ]; then
         status=0
         wait "$child" || status=$?
-    done
+    fi
     exit "$status"
 }
 
