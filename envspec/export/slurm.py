@@ -366,7 +366,7 @@ def _training(asked: SlurmTable, begin: str, carried: str, python: str, torchrun
             'elif [[ -e $last && $(<"$ENVSPEC_CHECKPOINT") == "$(<"$last")" ]]; then',
             '    echo "no progress since the last start by what $ENVSPEC_CHECKPOINT says: not queued again" >&2',
             f"elif ((${{SLURM_RESTART_COUNT:-0}} >= {asked.max_requeues})); then",
-            f'    echo "started {asked.max_requeues} times again: not queued once more" >&2',
+            f'    echo "max-requeues is {asked.max_requeues}: not queued again" >&2',
             "else",
             '    mv "$ENVSPEC_CHECKPOINT" "$last"',
             '    scontrol requeue "$SLURM_JOB_ID"',

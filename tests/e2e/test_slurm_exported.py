@@ -221,6 +221,27 @@ def test_a_job_goes_on_as_long_as_there_is_progress(
         ask("scancel", job)
 
 
+@pytest.mark.nightly
+def test_a_job_is_queued_again_as_often_as_the_spec_allows(ask: Ask, tmp_path: Path) -> None:
+    """Also where each start writes another text."""
+    (tmp_path / "job.sbatch").write_text(job_of(replace(WARNED, max_requeues=1)))
+    (tmp_path / "train.sh").write_text("SAYS=${SLURM_RESTART_COUNT:-0}\n" + ENDS["polls"])
+    job = ask("sbatch", "--parsable", "--time=5", "job.sbatch", "train.sh", str(tmp_path)).strip()
+    try:
+        appears(tmp_path / "ready", tmp_path)
+        ask("scancel", "--batch", "--signal=USR1", job)
+        waits(ask, job, "Restarts=1", "JobState=PENDING", seconds=30)
+        (tmp_path / "ready").unlink()
+        ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+        waits(ask, job, "Restarts=1", "JobState=RUNNING", seconds=120)
+        appears(tmp_path / "ready", tmp_path)
+        ask("scancel", "--batch", "--signal=USR1", job)
+        waits(ask, job, "Restarts=1", "JobState=COMPLETED", "ExitCode=0:0", seconds=30)
+        assert "max-requeues is 1: not queued again" in (tmp_path / f"cpu-py311-{job}.out").read_text()
+    finally:
+        ask("scancel", job)
+
+
 def test_srun_starts_the_ranks_where_it_is_asked_to(ask: Ask, tmp_path: Path) -> None:
     """As Lightning, Megatron and mpi4py want: one process a rank, each with its number and where all meet."""
     (tmp_path / "job.sbatch").write_text(job_of(replace(WARNED, launch="srun", mpi="pmi2", environment=())))
