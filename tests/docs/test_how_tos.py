@@ -29,10 +29,10 @@ from support.torch_packages import stand_ins
 pytestmark = pytest.mark.slow
 
 NOT_RUN = {
-    "docker buildx build -f demo/cu128-hopper/Dockerfile -t demo .": "needs a daemon: tests/e2e/test_image.py builds",
+    "docker buildx build -f demo/cu128-hopper/Dockerfile -t demo .": "needs a daemon: tests/e2e/test_docker_heads.py",
     "docker run --rm --gpus all --shm-size 8g demo smoke --quick": "needs a daemon and a GPU",
     'docker run --rm -it --gpus all --shm-size 8g -v "$PWD:/workspace" demo python train.py': "as the line before",
-    "docker compose up --build cpu": "needs a daemon: tests/export reads the file, tests/e2e/test_image.py builds",
+    "docker compose up --build cpu": "needs a daemon: tests/e2e/test_docker_heads.py has one",
     "envspec smoke specs/mm-v2.9.toml --target cu128-hopper --runner slurm --partition gpu -o runs --html loss.html": (
         "needs a cluster: tests/e2e/test_smoke_slurm.py, where Slurm is"
     ),

@@ -13,7 +13,7 @@ from envspec.cli.main import COMMANDS
 
 ELSEWHERE = {
     "apptainer": "tests/e2e/test_apptainer_image.py, where Apptainer is",
-    "docker": "needs a daemon: tests/e2e/test_image.py builds the same files with buildah",
+    "docker": "needs a daemon: tests/e2e/test_docker_heads.py has one",
     "git": "tests/review/git has repositories",
     "make": "it is what runs these tests",
     "nix": "tests/e2e/test_nix_flakes.py, where Nix is",

@@ -1,8 +1,9 @@
 """The commands that the heads of the shipped recipes print: the files, services and targets that they name are there,
 and docker's own program takes the options of `docker run`. tests/e2e/test_slurm_heads.py gives those of `sbatch` to a
-real Slurm, as they stand. tests/journeys and tests/e2e run what builds and trains, by buildah and from images that lie
-here: not run as printed is what needs a daemon (docker), a cluster (kubectl), a registry (apptainer build, enroot), or
-nixpkgs (nix).
+real Slurm, as they stand, and test_docker_heads.py and test_apptainer_heads.py those of Docker, compose, enroot and
+Apptainer to real ones. test_clusters.py runs those for Kubernetes and HTCondor up to kubectl and condor_submit,
+test_lmod.py the modulefile's. test_nix_flakes.py adds options to `nix`, for a nixpkgs that lies here. Not run: what
+needs a GPU, the API of a Kubernetes cluster, a pool of HTCondor, or CSCS's own enroot.
 """
 
 import os

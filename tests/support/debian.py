@@ -1,4 +1,4 @@
-"""A Debian bookworm with Python 3.11, made by debootstrap once and kept under ~/.cache."""
+"""Trees of Debian, made by debootstrap once and kept under ~/.cache: bookworm with Python 3.11, if not told another."""
 
 import fcntl
 import re
@@ -18,20 +18,21 @@ def kept() -> Path:
     return folder
 
 
-def debian_tree() -> Path:
+def debian_tree(
+    name: str = "bookworm-python3", suite: str = "bookworm", include: str = "ca-certificates,python3,python3-venv"
+) -> Path:
     """A root tree without device nodes (`Bootstrap: localimage` takes none). Skips where no mirror is set."""
-    done = kept() / "bookworm-python3"
-    with (kept() / "bookworm-python3.lock").open("w") as lock:
+    done = kept() / name
+    with (kept() / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.is_dir():
-            part = done.with_name("bookworm-python3.part")
+            part = done.with_name(f"{name}.part")
             shutil.rmtree(part, ignore_errors=True)
-            include = "ca-certificates,python3,python3-venv"
             command = [
                 "debootstrap",
                 "--variant=minbase",
                 f"--include={include}",
-                "bookworm",
+                suite,
                 str(part),
                 debian_mirror(),
             ]
