@@ -27,8 +27,16 @@ mount --bind "$2" "./$2"
 mkdir -p before
 pivot_root . before
 umount -l /before
-exec dockerd --data-root "$2/docker/data" --exec-root "$2/docker/exec" --pidfile "$2/docker/pid" --log-level error \\
-    --host "unix://$2/docker/socket"
+iptables-save >"$2/docker/rules"
+dockerd --data-root "$2/docker/data" --exec-root "$2/docker/exec" --pidfile "$2/docker/pid" --log-level error \\
+    --host "unix://$2/docker/socket" &
+trap 'kill "$!"' TERM
+wait || :
+wait || :
+{
+    printf '*filter\\n:FORWARD ACCEPT\\nCOMMIT\\n*nat\\nCOMMIT\\n'
+    cat "$2/docker/rules"
+} | iptables-restore
 """
 
 
@@ -41,7 +49,7 @@ class Docker:
 
     def inside(self, *command: str) -> list[str]:
         """A command where the daemon lives."""
-        within = ["nsenter", f"--target={self.process}", "--mount", "--pid", "--wd=/"]
+        within = ["nsenter", f"--target={self.process}", "--mount", "--pid", "--wdns=/"]
         return [*within, "env", f"DOCKER_HOST=unix://{self.folder}/docker/socket", *command]
 
     def run(self, line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -72,6 +80,7 @@ def docker_daemon(folder: Path) -> Iterator[Docker]:
     tree = debian_tree("trixie-docker", "trixie", _PACKAGES)
     own_files = folder / "docker"
     own_files.mkdir()
+    before = links()
     own = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", _STARTS, "sh"]
     with (own_files / "log").open("wb") as log:
         daemon = subprocess.Popen([*own, str(tree), str(folder)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -87,5 +96,11 @@ def docker_daemon(folder: Path) -> Iterator[Docker]:
     finally:
         daemon.kill()
         daemon.wait()
-        subprocess.run(["ip", "link", "delete", "docker0"], capture_output=True)
+        for link in links() - before:
+            subprocess.run(["ip", "link", "delete", link], capture_output=True)
         shutil.rmtree(own_files, ignore_errors=True)
+
+
+def links() -> set[str]:
+    """The bridges that Docker made, by its names for them."""
+    return {one.name for one in Path("/sys/class/net").iterdir() if one.name.startswith(("docker", "br-"))}
