@@ -1,4 +1,4 @@
-"""The `sh` blocks of README.md and docs/: their commands, line by line."""
+"""The `sh` blocks of README.md and docs/, and those that are indented: their commands, line by line."""
 
 import re
 import shlex
@@ -9,6 +9,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TOS = ROOT / "docs" / "how-to"
 _SEPARATORS = {"&&", ";", "|", "||"}
+_INDENTED = re.compile(
+    r"(?<=\n\n)(?=    (?:[A-Z_]+=\S+ )?(?:envspec|docker|apptainer|nix|cd|git|condor_submit|python3?|pytest|ln|sbatch)"
+    r" )(?:    .*\n)+"
+)
 _GRAMMAR = {"for", "do", "done", "cd", "export", "."}
 """What the shell itself does."""
 
@@ -36,8 +40,9 @@ def blocks(page: Path) -> list[str]:
 
 
 def commands(page: Path) -> Iterator[Command]:
-    """Yield what a page's `sh` blocks start, redirections and the shell's own words left out."""
-    for block in blocks(page):
+    """Yield what a page's blocks start, redirections and the shell's own words left out."""
+    indented = [re.sub("^    ", "", block, flags=re.M) for block in _INDENTED.findall(page.read_text("utf-8"))]
+    for block in (*blocks(page), *indented):
         for line in block.replace("\\\n", " ").splitlines():
             yield from (Command(str(page.relative_to(ROOT)), line, words) for words in _started(line))
 
