@@ -183,14 +183,35 @@ def is_skipped(release: Release, request: Request, name: str) -> bool:
 
 def suits_target(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
     """Say whether a final release suits this target's Python, date and requirements."""
+    return _takes(release, request) and _suits_any_python(release, request, name, asks)
+
+
+def for_other_pythons(
+    found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
+) -> Iterator[tuple[str, str, Release]]:
+    """Find the packages that the spec itself asks for whose newest release that all requirements admit doesn't take the
+    target's Python: name, version, and that release. Versions kept from the old lock were told of."""
+    own = set(map(requirement_name, request.requirements))
+    for package in found:
+        taken = version_of(package.version or "")
+        if package.name not in own or not package.files or taken is None or kept.get(package.name) == package.version:
+            continue
+        after = newer_than(releases(package.name), taken)
+        admitted = (one for one in after if _suits_any_python(one, request, package.name, asks.get(package.name)))
+        newest = next(admitted, None)
+        if newest is not None and not _takes(newest, request):
+            yield package.name, str(taken), newest
+
+
+def _takes(release: Release, request: Request) -> bool:
+    return takes_python(release.requires_python or "", request.full_python)
+
+
+def _suits_any_python(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
     version = version_of(release.version)
-    if version is None or version.is_prerelease or release.yanked:
+    if version is None or version.is_prerelease or release.yanked or not release.is_before(request.not_after(name)):
         return False
-    if not release.is_before(request.not_after(name)):
-        return False
-    return takes_python(release.requires_python or "", request.full_python) and (
-        asks is None or _contains(asks.specifier, version)
-    )
+    return asks is None or _contains(asks.specifier, version)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -17,7 +17,7 @@ from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.resolve.pip.answer import Resolution, tell_missing_dates, tell_own_hashes
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.floors import versions_of
-from envspec.resolve.pip.newest import Releases, behind
+from envspec.resolve.pip.newest import Releases, behind, for_other_pythons
 from envspec.resolve.pip.pins import tell_variants
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.unbounded import FAR, Lag, is_far, missing_wheels, tell_lags, tell_missing_wheels
@@ -81,10 +81,37 @@ def tell_notes(
     said = {request: {one.name for one in several} for request, several in over.items()}
     tell_lags(lags, said, groups, notice)
     tell_missing_wheels(over, groups, notice)
+    tell_pythons(solutions, releases, notice)
     found = {request: one.answer.found for request, (one, _) in solutions.items()}
     tell_variants(found, groups, notice)
     tell_missing_dates(found, groups, releases, notice)
     tell_own_hashes(hashed, notice)
+
+
+_MOST = 5
+"""Packages that one note names."""
+
+
+def tell_pythons(
+    solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
+    releases: Callable[[Request], Releases],
+    notice: Callable[[Finding], None],
+) -> None:
+    """Write which of the spec's own packages have newer releases for other Pythons alone."""
+    found = []
+    for request, (one, names) in solutions.items():
+        held = [
+            f"{name} {newest.version} {newest.requires_python} ({taken} is locked)"
+            for name, taken, newest in for_other_pythons(
+                one.answer.found, request, one.answer.asks, one.kept, releases(request)
+            )
+        ]
+        if held:
+            more = f", and {len(held) - _MOST} more (`envspec outdated` lists them)" if len(held) > _MOST else ""
+            message = f"newer releases want another Python than {request.python}: {', '.join(held[:_MOST])}{more}"
+            found.append(Finding("info", "passed-over", message, targets=names))
+    for finding in merge_targets(found):
+        notice(finding)
 
 
 def tell_followers(

@@ -76,6 +76,20 @@ def test_metadata_of_a_newer_release_that_cant_be_read_stops_nothing(machine: Ma
     assert machine.versions("cpu") == {"lib": "1.0"}
 
 
+def test_releases_for_another_python_are_told_of_what_the_spec_asks_for(machine: Machine, index: Index) -> None:
+    index.add(wheel("app", "1", "deep"), wheel("app", "2", requires_python=">=3.13"), wheel("app", "3rc1"))
+    index.add(wheel("bound", "1"), wheel("bound", "2", requires_python=">=3.13"), wheel("deep", "1"))
+    # the newest is what counts, and what a package asks for itself is its own affair
+    index.add(wheel("deep", "2", requires_python=">=3.13"), wheel("two", "1"), wheel("two", "3", "lib>=9"))
+    index.add(wheel("two", "2", requires_python=">=3.13"), wheel("lib", "1"))
+    machine.spec(cpu("app", "bound<2", "two<3"))
+    held = "app 2 >=3.13 (1 is locked), two 2 >=3.13 (1 is locked)"
+    assert told(machine) == [f"note: cpu: newer releases want another Python than 3.12: {held}"]
+    # what stays from the old lock was told when it was chosen
+    machine.spec(cpu("app", "bound<2", "two<3", "lib"))
+    assert told(machine) == []
+
+
 def test_other_reasons_are_not_told_as_one_of_wheels(machine: Machine, index: Index) -> None:
     index.add(wheel("app", "1"), wheel("app", "2", "lib<1"), wheel("lib", "1"))
     index.add(wheel("other", "1"), wheel("other", "2", tag=WINDOWS))
