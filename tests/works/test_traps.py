@@ -74,6 +74,7 @@ OF_OLDER_TORCH = (
     Trap(("torch==2.1.2", "transformers"), MODEL, "transformers", cuda="12.1"),
     Trap(("torch==2.1.2", "accelerate"), "import accelerate", "numpy<2 added", cuda="12.1"),
     Trap(("torch==2.1.2", "peft"), "import peft", "transformers", cuda="12.1"),
+    Trap(("torch==2.1.2", "transformers==4.30.0", "peft"), "import peft", "peft 0.13.2 locked", cuda="12.1"),
     Trap(("torch==2.1.2", "sentence-transformers"), "import sentence_transformers", "transformers", cuda="12.1"),
     Trap(("torch==2.1.2", "sentence-transformers==2.2.2"), "import sentence_transformers", "huggingface-hub<0.26 added",
          cuda="12.1", allow_source=("sentence-transformers",)),
