@@ -57,6 +57,15 @@ class Pairs:
         return {"text": text, **{name: self.world[name][kind] + 0.3 * noise[name] for name in noise}}
 
 
+def clip_norm(norm: Any, rows: Any) -> Any:
+    """CLIP's LayerNorm in the type of its weights, those of a reference too: its own is always in float32. Its mask is
+    of the norm's type, which torch 2.1's attention on a CPU wants to be that of autocast."""
+    torch = the_torch()
+    rows = torch.nn.LayerNorm.forward(norm, rows)
+    old = torch.__version__.startswith("2.1.") and torch.is_autocast_cpu_enabled()
+    return rows.to(torch.get_autocast_cpu_dtype()) if old else rows
+
+
 def seed_worker(worker: int) -> None:
     """Seeds a DataLoader's worker: python's generator too, which torch leaves alone in its older versions."""
     random.seed(the_torch().initial_seed())
@@ -108,8 +117,8 @@ class Multimodal(Workload):
                 self.out = nn.ModuleDict({name: nn.Linear(width, 64) for name in ("text", "image", "video", "cross")})
                 self.scale = nn.Parameter(torch.tensor([2.0]))  # FSDP takes none without a dimension
                 there = [name for name in ("clip", "open_clip") if importlib.util.find_spec(name)]
-                if "clip" in there:  # it normalises in float32 whatever the weights are, those of a reference too
-                    importlib.import_module("clip.model").LayerNorm.forward = nn.LayerNorm.forward
+                if "clip" in there:
+                    importlib.import_module("clip.model").LayerNorm.forward = clip_norm
                 self.clips = nn.ModuleList([clip_of(torch, name) for name in there])
 
             def forward(self, text: Any, image: Any, video: Any) -> Any:
