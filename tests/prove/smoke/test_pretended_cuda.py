@@ -5,13 +5,13 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from envspec_check.lock import read_target
 from support.smoke_env import CHECK, CONFIG, SECONDS, smoke_env as smoke_env
+from uv import find_uv_bin
 
 from envspec.prove.proof.records import of_report, refusal
 from envspec.prove.smoke.report.read import load_report
@@ -100,14 +100,14 @@ def test_two_gpus_train_in_a_container_that_is_read_only_but_for_a_home(smoke_en
 @pytest.mark.parametrize(("version", "fails"), [(OLDEST, NO_FP16), (NEWEST, set())])
 def test_the_oldest_and_the_newest_locked_torch_train_there(tmp_path: Path, version: str, fails: set[str]) -> None:
     prefix = tmp_path / "env"
-    uv = [sys.executable, "-m", "uv"]
-    own = {**os.environ, "UV_CACHE_DIR": str(tmp_path / "cache"), "VIRTUAL_ENV": str(prefix)}
+    own = {**os.environ, "UV_CACHE_DIR": str(tmp_path / "cache")}
     numpy = "numpy<2" if version == OLDEST else "numpy"
     for words in (
         ["venv", "-q", "--python", "3.11", str(prefix)],
-        ["pip", "install", "-q", f"torch=={version}", numpy],
+        # named, since uv prefers the environment that it was started from
+        ["pip", "install", "-q", "--python", str(prefix), f"torch=={version}", numpy],
     ):
-        subprocess.run([*uv, *words], env=own, check=True, timeout=2 * SECONDS)
+        subprocess.run([find_uv_bin(), *words], env=own, check=True, timeout=2 * SECONDS)
     path = pretended(prefix, tmp_path, "device", "training", "determinism", "dataloader", "collectives")
     found = statuses(path)
     assert {name for name, status in found.items() if status == "fail"} <= CANT | fails
