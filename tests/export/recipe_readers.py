@@ -257,7 +257,8 @@ def read_htcondor(text: str, plan: Plan) -> object:
     for line in text.splitlines():
         name, equals, value = line.strip().partition(" = ")
         assert not equals or re.fullmatch(r"[a-z_]+", name), line
-        found.append((name if equals else line, value))
+        # the digest is of the lock that the words are in
+        found.append((name if equals else line, value.replace(plan.lock_digest, "sha256")))
     (image,) = (value for name, value in found if name == "image")
     assert image == f"{plan.title}.sif"
     return found
@@ -288,6 +289,8 @@ def read_edf(text: str, plan: Plan) -> dict[str, Any]:
     assert set(re.findall(r"\$\{?(\w+)", re.sub(r"(?m)^#.*", "", text))) == {"PWD"}
     assert found["image"].replace("#", "/") == (plan.image if plan.repository else f"./{plan.title}.sqsh")
     assert bool(hooks) == plan.is_cuda
+    if not plan.shares:
+        assert found["env"].pop("ENVSPEC_LOCK") == f"{plan.target}={plan.lock_digest}"
     return found
 
 

@@ -50,6 +50,8 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
             yield case.flaw("wrong-overwrites", pin.name, said)
         if pin.kind == "conda" and (pin.git or pin.url):
             yield case.flaw("unasked-source", pin.name, f"{pin.name} is a conda package but names its own source")
+        if pin.git and pin.url:
+            yield case.flaw("unasked-source", pin.name, f"{pin.name} is of a repository but names a file besides")
 
 
 def _provides(pin: Pin) -> tuple[str, ...]:
