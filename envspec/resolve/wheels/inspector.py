@@ -344,13 +344,15 @@ class WheelInspector(Struct, frozen=True):
             content: frozenset[Question] = frozenset({"notes", "code"})
             unlisted = {pin for pin in unsaid if not holds_host_code_alone(pin.name)}
             asked = {pin: directory | content if pin in unlisted else directory for pin in pins}
-
-            def read(pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
-                says = self._ask(pin, questions)
-                return self._ask(pin, directory | content) if pin in unsaid and _speaks(pin, says) else says
-
-            answers = ask(asked, read, self._recall)
-            speaking = [pin for pin in unsaid if pin not in unlisted and _speaks(pin, answers[pin])]
+            answers = ask(asked, self._ask, self._recall)
+            speaking = [
+                pin
+                for pin in unsaid
+                if pin not in unlisted
+                and isinstance(says := answers[pin], WheelSays)
+                # what the package is called says nothing: numba_cuda_mlir/_core.so
+                and speaks_of_gpus(path.replace(pin.name.replace("-", "_"), "") for path in says.paths or ())
+            ]
             answers |= ask(dict.fromkeys(speaking, directory | content), self._ask, self._recall)
             named = {_owner(pin): (pin, says) for pin, says in answers.items()}
             for name, (pin, says) in named.items():
@@ -407,13 +409,6 @@ class WheelInspector(Struct, frozen=True):
             return Unread(pin.artifact.file if pin.artifact else pin.name, "its address isn't known")
         with self.counting.one(f"looking into {file.file}"):
             return self.reader.ask(file, origin, questions)
-
-
-def _speaks(pin: Pin, says: WheelSays | Unread) -> bool:
-    """Say whether the paths of a wheel promise code for GPUs."""
-    paths = says.paths or () if isinstance(says, WheelSays) else ()
-    # what the package is called says nothing: numba_cuda_mlir/_core.so
-    return speaks_of_gpus(path.replace(pin.name.replace("-", "_"), "") for path in paths)
 
 
 def _owner(pin: Pin) -> str:
