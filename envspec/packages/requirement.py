@@ -87,6 +87,13 @@ def parse_requirement(text: str) -> Requirement:
     return requirement
 
 
+def with_extras(text: str, extras: Iterable[str]) -> str:
+    """Give a requirement with these extras in place of its own. Raises as `parse_requirement` does."""
+    requirement = parse_requirement(text)  # not the one that all share
+    requirement.extras = set(extras)
+    return str(requirement)
+
+
 @lru_cache(maxsize=TEXTS)
 def published_requirement(text: str) -> Requirement:
     """Parse a requirement of published METADATA as uv does: old releases write `>=1.0.*` for `>=1.0`, and a comparison

@@ -22,7 +22,7 @@ from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.python_range import releases_of
-from envspec.packages.requirement import canonical_name, head_of, parse_requirement
+from envspec.packages.requirement import canonical_name, head_of, published_requirement, with_extras
 from envspec.packages.tags import takes_python
 from envspec.resolve.pip.newest import (
     Asks,
@@ -298,7 +298,7 @@ class LostExtra(Struct, frozen=True):
 
     def ways(self, request: Request) -> Iterator[Way]:
         bounds = (f"{self.name}>={self.release.version}",)
-        for python in _newer(request.python):
+        for python in (request.python, *newer_pythons(request.python)):
             there = replace(request, python=python)
             if takes_python(self.release.requires_python or "", there.full_python) and (
                 not self.release.wheels or wheels_fit(self.release.wheels, there)
@@ -308,15 +308,14 @@ class LostExtra(Struct, frozen=True):
                 break
         if glibc := needed_glibc(self.release.wheels, request) or self.glibc:
             yield Way(f'if the machines have it: glibc = "{glibc}" in the target', glibc=glibc, bounds=bounds)
-        requirement = parse_requirement(self.line)  # not the one that all share
-        requirement.extras = {one for one in requirement.extras if canonical_name(one) != self.extra}
+        others = {one for one in published_requirement(self.line).extras if canonical_name(one) != self.extra}
         major = (request.cuda or "").partition(".")[0]
         own = extras_for(major, {self.extra}, self.offers) if major else None
-        if own and not own <= requirement.extras:
-            other = parse_requirement(self.line)
-            other.extras = {*requirement.extras, *own}
-            yield Way(f'write "{other}"', line=str(other))
-        yield Way(f'to do without the extra, write "{requirement}"', line=str(requirement))
+        if own and not own <= others:
+            line = with_extras(self.line, {*others, *own})
+            yield Way(f'write "{line}"', line=line)
+        line = with_extras(self.line, others)
+        yield Way(f'to do without the extra, write "{line}"', line=line)
 
 
 def lost_extras(
@@ -393,9 +392,10 @@ def _older(request: Request) -> Iterator[Request]:
     return (replace(request, python=f"{major}.{one}") for one in range(int(minor) - 1, _OLDEST_MINOR - 1, -1))
 
 
-def _newer(python: str) -> tuple[str, ...]:
+def newer_pythons(python: str) -> tuple[str, ...]:
+    """List the Pythons after a target's, up to the newest that envspec knows: newer releases may take them alone."""
     major, minor = python.split(".")[:2]
-    return tuple(f"{major}.{one}" for one in range(int(minor), NEWEST_MINOR + 1))
+    return tuple(f"{major}.{one}" for one in range(int(minor) + 1, NEWEST_MINOR + 1))
 
 
 def _next(python: str) -> str:

@@ -32,7 +32,7 @@ from envspec.resolve.pip.newest import (
     without_fitting_wheel,
 )
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.retreat import NEWEST_MINOR, Retreated
+from envspec.resolve.pip.retreat import Retreated, newer_pythons
 from envspec.resolve.torch_index import holes
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import Unheld, find_unheld
@@ -193,7 +193,7 @@ def refuse_outgrown(several: Sequence[Lag], request: Request, label: str) -> Non
         extras = {
             one.name: f"[{','.join(sorted(one.extras))}]" for one in map(head_of, request.effective) if one.extras
         }
-        lines = (one.replace("<=", f"{extras.get(requirement_name(one), '')}<=", 1) for one in bounds)
+        lines = (f"{one.name}{extras.get(one.name, '')}<={one.taken}" for one in lost)
         written = ", ".join(f'"{line}"' for line in lines)
         first = lost[0]
         newer = [Way(f'python = "{python}"', python=python) for python in newer_pythons(request.python)]
@@ -225,12 +225,6 @@ def tell_lags(
                 notice(Finding("warning", FAR, message, targets=names, ways=tuple(ways)))
             elif one.name not in said[request]:
                 notice(Finding("info", "passed-over", message, targets=names))
-
-
-def newer_pythons(python: str) -> tuple[str, ...]:
-    """List the Pythons after a target's, up to the newest that envspec knows: newer releases may take them alone."""
-    major, minor = python.split(".")[:2]
-    return tuple(f"{major}.{one}" for one in range(int(minor) + 1, NEWEST_MINOR + 1))
 
 
 def _other_cudas(lag: Lag, request: Request) -> list[str]:

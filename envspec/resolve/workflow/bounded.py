@@ -13,9 +13,10 @@ from envspec.base.finding import Finding
 from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, extras_for
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
-from envspec.packages.requirement import head_of, parse_requirement, published_requirement
+from envspec.packages.requirement import head_of, published_requirement, with_extras
 from envspec.resolve.pip.floors import moved_beside
-from envspec.resolve.pip.unbounded import names_torch, newer_pythons
+from envspec.resolve.pip.retreat import newer_pythons
+from envspec.resolve.pip.unbounded import names_torch
 from envspec.rules.case import hint_to_keep
 
 
@@ -127,9 +128,8 @@ def _with_own_extra(
         head = head_of(line)
         extras = extras_for(cuda.partition(".")[0], head.extras, offered) if cuda and head.name == path[0] else None
         if extras and finding.code == "cuda-major-mixed":
-            requirement = parse_requirement(line)  # not the one that all share
-            requirement.extras = {*extras}
-            return replace(finding, ways=(Way(f'write "{requirement}"', line=str(requirement)), *finding.ways))
+            written = with_extras(line, extras)
+            return replace(finding, ways=(Way(f'write "{written}"', line=written), *finding.ways))
     return finding
 
 

@@ -128,11 +128,11 @@ class _Search(Struct):
             for one in now.refused:
                 if not any(_is_same(one, other) for other in self.found):
                     self.found.append(one)
-                    changed = [
-                        text for way in self.lifts.values() for text in (f"CUDA {way.cuda}", f"Python {way.python}")
-                    ]
-                    said = [text for text in changed if text in one.message]
-                    self.beside[len(self.found) - 1] = f" (once changed to {' and '.join(said)})" if said else ""
+                    lifts = self.lifts.values()
+                    changed = [f"CUDA {way.cuda}" for way in lifts if way.cuda]
+                    changed += [f"Python {way.python}" for way in lifts if way.python]
+                    if said := [text for text in dict.fromkeys(changed) if text in one.message]:
+                        self.beside[len(self.found) - 1] = f" (once changed to {' and '.join(said)})"
             if now.whole or len(self.found) == known:
                 return
             for at in range(known, len(self.found)):
