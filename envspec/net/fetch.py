@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from envspec.base import programs
 from envspec.base.errors import IndexFailure
-from envspec.base.places import refuse_link_out
+from envspec.base.places import home_of, refuse_link_out
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
@@ -529,7 +529,7 @@ def _begins_at(response: Any, start: int) -> bool:
 
 
 def _netrc(env: Mapping[str, str]) -> netrc | None:
-    path = Path(env.get("NETRC") or Path(env.get("HOME", "~")).expanduser() / ".netrc")
+    path = Path(env.get("NETRC") or home_of(env) / ".netrc")
     try:
         found = netrc(str(path))
     except (OSError, NetrcParseError, UnicodeDecodeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import subprocess
 import threading
@@ -18,6 +19,7 @@ from msgspec import Struct
 from envspec.base import programs
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError
+from envspec.base.places import config_home, home_of
 from envspec.base.redact import redact, register, without_credentials
 from envspec.base.settings import Credentials, split_credentials
 from envspec.net.body import Pace, TooMuch, read_whole
@@ -96,10 +98,10 @@ def _files(env: Mapping[str, str]) -> Iterator[Path]:
     if env.get("REGISTRY_AUTH_FILE"):
         yield Path(env["REGISTRY_AUTH_FILE"])
         return
-    home = Path(env.get("HOME", "~")).expanduser()
-    if env.get("XDG_RUNTIME_DIR"):
+    home = home_of(env)
+    if os.path.isabs(env.get("XDG_RUNTIME_DIR", "")):
         yield Path(env["XDG_RUNTIME_DIR"]) / "containers" / "auth.json"
-    yield Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "containers" / "auth.json"
+    yield config_home(env, home) / "containers" / "auth.json"
     yield Path(env.get("DOCKER_CONFIG") or home / ".docker") / "config.json"
 
 
