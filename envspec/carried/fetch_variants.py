@@ -63,8 +63,7 @@ class Web(HTTPRedirectHandler):
             nearest = max(own, key=lambda one: len(os.path.commonpath([one.path or "/", parts.path or "/"])))
             return [f"{unquote(nearest.username or '')}:{unquote(nearest.password or '')}"]
         try:
-            home = os.path.expanduser("~") if os.path.isabs(os.environ.get("HOME", "/")) else "/"
-            hosts = netrc.netrc(os.environ.get("NETRC") or os.path.join(home, ".netrc")).hosts
+            hosts = netrc.netrc(os.environ.get("NETRC") or os.path.expanduser("~/.netrc")).hosts
         except (OSError, netrc.NetrcParseError):
             return []
         return [f"{entry[0]}:{entry[2]}" for host, entry in hosts.items() if host == parts.hostname]

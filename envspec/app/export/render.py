@@ -143,11 +143,13 @@ def render_files(
         return made, None
 
     plan = make_spec_plan(spec, lock, place)
+    plans = {one.target: one for one in plan.targets}
     asked = {name for name in names if name in recipes.RECIPES}
     for target in targets:
         if everything and target.inputs.platform not in PLATFORMS:
             continue
-        of = make_plan(spec, lock, target, place)
+        # one that has no recipe is refused with its reason
+        of = plans.get(target.name) or make_plan(spec, lock, target, place)
         for name in (name for name in wanted if name in recipes.OF_A_TARGET):
             made |= recipes.render(of, name) if name in asked else recipes.render_all(of, [name]).get(name, {})
     for name in (name for name in wanted if name in recipes.OF_A_SPEC):

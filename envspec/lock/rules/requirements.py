@@ -279,6 +279,7 @@ def _indexes(case: LockedCase, pin: Pin) -> tuple[str, ...]:
 def flaws(lock: Lock) -> Iterator[Finding]:
     """Yield the corrections that no reading of a wheel of the lock gives, and the pins that one of them rules out."""
     every = tuple(target.name for target in lock)
+    pins = {target.name: {pin.name: pin for pin in target.pins if pin.kind == "pip"} for target in lock}
     for one in lock.corrections:
         bound = WHEEL_BOUNDS.get(one.constraint)
         if bound is None:
@@ -286,7 +287,7 @@ def flaws(lock: Lock) -> Iterator[Finding]:
             sentence = f"a correction bounds {one.constraint}, and reading a wheel gives nothing but {known}"
             yield Finding("error", "correction-unfounded", sentence, targets=every)
             continue
-        beside = [target for target in lock if (pin := target.pin(one.package, "pip")) and _is_of(one, pin, bound)]
+        beside = [target for target in lock if (pin := pins[target.name].get(one.package)) and _is_of(one, pin, bound)]
         if not beside:
             sentence = f"a correction ({one.constraint}) is of {one.file}, which isn't pinned, or can't say that"
             yield Finding("error", "correction-unfounded", sentence, targets=every)

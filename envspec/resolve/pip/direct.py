@@ -26,7 +26,7 @@ from envspec.base.texts import printable
 from envspec.net.file_store import BY_REQUIREMENT, FileStore, KnownFile, WantedFile
 from envspec.packages.address import Address, parse_address
 from envspec.packages.archive_entries import SOURCES, path_fault
-from envspec.packages.edges import Markers, reach
+from envspec.packages.edges import ByExtra, Markers, reach
 from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.packages.stated import StatedMetadata
 from envspec.resolve.pip.edges import requirement_of
@@ -81,15 +81,21 @@ class DirectReader(Struct):
         lines = dict(_by_url((*request.overrides, *named)))
         own = [parse_address(str(requirement.url)) for requirement in lines.values()]
 
-        def following(line: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+        by_extra: dict[str, ByExtra] = {}
+
+        def following(line: str, added: frozenset[str], first: bool) -> Iterator[tuple[str, frozenset[str]]]:
             name = canonical_name(lines[line].name)
-            found.setdefault(name, self._one(lines[line], name in request.allow_source, request.metadata))
-            lines_below = (str(requirement_of(text)) for text in found[name].metadata.requires_dist)
-            more = [text for text in lines_below if markers.hold(text, extras) and head_of(text).name not in overridden]
-            for below, requirement in _by_url(more):
+            if first:
+                found.setdefault(name, self._one(lines[line], name in request.allow_source, request.metadata))
+                below = [str(requirement_of(text)) for text in found[name].metadata.requires_dist]
+                by_extra[line] = ByExtra(below)
+            else:
+                below = list(by_extra[line].lines(added))
+            more = [text for text in below if markers.hold(text, added) and head_of(text).name not in overridden]
+            for text, requirement in _by_url(more):
                 _refuse_strange_url(requirement, name, own)
-                lines.setdefault(below, requirement)
-                yield below, frozenset(map(canonical_name, requirement.extras))
+                lines.setdefault(text, requirement)
+                yield text, frozenset(map(canonical_name, requirement.extras))
 
         wanted = [line for line in lines if markers.hold(line)]
         names = {line: canonical_name(lines[line].name) for line in wanted}
