@@ -23,7 +23,7 @@ from envspec.lock.model import Pin
 
 LIMIT = 1.3
 """The largest exponent of steps in the size of input and output together."""
-SMALL, LARGE = 30, 300
+SMALL, LARGE = 20, 200
 
 
 def pins(number: int, dependencies: Callable[[int], Sequence[str]] = lambda at: (), **more: Any) -> list[Pin]:
@@ -51,7 +51,7 @@ KINDS: Mapping[str, Callable[[int], Mapping[str, Sequence[Pin]]]] = {
     "pins": lambda number: {"t": pins(number)},
     "a chain": lambda number: {"t": pins(number, lambda at: [f"p{at + 1}"] if at + 1 < number else [])},
     "a star": lambda number: {"t": pins(number, lambda at: [f"p{n}" for n in range(1, number)] if at == 0 else [])},
-    "edges": lambda number: {"t": pins(12, lambda at: [f"p{at + 1}<{n}.{number}" for n in range(2, number)] if at < 11 else [])},
+    "edges": lambda number: {"t": pins(9, lambda at: [f"p{at + 1}<{n}.9" for n in range(2, number) if at < 8])},
     "extras": lambda number: {"t": extras(number)},
     "extras of one line": lambda number: {"t": all_extras(number)},
     "targets": lambda number: {f"t{n}": pins(3, lambda at: ["p1", "p2"] if at == 0 else []) for n in range(number)},
