@@ -159,11 +159,11 @@ class Graph(Struct, frozen=True):
     def _grow(self, node: Node, edge: Edge | None, seen: dict[Node, float], depth: float, *, inverse: bool) -> Tree:
         """Grow a tree. `seen` has how deep each package was expanded, `depth` is how deep this one may be."""
         edges = (self.incoming if inverse else self.outgoing).get(node, ())
-        next_ones = [(e.source if inverse else e.target, e) for e in edges]
         if seen.get(node, 0) >= depth:
-            return Tree(node, edge, repeated=node in seen and bool(next_ones))
+            return Tree(node, edge, repeated=node in seen and bool(edges))
         seen[node] = depth
-        children = tuple(self._grow(n, e, seen, depth - 1, inverse=inverse) for n, e in next_ones if n is not None)
+        following = ((each.source if inverse else each.target, each) for each in edges)
+        children = tuple(self._grow(n, e, seen, depth - 1, inverse=inverse) for n, e in following if n is not None)
         return Tree(node, edge, children)
 
     def _distances(self) -> dict[Node, int]:
