@@ -92,6 +92,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         "base.finding",
         "base.texts",
         "base.documents",
+        "facts",
         "packages",
         "binaries",
         "base.cache",

@@ -31,7 +31,7 @@ from envspec.net.provenance import parse_provenance
 from envspec.net.registry import Registries
 from envspec.net.simple_page import parse_page, refuse_foreign_page
 from envspec.packages.archive_entries import Bounds, source_fault, wheel_fault
-from envspec.packages.build_label import label_of
+from envspec.facts.build_labels import label_of
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_markers import for_variant
 from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_name, read_variants
