@@ -161,7 +161,9 @@ def of_pins(spec: Spec, solved: Solved, releases: Callable[[Request], Releases])
     return judge_pins(spec, solved.prepared.target, pinned)
 
 
-def _published(releases: Callable[[Request], Releases], request: Request | None, name: str) -> Iterator[tuple[str, str]]:
+def _published(
+    releases: Callable[[Request], Releases], request: Request | None, name: str
+) -> Iterator[tuple[str, str]]:
     """Give the releases of a package on its index, each with the wheel that a request's target takes of it; none where
     the index doesn't answer."""
     if request is None:
