@@ -38,7 +38,7 @@ def read_bundle(window: Window) -> frozenset[str] | None:
     return found or None
 
 
-def read_compressed(window: Window) -> frozenset[str] | None:
+def read_compressed_bundle(window: Window) -> frozenset[str] | None:
     """Read the compressed bundle at the window's position and move past its magic. A stream of Zstandard is known by
     its head, and its GPUs aren't: they are an empty set. None where the magic stood in other data."""
     head = window.peek(_MOST)

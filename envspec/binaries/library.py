@@ -162,7 +162,7 @@ def scan(window: Window, path: str, size: int, most: int | None = None) -> Libra
                 window.skip(len(magic))
                 continue
             if magic in (hip.BUNDLE, hip.COMPRESSED):
-                gpus = hip.read_bundle(window) if magic == hip.BUNDLE else hip.read_compressed(window)
+                gpus = hip.read_bundle(window) if magic == hip.BUNDLE else hip.read_compressed_bundle(window)
                 amd = amd if gpus is None else (amd or frozenset()) | gpus
                 continue
             if magic == CUBIN_MAGIC and hip.is_code_object(window.peek(20)):

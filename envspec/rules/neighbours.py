@@ -28,11 +28,11 @@ class Origin(Struct, frozen=True):
     file: str
 
 
-Published = Callable[[str], Iterable[tuple[str, str]]]
+ReleaseWheels = Callable[[str], Iterable[tuple[str, str]]]
 """Gives the releases of a package on its index, each with the wheel that the target takes of it."""
 
 
-def unpublished(name: str) -> Iterable[tuple[str, str]]:
+def no_releases(name: str) -> Iterable[tuple[str, str]]:
     """Give no releases: those of an index aren't known."""
     return ()
 
@@ -97,7 +97,7 @@ def problems(
     builds: Mapping[str, str],
     origins: Mapping[str, Origin],
     read: Mapping[str, WheelBuild],
-    published: Published = unpublished,
+    releases: ReleaseWheels = no_releases,
 ) -> Iterator[Finding]:
     """Find the wheels that were compiled for another torch, CUDA or maker's GPUs than the pins have: by label, by the
     facts, or by what was `read` in them.
@@ -115,10 +115,10 @@ def problems(
         if name in FAMILY:
             # torch is judged by its tables, and its companions by torch, but for the maker
             if name != "torch" and label is not None and label.other:
-                yield from _of_label(name, version, BuildLabel(other=label.other), around, published)
+                yield from _of_label(name, version, BuildLabel(other=label.other), around, releases)
             continue
         if label is not None and label_mismatch(name, label, around, origin.file):
-            yield from _of_label(name, version, label, around, published, origin.file)
+            yield from _of_label(name, version, label, around, releases, origin.file)
             continue
         if label is not None and label.unread and not origin.file.endswith((*SOURCES, "-none-any.whl")):
             yield _unread(name, version, label)
@@ -151,7 +151,7 @@ def _unread(name: str, version: str, label: BuildLabel) -> Finding:
 
 
 def _of_label(
-    name: str, version: str, label: BuildLabel, around: Surroundings, published: Published, file: str = ""
+    name: str, version: str, label: BuildLabel, around: Surroundings, releases: ReleaseWheels, file: str = ""
 ) -> Iterator[Finding]:
     wrong = label_mismatch(name, label, around, file)
     if wrong is None:
@@ -161,7 +161,7 @@ def _of_label(
     cuda = around.cuda and f"CUDA {around.cuda_major}"
     strings = "" if around.cxx11abi is None else f"cxx11abi{str(around.cxx11abi).upper()}"
     listed = ", ".join(part for part in (wanted, cuda, strings if label.cxx11abi is not None else "") if part)
-    fitting = _fitting(name, version, around, published(name))
+    fitting = _fitting(name, version, around, releases(name))
     yield Finding(
         "error",
         "built-for-another",
@@ -173,12 +173,12 @@ def _of_label(
     )
 
 
-def _fitting(name: str, version: str, around: Surroundings, published: Iterable[tuple[str, str]]) -> str | None:
+def _fitting(name: str, version: str, around: Surroundings, releases: Iterable[tuple[str, str]]) -> str | None:
     """Give the version of a package whose label fits the target: of the same release if there is one, then one for just
     its CUDA, then the newest."""
     fitting = [
         (each.partition("+")[0] == version.partition("+")[0], label.cuda == around.cuda, Version(each), each)
-        for each, file in published
+        for each, file in releases
         if (label := label_of(each, file)) is not None
         and label != BuildLabel(unread=label.unread)
         and not label_mismatch(name, label, around, file)

@@ -98,7 +98,7 @@ class PinnedVersions(Struct, frozen=True):
     read           what was read in some wheels
     architectures  the compute capabilities of a variant's machine code and PTX
     order          pip's packages in the order of installation
-    published      gives the releases of a package on its index, each with the wheel that the target takes of it
+    releases       gives the releases of a package on its index, each with the wheel that the target takes of it
     """
 
     versions: Mapping[str, str]
@@ -108,7 +108,7 @@ class PinnedVersions(Struct, frozen=True):
     read: Mapping[str, WheelBuild] = field(default_factory=dict)
     architectures: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
     order: Sequence[str] = ()
-    published: neighbours.Published = neighbours.unpublished
+    releases: neighbours.ReleaseWheels = neighbours.no_releases
 
 
 def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Finding, ...]:
@@ -133,7 +133,7 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *_without_gpu(case, pins, _names(pinned.needs), origins, _is_dead_weight),
         *_libraries(case, pins),
         *wheel_code.overlap_problems(pinned.order, read, builds),
-        *neighbours.problems(case, run, builds, origins, read, pinned.published),
+        *neighbours.problems(case, run, builds, origins, read, pinned.releases),
         *wheel_code.problems(case, run, read, own),
         *wheel_code.of_sources(case, run, read),
         *(() if _has_cuda(spec.image.base) else wheel_code.missing_libraries(case, run, read, own)),

@@ -156,12 +156,12 @@ def of_pins(spec: Spec, solved: Solved, releases: Callable[[Request], Releases])
             if pin.artifact and pin.artifact.variant
         },
         order=pip_order(LockedTarget(solved.name, solved.prepared.inputs, solved.pins)),
-        published=partial(_published, releases, solved.request),
+        releases=partial(_wheels_of_releases, releases, solved.request),
     )
     return judge_pins(spec, solved.prepared.target, pinned)
 
 
-def _published(
+def _wheels_of_releases(
     releases: Callable[[Request], Releases], request: Request | None, name: str
 ) -> Iterator[tuple[str, str]]:
     """Give the releases of a package on its index, each with the wheel that a request's target takes of it; none where
