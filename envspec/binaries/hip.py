@@ -68,10 +68,10 @@ def _gpus(head: bytes) -> frozenset[str]:
     (count,) = struct.unpack_from("<Q", head, len(BUNDLE))
     at, found = len(BUNDLE) + 8, set[str]()
     for _ in range(min(count, 1000)):
-        if at + 24 > len(head):
+        _, size, length = struct.unpack_from("<QQQ", head, at) if at + 24 <= len(head) else (0, 0, 0)
+        triple = head[at + 24 : at + 24 + length]
+        if length > 255 or len(triple) < length:
             break
-        _, size, length = struct.unpack_from("<QQQ", head, at)
-        triple = head[at + 24 : at + 24 + length] if length < 256 else b""
         if match := _TRIPLE.match(triple.decode("ascii", "replace")):
             found |= {match["gpu"]} if size else set()
         elif not re.fullmatch(rb"[\w.+:-]+", triple):

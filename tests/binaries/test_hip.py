@@ -2,6 +2,8 @@
 
 import io
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,31 @@ def test_inspect_names_them(tmp_path: Path) -> None:
     (path := tmp_path / made.file).write_bytes(made.content)
     found = inspect(path)
     assert (found.hip, found.libraries, found.binaries) == (("acme/_hip.so",), (), 2)
+
+
+def real(requirement: str, folder: Path) -> DeviceCode:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command += ["--python-version=3.12", "--platform=manylinux_2_27_x86_64", "--platform=manylinux_2_24_x86_64"]
+    subprocess.run([*command, "--dest", str(folder), requirement], check=True, capture_output=True)
+    (path,) = folder.glob("*.whl")
+    with path.open("rb") as file, open_wheel(file) as opened:
+        return device_code(opened)
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_jaxs_plugin_for_rocm_holds_hip_code_alone(tmp_path: Path) -> None:
+    found = real("jax-rocm7-plugin==0.12.0", tmp_path)
+    assert found.complete and not any(one.sm or one.ptx or one.cuda for one in found.libraries)
+    amd = [one.member for one in found.libraries if one.hip is not None]
+    assert [f"jax_rocm7_plugin/{name}.so" for name in ("_linalg", "_prng", "_solver")] == amd
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_bitsandbytes_holds_code_of_both_makers(tmp_path: Path) -> None:
+    found = real("bitsandbytes==0.50.2", tmp_path)
+    of_rocm = {one.member for one in found.libraries if one.hip is not None}
+    of_cuda = {one.member for one in found.libraries if one.sm}
+    assert all("_rocm" in one for one in of_rocm) and all("_cuda" in one for one in of_cuda)
+    assert (len(of_rocm), len(of_cuda)) == (6, 7)
