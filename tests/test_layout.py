@@ -91,6 +91,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         "base.finding",
         "base.texts",
         "base.documents",
+        "facts",
         "packages",
         "binaries",
         "base.cache",

@@ -72,7 +72,7 @@ Recall = Callable[[Pin, frozenset[Question]], WheelSays | None]
 """Gives the answers of a pin's wheel that are known, None where one isn't. Fetches nothing."""
 
 
-_SCHEMA = 7
+_SCHEMA = 8
 
 
 class OfAll(Struct, frozen=True):

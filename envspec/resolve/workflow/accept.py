@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -18,7 +20,9 @@ from envspec.lock.shared_paths import overwrites, pip_order, shared_paths
 from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
-from envspec.resolve.pip.request import REPLACE
+from envspec.packages.tags import ReleaseFile, choose_file
+from envspec.resolve.pip.newest import Releases
+from envspec.resolve.pip.request import REPLACE, Request
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.workflow.bounded import describe_moves, explain_refusals, of_one_cause, retreats
 from envspec.resolve.workflow.keep import Kept
@@ -134,8 +138,8 @@ _OF_TORCH = ("torch", "triton", "numpy")
 """The packages of a base that wheels on top were compiled against."""
 
 
-def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
-    """Judge the pins of a solved target."""
+def of_pins(spec: Spec, solved: Solved, releases: Callable[[Request], Releases]) -> tuple[Finding, ...]:
+    """Judge the pins of a solved target. `releases` gives those of a package on its index, for a request."""
     there = {name: version for name, version in solved.prepared.provided if name in _OF_TORCH}
     pinned = PinnedVersions(
         {**there, **{pin.name: built_version(pin) for pin in solved.pins}},
@@ -152,8 +156,23 @@ def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
             if pin.artifact and pin.artifact.variant
         },
         order=pip_order(LockedTarget(solved.name, solved.prepared.inputs, solved.pins)),
+        releases=partial(_wheels_of_releases, releases, solved.request),
     )
     return judge_pins(spec, solved.prepared.target, pinned)
+
+
+def _wheels_of_releases(
+    releases: Callable[[Request], Releases], request: Request | None, name: str
+) -> Iterator[tuple[str, str]]:
+    """Give the releases of a package on its index, each with the wheel that a request's target takes of it; none where
+    the index doesn't answer."""
+    if request is None:
+        return
+    with suppress(IndexFailure):
+        for each in releases(request)(name):
+            wheels = () if each.yanked else map(ReleaseFile, each.wheels)
+            if file := choose_file(wheels, request.platform, request.full_python, request.glibc):
+                yield each.version, file
 
 
 def _holes(solved: Sequence[Solved], kept: Kept, *, refreshed: bool) -> dict[str, tuple[Finding, ...]]:
