@@ -6,8 +6,7 @@ from pathlib import Path
 
 import packaging.markers
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement
 from support.examples import examples
