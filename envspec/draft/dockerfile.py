@@ -81,8 +81,9 @@ _COMMAND = re.compile(
 
 def read_commands(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> None:
     """Read the commands of pip and conda that a README shows, a line each."""
-    for number, line in enumerate(text.splitlines(), 1):
-        for step in _STEP.findall(line.strip()):
+    lines = iter(enumerate(text.splitlines(), 1))
+    for number, line in lines:
+        for step in _STEP.findall(_with_continuation(line.strip(), lines)):
             if found := _COMMAND.fullmatch(re.sub(r"\s#.*", "", step.strip())):
                 _step(found[1], path, gathered, pip, Place(str(path), number))
 
@@ -94,19 +95,27 @@ def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
         whole = line.strip()
         if not whole or whole.startswith("#"):
             continue
-        while whole.endswith("\\"):
-            _, more = next(lines, (0, ""))
-            # a comment between continued lines is none of the command's
-            whole = whole if more.lstrip().startswith("#") else f"{whole[:-1].rstrip()} {more.strip()}"
-        word, _, rest = whole.partition(" ")
+        word, _, rest = _with_continuation(whole, lines).partition(" ")
         if here := re.search(r"<<-?['\"]?(\w+)['\"]?", rest):
             script = []
             for _, more in lines:
                 if more.strip() == here[1]:
                     break
-                script.append(more.strip())
+                script.append(_with_continuation(more.strip(), lines))
             rest = " ; ".join([rest[: here.start()].strip(), *script]).strip(" ;")
         yield first, word.upper(), rest.strip()
+
+
+def _with_continuation(line: str, lines: Iterator[tuple[int, str]]) -> str:
+    """Return a line with those that continue it, which are taken from `lines`. Comments and empty lines between them
+    are none of the command's, as BuildKit has it; the last line of a file may end in a backslash, too."""
+    while line.endswith("\\"):
+        number, more = next(lines, (0, ""))
+        more = more.strip()
+        if not number:
+            return line[:-1].rstrip()
+        line = line if not more or more.startswith("#") else f"{line[:-1].rstrip()} {more}"
+    return line
 
 
 def _base(image: str, gathered: Gathered, place: Place) -> None:
