@@ -142,7 +142,7 @@ def _sources(asked: InitRequest) -> tuple[Declaration, ...]:
         if path.is_dir():
             new = {one.file: one for one in read_repository(path)}
             # a file that counts in one folder does, whatever another one says
-            found = {**new, **found, **{file: one for file, one in new.items() if one.aside is None}}
+            found |= {file: one for file, one in new.items() if one.aside is None or file not in found}
         else:
             found[str(path)] = Declaration(str(path), read_draft(path))
     itself = {canonical_name(one.draft.name) for one in found.values() if one.draft.name and one.aside != PART}

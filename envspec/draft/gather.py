@@ -76,6 +76,7 @@ class Gathered:
         self.name: str | None = None
         self.exclude_newer: str | None = None
         self.project: tuple[str, tuple[str, ...]] | None = None
+        self.folders: dict[str, tuple[str, ...]] = {}
         self.targets: tuple[NewTarget, ...] = ()
 
     def beside(self) -> Gathered:
@@ -88,6 +89,14 @@ class Gathered:
     def extra(self, name: str, asked: Iterable[str]) -> None:
         """Remember what an extra or a group of the project asks for; a spec takes it where it says so."""
         self.available[name] = tuple(asked)
+
+    def folder(self, name: str, folder: Path, extras: Iterable[str], place: Place) -> None:
+        """Take a local project beside the one that the spec names, with these extras: its requirements are listed."""
+        if not has_project(folder):
+            self.note(f"{name} is left out: no pyproject.toml is in {folder}", place)
+            return
+        known = self.folders.get(str(folder), ())
+        self.folders[str(folder)] = tuple(dict.fromkeys((*known, *extras)))
 
     def note(self, text: str, place: Place | None = None) -> None:
         """Remember, in one line, what isn't in the spec as it stands in the file."""
@@ -263,7 +272,10 @@ class Gathered:
             for listed, into in ((other.indexes, self.indexes), (other.find_links, self.find_links))
             for name, url in listed.items()
         }
-        for into, texts in ((self.pip, other.pip), (self.own, other.own), (self.constraints, other.constraints)):
+        is_further = self.project and other.project and self.project[0] != other.project[0]
+        # only what the project that the spec names asks for is left to its file
+        own = self.own if other.project and not is_further else self.pip
+        for into, texts in ((self.pip, other.pip), (own, other.own), (self.constraints, other.constraints)):
             for text in texts:
                 self.requirement(text, place, into)
         for text, _ in other.overrides:
@@ -279,14 +291,17 @@ class Gathered:
         ):
             kept.update(dict.fromkeys(more))
         self.notes.update(dict.fromkeys(other.notes))
-        self.available |= other.available
         self.python, self.description = self.python or other.python, self.description or other.description
         self.exclude_newer = self.exclude_newer or other.exclude_newer
         if other.requires_python and other.requires_python != self.requires_python:
             self.requires_python = ",".join(filter(None, (self.requires_python, other.requires_python)))
-        if self.project and other.project and self.project[0] != other.project[0]:
-            self.note(f"the project in {other.project[0]} is left out: a spec takes one local project", place)
-        elif other.project:
+        if is_further and other.project:
+            text = f"the requirements of the project in {other.project[0]} are listed: a spec names one local project"
+            more = f"; left out: {', '.join(other.available)}" if other.available else ""
+            self.note(f"{text}{more}", place)
+        else:
+            self.available |= other.available
+        if other.project and not is_further:
             extras = (*(self.project[1] if self.project else ()), *other.project[1])
             self.project = other.project[0], tuple(dict.fromkeys(extras))
         self.targets = self.targets or other.targets
@@ -307,7 +322,7 @@ class Gathered:
             self.description,
             self.exclude_newer,
             tuple(self.pip.values()),
-            _without(self.own, self.pip),
+            tuple(text for key, text in self.own.items() if " @ " not in self.pip.get(key, "")),
             tuple(self.conda),
             tuple(self.channels),
             tuple(self.constraints.values()),
@@ -326,10 +341,6 @@ class Gathered:
             self.targets,
             self.name,
         )
-
-
-def _without(own: dict[tuple[str, str], str], others: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    return tuple(text for key, text in own.items() if key not in set(others))
 
 
 _KNOWN = (
@@ -393,8 +404,11 @@ def dependency(name: str, value: Any, gathered: Gathered, place: Place) -> str |
     extras = strings(value.get("extras"), "extras")
     head = f"{name}[{','.join(extras)}]" if extras else name
     marker = all_of(*_markers(value), _python(value, name, gathered, place))
-    if "path" in value or value.get("workspace"):
-        gathered.note(f"{name} is left out: it's a folder of its own, and a spec takes one local project", place)
+    if "path" in value:
+        gathered.folder(name, Path(place.file).parent / string(value["path"], "path"), extras, place)
+        return None
+    if value.get("workspace"):
+        gathered.note(f"{name} is left out: it's a project of this workspace, which `--from` takes too", place)
         return None
     for key in value:
         if key not in _KNOWN:

@@ -190,9 +190,9 @@ def _uv_source(
                 _uv_index(indexes[index], gathered, place)
             continue
         if "path" in one or one.get("workspace"):
-            for key in [key for key in gathered.own if key[0] == canonical_name(name)]:
-                del gathered.own[key]
-            gathered.note(f"{name} is left out: it's a folder of its own, and a spec takes one local project", place)
+            keys = [key for key in gathered.own if key[0] == canonical_name(name)]
+            extras = {extra for key in keys for extra in parse_requirement(gathered.own.pop(key)).extras}
+            dependency(name, {**one, "extras": sorted(extras)}, gathered, place)
             continue
         if index is None:
             _uv_address(name, one, gathered, place)
