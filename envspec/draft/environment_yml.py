@@ -123,7 +123,7 @@ def match_spec(text: str, gathered: Gathered, place: Place) -> bool:
     if label := _LABEL.search(channel):
         gathered.cuda_version(label[1], place)
     if name == "python":
-        gathered.python_version(bound, place)
+        gathered.python_of_match_spec(bound, place)
         return False
     if name in _SELECTORS:
         gathered.cuda_version(bound, place)

@@ -12,8 +12,16 @@ from envspec.base.errors import Place
 from envspec.base.redact import has_credentials, without_credentials
 from envspec.base.settings import host_of
 from envspec.draft.model import Draft, NewTarget, Note
+from envspec.facts.python_builds import TRIPLES, versions_of
 from envspec.facts.torch_builds import cuda_of
-from envspec.packages.requirement import canonical_name, parse_requirement, too_much
+from envspec.packages.conda import admits, version_and_build
+from envspec.packages.python_range import bound_of, releases_of, specifier_of
+from envspec.packages.requirement import (
+    canonical_name,
+    is_requirement,
+    parse_requirement,
+    too_much,
+)
 from envspec.packages.version_numbers import numbers
 from envspec.review.diff.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.spec.advice import slug
@@ -30,6 +38,8 @@ _PAGES = {
     "download.openmmlab.com": ("mmcv", "mmcv-full"),
 }
 """The packages that pages with links have, by their host, as their projects' instructions say."""
+_PYTHON = re.compile(r"\s*={0,2}\s*(?:cpython[-@]?)?(3\.[0-9]{1,2})(\.[0-9]{1,2}(?![0-9a-z]))?(?![0-9])")
+"""A version of Python that a tag, cog.yaml or .python-version names."""
 _CUDA = re.compile(r"([0-9]{1,2}\.[0-9])")
 
 
@@ -255,14 +265,50 @@ class Gathered:
         return name
 
     def python_version(self, text: str, place: Place) -> None:
-        """Take the Python that a match spec or a specifier asks for: one version, or a range to choose from."""
-        exact = re.fullmatch(r"\s*={0,2}\s*(3\.[0-9]{1,2})(?:\.[0-9*]+)*(?:=\S*)?\s*", text)
-        if exact and exact[1] not in PYTHONS:
-            self.note(f"Python {exact[1]} is left out: envspec takes {PYTHONS[0]} to {PYTHONS[-1]}", place)
-        elif exact:
-            self.python = exact[1]
-        elif text.strip(" *="):
-            self.requires_python = text.strip()
+        """Take the Python that a tag or a file names, with its patch release where envspec knows the build."""
+        named = _PYTHON.match(text)
+        if not named:
+            self.requires(text, place)
+            return
+        minor, patch = named.groups(default="")
+        if minor not in PYTHONS:
+            self.note(f"Python {minor} is left out: envspec takes {PYTHONS[0]} to {PYTHONS[-1]}", place)
+            return
+        known = [version for platform in TRIPLES for version in versions_of(minor, platform)]
+        if patch and f"{minor}{patch}" not in known:
+            self.note(f"Python {minor}{patch} is taken as {minor}: envspec knows no build of it", place)
+            patch = ""
+        self.python = f"{minor}{patch}"
+
+    def python_of_match_spec(self, bound: str, place: Place) -> None:
+        """Take what a match spec says of Python's version, as rattler reads it."""
+        asked = f"python {version_and_build(f'python {bound}')[0]}"
+        specifier = specifier_of(lambda version: admits(asked, version, ""), bound)
+        # a Python without a release says that there is none
+        self.requires("<0" if specifier is None else specifier, place, bound)
+
+    def requires(self, specifier: str | None, place: Place, written: str | None = None) -> None:
+        """Take a bound on Python beside those that there are. `written` is the file's own text for it."""
+        specifier, written = (specifier or "").strip(), (written or specifier or "").strip(" =")
+        if not specifier:
+            return
+        together = ",".join(dict.fromkeys(filter(None, (self.requires_python, specifier))))
+        fitting = [minor for minor in PYTHONS if releases_of(minor, together)]
+        if not fitting:
+            why = f"the file says {self.requires_python} too" if self.requires_python else "envspec takes "
+            why += "" if self.requires_python else f"{PYTHONS[0]} to {PYTHONS[-1]}"
+            why = why if is_requirement(f"python {specifier}") else "it isn't a specifier"
+            self.note(f"Python {written} is left out: {why}", place)
+            return
+        releases = releases_of(fitting[0], together)
+        bound = bound_of(releases) if len(fitting) == 1 else together
+        if len(fitting) > 1 or (bound is not None and len(releases) > 1):
+            self.requires_python = together
+            return
+        self.python = fitting[0] if bound is None else releases[0]
+        if self.python == f"{fitting[0]}.0" and self.python not in written:
+            text = f"Python {written} means {self.python} alone"
+            self.note(f"{text}: write {fitting[0]}.* for the newest {fitting[0]}", place)
 
     def take(self, other: Draft, file: str) -> None:
         """Take what another file asks for, which contradicts nothing here."""
@@ -291,7 +337,9 @@ class Gathered:
         ):
             kept.update(dict.fromkeys(more))
         self.notes.update(dict.fromkeys(other.notes))
-        self.python, self.description = self.python or other.python, self.description or other.description
+        if self.python is None or (other.python or "").startswith(f"{self.python}."):
+            self.python = other.python
+        self.description = self.description or other.description
         self.exclude_newer = self.exclude_newer or other.exclude_newer
         if other.requires_python and other.requires_python != self.requires_python:
             self.requires_python = ",".join(filter(None, (self.requires_python, other.requires_python)))

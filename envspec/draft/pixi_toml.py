@@ -380,7 +380,7 @@ def _join(each: Sequence[Gathered], gathered: Gathered, place: Place) -> None:
         gathered.note(f"Python {', '.join(pythons)}: a spec has one, and this one the first", place)
     for one in each:
         gathered.python = gathered.python or one.python
-        gathered.requires_python = gathered.requires_python or one.requires_python
+        gathered.requires(one.requires_python, place)
         for key, text in one.overrides.items():
             if gathered.overrides.setdefault(key, text) != text:
                 gathered.note(

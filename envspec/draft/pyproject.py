@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from envspec.base.errors import Place
 from envspec.draft import pixi_toml
 from envspec.draft.gather import Gathered, all_of, dependency, pep440
 from envspec.draft.requirements_txt import RequirementsReader
+from envspec.packages.python_range import specifier_of_alternatives
 from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
 from envspec.review.diff.foreign.shape import Malformed, optional, sequence, string, strings, table, tables
 
@@ -73,7 +75,7 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requi
     project = table(data["project"], "project")
     gathered.description = gathered.description or optional(project.get("description"), "description")
     gathered.name = gathered.name or optional(project.get("name"), "name")
-    gathered.requires_python = gathered.requires_python or optional(project.get("requires-python"), "requires-python")
+    gathered.requires(optional(project.get("requires-python"), "requires-python"), place)
     own_extras = table(project.get("optional-dependencies"), "optional-dependencies")
     extras = {canonical_name(name): strings(asked, name) for name, asked in own_extras.items()}
     own_name = canonical_name(optional(project.get("name"), "name") or "")
@@ -247,8 +249,9 @@ def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None
         names[name] = gathered.index(url, place, name, first=is_first) if url else "pypi"
     for name, value in table(poetry.get("dependencies"), "tool.poetry.dependencies").items():
         if name.lower() == "python":
-            python = pep440(string(value, name))
-            gathered.requires_python = gathered.requires_python or python
+            text = string(value, name)
+            alternatives = [one for part in re.split(r"\|\|?", text) if (one := pep440(part.strip())) is not None]
+            gathered.requires(specifier_of_alternatives(alternatives), place, text)
             continue
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict) and one.get("optional"):

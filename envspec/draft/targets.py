@@ -12,9 +12,11 @@ from envspec.base.finding import Finding
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import gpus as gpu_facts, released, torch_builds
 from envspec.packages.names import requirement_name
+from envspec.packages.python_range import parse_python
 from envspec.packages.version_numbers import numbers
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Spec
+from envspec.spec.schema import PYTHONS
 
 CPU = NewTarget("cpu", "linux-64")
 _CPU_ALONE = ("osx-64", "osx-arm64")
@@ -124,7 +126,8 @@ def _attempt(spec: Spec, python: str, targets: tuple[NewTarget, ...]) -> _Attemp
 
 
 def _with(spec: Spec, python: str) -> Spec:
-    return replace(spec, python=python, python_range=None)
+    minor, bound = parse_python(python, PYTHONS) or (python, None)
+    return replace(spec, python=minor, python_range=bound)
 
 
 def _newest(attempt: _Attempt, draft: Draft) -> str | None:
