@@ -292,7 +292,8 @@ class Gathered:
         specifier, written = (specifier or "").strip(), (written or specifier or "").strip(" =")
         if not specifier:
             return
-        together = ",".join(dict.fromkeys(filter(None, (self.requires_python, specifier))))
+        clauses = f"{self.requires_python or ''},{specifier}".split(",")
+        together = ",".join(dict.fromkeys(clause.strip() for clause in clauses if clause.strip()))
         fitting = [minor for minor in PYTHONS if releases_of(minor, together)]
         if not fitting:
             why = f"the file says {self.requires_python} too" if self.requires_python else "envspec takes "

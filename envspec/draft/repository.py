@@ -85,16 +85,14 @@ def read_draft(path: Path, root: Path | None = None, known: frozenset[str] = fro
     return gathered.draft()
 
 
-def _take_further(
-    path: Path, extras: tuple[str, ...], gathered: Gathered, below: Path, known: frozenset[str]
-) -> None:
+def _take_further(path: Path, extras: tuple[str, ...], gathered: Gathered, below: Path, known: frozenset[str]) -> None:
     """Take the requirements of a project that isn't the one which the spec names."""
     try:
         further = with_extras(read_draft(path, below, known | {os.path.realpath(path.parent)}), extras)
     except InputError as error:
         gathered.note(f"the project's dependencies aren't read: {error.message}", error.place or Place(str(path)))
         return
-    gathered.note(f"the requirements of the project are listed: a spec names one local project", Place(str(path)))
+    gathered.note("the requirements of the project are listed: a spec names one local project", Place(str(path)))
     gathered.take(replace(further, project=None), str(path))
 
 

@@ -302,9 +302,7 @@ def with_project(spec: Spec, lookups: Lookups = NO_TABLES) -> Spec:
     bound = spec.python_range or f"=={spec.python}.*"
 
     def read(wanted: ProjectParts) -> Project:
-        return parse_project(
-            text, below, wanted, shown, python=bound, tied=tied, exclude_newer=spec.exclude_newer
-        )
+        return parse_project(text, below, wanted, shown, python=bound, tied=tied, exclude_newer=spec.exclude_newer)
 
     more = {one.name: one.project for one in spec.targets if one.project != ProjectParts()}
     of_targets = {name: read(parts.with_more(own)).dependencies for name, own in more.items()}

@@ -1,8 +1,7 @@
 """The lines of a requirements.txt are those that pip's own parser reads."""
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from pip._internal.req.req_file import ignore_comments, join_lines
 from support.examples import examples
 

@@ -46,9 +46,7 @@ def test_what_is_no_version() -> None:
 
 
 PATCHES = st.integers(0, 18)
-VERSIONS = st.one_of(
-    st.integers(8, 14).map("3.{}".format), st.builds("3.{}.{}".format, st.integers(8, 14), PATCHES)
-)
+VERSIONS = st.one_of(st.integers(8, 14).map("3.{}".format), st.builds("3.{}.{}".format, st.integers(8, 14), PATCHES))
 CLAUSES = st.one_of(
     st.builds("{}{}".format, st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "==="]), VERSIONS),
     st.builds("{}3.{}.*".format, st.sampled_from(["==", "!="]), st.integers(8, 14)),

@@ -211,4 +211,6 @@ def test_a_projects_requires_python_bounds_the_specs(
 def test_a_projects_requires_python_that_excludes_the_specs(tmp_path: Path, python: str, requires: str) -> None:
     path = write(tmp_path, f"{PROJECT}requires-python = '{requires}'\n")
     Path(path).write_text(Path(path).read_text().replace("'3.12'", f"'{python}'"))
-    assert f"project.requires-python: '{requires}' excludes Python {python}, which the spec asks for" in refused(path)[0]
+    assert (
+        f"project.requires-python: '{requires}' excludes Python {python}, which the spec asks for" in refused(path)[0]
+    )

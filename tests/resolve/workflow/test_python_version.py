@@ -232,7 +232,9 @@ def test_a_build_that_the_projects_requires_python_refuses_is_no_lock(machine: M
     lock = machine.locked(spec=cpu("lib", python="3.12").replace("[env]", "[env]\nproject = '..'"))
     newest = newest_build("3.12", "linux-64")
     assert newest and newest.version not in ("3.12.4", "3.12.5")
-    forged = replace(lock.pythons[0], version=newest.version, build=newest.build, file=newest.file, sha256=newest.sha256)
+    forged = replace(
+        lock.pythons[0], version=newest.version, build=newest.build, file=newest.file, sha256=newest.sha256
+    )
     machine.lock_path().write_text(dumps(replace(lock, pythons=(forged,))), encoding="utf-8")
     ran = machine.envspec("check")
     assert ran.status != 0 and f"Python {newest.version} is locked, but the target asks for" in ran.out + ran.err
