@@ -109,7 +109,7 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
     refuse_odd(asked.python, asked.platforms, None if cuda == "cpu" else cuda, driver, asked.glibc)
     sources = _sources(asked)
     draft = _draft(sources, asked)
-    if ask and not (gpus or cuda or driver or draft.cuda or draft.targets):
+    if ask and not (gpus or cuda or driver or draft.cuda or draft.cuda_bounds or draft.targets):
         here = hardware_of(gather_hardware())
         gpus, driver = ask(here.gpus, here.driver)
     machines = Machines(tuple(dict.fromkeys(asked.platforms)), cuda, gpus, driver, asked.glibc)
@@ -246,7 +246,10 @@ def _files_that_count(sources: Sequence[Declaration], asked: InitRequest) -> tup
     for (option, *between), several in left.items():
         told = few([f"{one.about} ({', '.join(map(printable, one.said.values()))})" for one in several], 8)
         message = f"{' and '.join(map(printable, between))} contradict each other: {told}"
-        values = between if option == "--prefer" else list(dict.fromkeys(several[0].said.values()))
+        said = dict.fromkeys(several[0].said.values())
+        # a target has one CUDA, and no bound
+        single = [one for one in said if option != "--cuda" or re.fullmatch(r"[0-9]+\.[0-9]+", one)] or ["VERSION"]
+        values = between if option == "--prefer" else single
         choices = {one: several[0].said[one] for one in between} if option == "--prefer" else {}
         if choices and (answer := observer().choose(f"{message}; which file counts?", choices)):
             preferred.append(answer)

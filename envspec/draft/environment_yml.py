@@ -126,7 +126,7 @@ def match_spec(text: str, gathered: Gathered, place: Place) -> bool:
         gathered.python_of_match_spec(bound, place)
         return False
     if name in _SELECTORS:
-        gathered.cuda_version(bound, place)
+        gathered.cuda_of_match_spec(bound, place)
         return False
     if name == "cpuonly":
         gathered.build_of("cpu")
@@ -134,8 +134,8 @@ def match_spec(text: str, gathered: Gathered, place: Place) -> bool:
     if name == "pip":
         gathered.note("pip is left out: an environment needs none to be installed", place)
         return False
-    if name in _TOOLKITS and re.search(r"[0-9]\.[0-9]", bound):
-        gathered.cuda_version(bound, place)
+    if name in _TOOLKITS and bound.strip(" *"):
+        gathered.cuda_of_match_spec(bound, place)
     exact = _EXPORTED.fullmatch(bound.replace(" ", ""))
     gathered.conda[f"{channel}{separator}{_with_bound(name, f'=={exact[1]}' if exact else bound)}"] = None
     return bool(exact)

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from envspec.base.errors import Place
 from envspec.base.redact import has_credentials, without_credentials
 from envspec.base.settings import host_of
+from envspec.draft.cuda import candidates, within
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts.python_builds import TRIPLES, versions_of
 from envspec.facts.torch_builds import cuda_of
@@ -40,7 +41,7 @@ _PAGES = {
 """The packages that pages with links have, by their host, as their projects' instructions say."""
 _PYTHON = re.compile(r"\s*={0,2}\s*(?:cpython[-@]?)?(3\.[0-9]{1,2})(\.[0-9]{1,2}(?![0-9a-z]))?(?![0-9])")
 """A version of Python that a tag, cog.yaml or .python-version names."""
-_CUDA = re.compile(r"([0-9]{1,2}\.[0-9])")
+_CUDA = re.compile(r"[0-9]{1,2}(\.[0-9]{1,2})?")
 
 
 def has_project(folder: Path) -> bool:
@@ -78,6 +79,8 @@ class Gathered:
         self.platforms: dict[str, None] = {}
         self.available: dict[str, tuple[str, ...]] = {}
         self.cuda: dict[str, None] = {}
+        self.cuda_bounds: dict[str, None] = {}
+        self.cuda_of_machines: str | None = None
         self.notes: dict[Note, None] = {}
         self.hashes = 0
         self.python: str | None = None
@@ -189,12 +192,44 @@ class Gathered:
         self.cuda[cuda_of(variant) or "cpu"] = None
 
     def cuda_version(self, text: str, place: Place) -> None:
-        """Take a CUDA version out of a version, a match spec or a label (`12.4.1`, `>=12.1,<13`, `cuda-12.4.0`)."""
-        versions = _CUDA.findall(text)
-        if versions:
-            self.cuda[max(versions, key=numbers)] = None
+        """Take a CUDA that a label, a tag or a file names (`12.4.1`): its minor version, or the newest of a major."""
+        named = _CUDA.search(text)
+        if named and named[1]:
+            self.cuda[named[0]] = None
+        elif named:
+            self.cuda_bounds[f"{named[0]}.*"] = None
         else:
-            self.note(f"CUDA {text.strip(' =')!r} has no minor version: choose one with --cuda", place)
+            self.note(f"CUDA {text.strip(' =')!r} is no version: choose one with --cuda", place)
+
+    def cuda_of_match_spec(self, bound: str, place: Place) -> None:
+        """Take what a match spec says of the version of a package that is there to choose a CUDA."""
+        version, _ = version_and_build(f"cuda {bound}")
+        if version in ("", "*"):
+            self.note("a CUDA without a version is asked for: choose one with --cuda", place)
+            return
+        self.cuda_bounds[version] = None
+        if exact := re.fullmatch(r"={0,2}([0-9]+\.[0-9]+)(?:\.[0-9*]+)*", version):
+            self.cuda[exact[1]] = None
+
+    def settled_cuda(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Give the CUDA versions that are named, newest first, and the bounds that choose one where none is: what lies
+        outside the bounds is told."""
+        named = sorted((one for one in self.cuda if one != "cpu"), key=numbers, reverse=True)
+        bounds = tuple(self.cuda_bounds)
+        if machines := self.cuda_of_machines:
+            # the CUDA that drivers reach, which counts where nothing else chooses one
+            if not named and (not bounds or within(bounds, [machines])):
+                named, bounds = ([machines], bounds) if "." in machines else (named, (*bounds, f"{machines}.*"))
+            else:
+                self.note(f"machines with CUDA {machines} are left out: a target's `driver` says what they have")
+        inside = within(bounds, named)
+        if not (inside or candidates(bounds, "linux-64")):
+            self.note(f"no CUDA is {' and '.join(bounds)}: choose one with --cuda")
+            return tuple(named), ()
+        for one in named:
+            if one not in inside:
+                self.note(f"CUDA {one} is left out: {' and '.join(bounds)} is asked for, too")
+        return tuple(inside), bounds
 
     def index(self, url: str, place: Place, name: str | None = None, *, first: bool = False) -> str | None:
         """Take an index, and give its name in the spec; PyTorch's say the CUDA, and PyPI needs no name.
@@ -335,6 +370,7 @@ class Gathered:
         for kept, more in (
             *((self.conda, other.conda), (self.channels, other.channels), (self.apt, other.apt)),
             *((self.unisolated, other.unisolated), (self.platforms, other.platforms), (self.cuda, other.cuda)),
+            (self.cuda_bounds, other.cuda_bounds),
         ):
             kept.update(dict.fromkeys(more))
         self.notes.update(dict.fromkeys(other.notes))
@@ -360,10 +396,10 @@ class Gathered:
         if self.hashes:
             count = f"{self.hashes} requirement{'s' if self.hashes > 1 else ''}"
             self.note(f"the hashes of {count} are left out: the lock has its own")
-        versions = sorted((one for one in self.cuda if one != "cpu"), key=numbers, reverse=True)
+        versions, cuda_bounds = self.settled_cuda()
         if len(versions) > 1:
             self.note(f"CUDA {', '.join(versions)}: the target has the newest; add targets for the others")
-        if versions and "cpu" in self.cuda:
+        if (versions or cuda_bounds) and "cpu" in self.cuda:
             self.note("CPU builds: add a target without cuda for these")
         return Draft(
             self.python,
@@ -380,7 +416,7 @@ class Gathered:
             self.find_links,
             {**self._sources_of_pages(), **self.sources},
             tuple(self.unisolated),
-            tuple(versions) or tuple(self.cuda),
+            versions or (("cpu",) if "cpu" in self.cuda else ()),
             tuple(self.platforms),
             self.variables,
             tuple(self.apt),
@@ -389,6 +425,7 @@ class Gathered:
             tuple(self.notes),
             self.targets,
             self.name,
+            cuda_bounds,
         )
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.texts import few, plural
+from envspec.draft.cuda import candidates, within
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft, Note
 from envspec.packages.names import requirement_name
@@ -51,7 +52,7 @@ class Declaration(Struct, frozen=True):
             f"the project with {plural(len(draft.own), 'requirement')}" if draft.project else "",
             *(plural(count, word) for count, word in counts if count),
             *(f"Python {one}" for one in (draft.python, draft.requires_python) if one),
-            f"CUDA {', '.join(draft.cuda)}" if draft.cuda else "",
+            f"CUDA {', '.join(draft.cuda or draft.cuda_bounds)}" if draft.cuda or draft.cuda_bounds else "",
         ]
         return ", ".join(filter(None, parts)) + (f" ({names})" if names else "")
 
@@ -128,8 +129,10 @@ def contradictions(drafts: Mapping[str, Draft]) -> Iterator[Contradiction]:
     bounds = (one if one.startswith(tuple("<>=!~")) else f"=={one}.*" for one in pythons.values())
     if not _can_hold(bounds):
         yield Contradiction("Python", pythons, "--python")
-    cudas = {file: one for file, draft in drafts.items() if (one := _cuda(draft))}
-    if len(set(cudas.values())) > 1:
+    cudas = {file: one for file, draft in drafts.items() if (one := _cuda(draft) or ",".join(draft.cuda_bounds))}
+    named = {one for one in map(_cuda, drafts.values()) if one}
+    bounds = [one for draft in drafts.values() for one in draft.cuda_bounds]
+    if len(named) > 1 or not (within(bounds, named) if named else candidates(bounds, "linux-64")):
         yield Contradiction("CUDA", cudas, "--cuda")
     asked: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
     for file, draft in drafts.items():

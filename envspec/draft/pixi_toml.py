@@ -16,13 +16,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.errors import Place
+from envspec.draft.cuda import candidates
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered, dependency, has_project
 from envspec.draft.model import NewTarget
-from envspec.facts import torch_builds
 from envspec.facts.virtual_packages import ARCHSPEC
 from envspec.lock.formats.intent import MARK
-from envspec.packages.version_numbers import numbers
 from envspec.review.diff.foreign.shape import optional, sequence, string, strings, table
 from envspec.spec.schema import PLATFORMS
 
@@ -232,7 +231,7 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
             feature(part, gathered, place)
             system = requirements(_system(part), "system-requirements", gathered, place)
             if "cuda" in system:
-                gathered.cuda_version(system.pop("cuda"), place)
+                gathered.cuda_of_machines = system.pop("cuda")
             for key in system:
                 gathered.note(f"system-requirements: {key} is left out: add it to the target", place)
             _note_target_parts(part, known, gathered, place)
@@ -347,9 +346,9 @@ def _targets(environments: Iterable[_Environment], known: Sequence[Platform], ga
 
 def _target(name: str, platform: Platform, asked: Gathered, place: Place) -> NewTarget:
     said = platform.system
-    if "cuda" in said:
-        asked.cuda_version(_with_minor(said["cuda"], platform.subdir), place)
-    cuda = max((one for one in asked.cuda if one != "cpu"), key=numbers, default=None)
+    asked.cuda_of_machines = said.get("cuda")
+    named, bounds = asked.settled_cuda()
+    cuda = next(iter(named or (candidates(bounds, platform.subdir) if bounds else ())), None)
     capability = said.get("capability")
     return NewTarget(
         name,
@@ -359,13 +358,6 @@ def _target(name: str, platform: Platform, asked: Gathered, place: Place) -> New
         glibc=said.get("glibc"),
         cpu=said.get("cpu"),
     )
-
-
-def _with_minor(cuda: str, subdir: str) -> str:
-    """Return a CUDA; for a major alone, the newest that torch has builds for."""
-    minors = (one.cuda for one in torch_builds.builds(platform=subdir) if one.cuda and one.trust != "planned")
-    same = [one for one in minors if one.startswith(f"{cuda}.")]
-    return max(same, key=numbers) if cuda.isdigit() and same else cuda
 
 
 def _common(each: Sequence[Sequence[_Asked]]) -> tuple[_Asked, ...]:

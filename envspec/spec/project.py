@@ -54,8 +54,8 @@ def parse_project(
     exclude_newer: str | None = None,
 ) -> Project:
     """Read a project's dependencies, extras and groups. `path` is its folder, `file` names it in errors, `python` is
-    the spec's bound on it ("==3.12.*"), `tied` has the packages of which the spec itself says where they come from, `exclude_newer` is
-    the spec's.
+    the spec's bound on it ("==3.12.*"), `tied` has the packages of which the spec itself says where they come from,
+    `exclude_newer` is the spec's.
 
     Raises SpecError or SpecErrors for what isn't TOML, has no [project], lists its dependencies elsewhere (`dynamic`),
     lacks an extra or group, or refuses the Python.

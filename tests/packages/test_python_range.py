@@ -86,9 +86,10 @@ def test_a_specifier_of_alternatives(one: str, other: str) -> None:
 
 
 OWN = sys.version_info[:3]
+SIGNS = ("==", "!=", "<", "<=", ">", ">=", "~=")
 AROUND = (
-    *(f"{sign}3.{OWN[1]}.{OWN[2] + more}" for sign in ("==", "!=", "<", "<=", ">", ">=", "===", "~=") for more in (0, 1)),
-    *(f"{sign}3.{OWN[1]}" for sign in ("==", "!=", "<", "<=", ">", ">=", "~=")),
+    *(f"{sign}3.{OWN[1]}.{OWN[2] + more}" for sign in (*SIGNS, "===") for more in (0, 1)),
+    *(f"{sign}3.{OWN[1]}" for sign in SIGNS),
     f">=3.8,<=3.{OWN[1]}", f">3.{OWN[1]},<3.{OWN[1] + 1}.4", f"==3.{OWN[1]}.*", f">=3.{OWN[1]}.0,!=3.{OWN[1]}.{OWN[2]}",
 )  # fmt: skip
 
