@@ -116,7 +116,7 @@ EGG = re.compile(r"[#&]egg=(?P<name>[A-Za-z0-9._-]+(?:\[[A-Za-z0-9._, -]*\])?)")
 """The name, with its extras, that pip reads of a URL."""
 
 
-_COMMENT = re.compile(r"(?:^|\s+)#.*$")
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -125,16 +125,18 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     Source: pip 26.3, `_internal/req/req_file.py`: a comment that fills its line ends what is continued and is never
     continued itself, blanks behind a backslash make it one of the line, and the last line may end in one.
     """
-    joined, start = "", 0
+    joined: list[str] = []
+    start = 0
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
-        is_comment = _COMMENT.match(line) is not None
+        is_comment = line.lstrip().startswith("#")
         if line.endswith("\\") and not is_comment:
-            joined, start = joined + line.strip("\\"), start or number
+            joined.append(line.strip("\\"))
+            start = start or number
             continue
         # a blank in front makes the comment one also behind a continued line
-        yield from _logical_line(start or number, f"{joined} {line}" if is_comment else joined + line)
-        joined, start = "", 0
-    yield from _logical_line(start, joined)
+        yield from _logical_line(start or number, "".join((*joined, " " if is_comment else "", line)))
+        joined, start = [], 0
+    yield from _logical_line(start, "".join(joined))
 
 
 def _logical_line(number: int, text: str) -> Iterator[tuple[int, str]]:
