@@ -118,6 +118,19 @@ def redact(text: str, *, login: str = "") -> str:
     return _OF_A_SERVICE.sub(MASK, text) if any(mark in text for mark in _MARKS_OF_SERVICES) else text
 
 
+def redact_command(text: str) -> str:
+    """Remove the secrets from a command: also the values of variables and options whose names speak of one."""
+    words = redact(text).split(" ")
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        before = words[at - 1] if at else ""
+        if equals:
+            words[at] = f"{name}={MASK if is_secret(name, value) else redact_command(value)}"
+        elif word[:1] not in ("", "-", "&", "|") and "=" not in before and is_secret(before, word):
+            words[at] = MASK
+    return " ".join(words)
+
+
 def is_secret(name: str, value: str) -> bool:
     """Say whether an environment variable holds a secret: its value has one, or its name speaks of one. An empty value,
     a reference to another variable, a switch, a number and a path are none."""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import Place
-from envspec.base.redact import has_credentials, without_credentials
+from envspec.base.redact import has_credentials, is_secret, redact, without_credentials
 from envspec.base.settings import host_of
 from envspec.draft.cuda import candidates, within
 from envspec.draft.model import Draft, NewTarget, Note
@@ -42,6 +42,18 @@ _PAGES = {
 _PYTHON = re.compile(r"\s*={0,2}\s*(?:cpython[-@]?)?(3\.[0-9]{1,2})(\.[0-9]{1,2}(?![0-9a-z]))?(?![0-9])")
 """A version of Python that a tag, cog.yaml or .python-version names."""
 _CUDA = re.compile(r"[0-9]{1,2}(\.[0-9]{1,2})?")
+
+
+_TOKEN = re.compile(r"/t/[^/?#]+")
+"""Where conda looks for a token in an address, wherever in its path."""
+
+
+def _is_random(segment: str) -> bool:
+    """Say whether a part of a path looks like a token: letters and digits by turns, and no digest of a commit or a
+    file."""
+    is_digest = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", segment)
+    long = re.findall(r"[A-Za-z0-9]{16,}", segment)
+    return not is_digest and any(len(re.findall(r"[A-Za-z]+|[0-9]+", one)) > 4 for one in long)
 
 
 def has_project(folder: Path) -> bool:
@@ -112,8 +124,38 @@ class Gathered:
         self.folders[str(folder)] = tuple(dict.fromkeys((*known, *extras)))
 
     def note(self, text: str, place: Place | None = None) -> None:
-        """Remember, in one line, what isn't in the spec as it stands in the file."""
-        self.notes[Note(" ".join(text.split()), place)] = None
+        """Remember, in one line and without secrets, what isn't in the spec as it stands in the file."""
+        self.notes[Note(redact(" ".join(text.split())), place)] = None
+
+    def variable(self, name: str, value: str, place: Place) -> None:
+        """Take a variable of the environment, but for a secret: an image would hold it."""
+        if is_secret(name, value):
+            ways = f"`docker run -e {name}`, [slurm] environment or [kubernetes] secret"
+            self.note(
+                f"the variable {name} is left out, since it may hold a secret: pass it at run time by {ways}", place
+            )
+        else:
+            self.variables[name] = value
+
+    def channel(self, address: str, place: Place) -> None:
+        """Take a channel of conda's packages."""
+        if (bare := self._address(address, "a channel's", place)) is not None:
+            self.channels[bare] = None
+
+    def _address(self, url: str, whose: str, place: Place) -> str | None:
+        """Return an address without its credentials; None for one whose path may hold a token that can't be told from
+        the rest."""
+        if "://" not in url:
+            return url
+        bare = re.sub(r"\$\{[^}]*\}(?::\$\{[^}]*\})?@", "", without_credentials(url))
+        bare = _TOKEN.sub("", bare)
+        if bare != url:
+            self.note(f"{whose} credentials are left out: give them by netrc, the keyring or your own settings", place)
+        if any(map(_is_random, urlsplit(bare).path.split("/"))):
+            text = f"{whose} address at {host_of(bare)} is left out, since its path may hold a token"
+            self.note(f"{text}: give it in your own configuration of mirrors", place)
+            return None
+        return bare
 
     def requirement(self, text: str, place: Place, into: dict[tuple[str, str], str] | None = None) -> None:
         """Take a requirement of pip, joined with one of the same package and marker: a URL counts before bounds."""
@@ -164,11 +206,8 @@ class Gathered:
 
     def _clean_requirement(self, text: str, place: Place) -> str | None:
         """Return a requirement that a spec can hold: without credentials, and without the CUDA of PyTorch's builds."""
-        text = " ".join(text.split())
+        text = self.without_credentials(" ".join(text.split()), place)
         found = re.search(r"\S+://\S+", text)
-        if found and has_credentials(found[0]):
-            text = text.replace(found[0], without_credentials(found[0]))
-            self.note("a URL's credentials are left out: give them by git, netrc or the keyring", place)
         if found and found[0].startswith("file:"):
             self.note(f"{text!r} is left out: it's a file of one machine", place)
             return None
@@ -186,6 +225,14 @@ class Gathered:
         return (_BUILD.sub("", asked) if parsed.name in _PYTORCH else asked) + (
             f"; {marker.strip()}" if semicolon else ""
         )
+
+    def without_credentials(self, text: str, place: Place) -> str:
+        """Return a requirement or a match spec without the credentials of its URL."""
+        found = re.search(r"[A-Za-z][A-Za-z0-9.+-]*://\S+", text)
+        if found is None or not has_credentials(found[0]):
+            return text
+        self.note("a URL's credentials are left out: give them by git, netrc or the keyring", place)
+        return text.replace(found[0], without_credentials(found[0]))
 
     def build_of(self, variant: str) -> None:
         """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA."""
@@ -237,10 +284,10 @@ class Gathered:
         The `first` index of a file, in PyPI's place, may be a mirror of PyPI. A further one never is: a package of its
         own must not come from PyPI.
         """
-        if has_credentials(url) or "${" in url:
-            self.note("an index's credentials are left out: give them by netrc, the keyring or UV_INDEX_…", place)
-            url = re.sub(r"\$\{[^}]*\}(?::\$\{[^}]*\})?@", "", without_credentials(url))
-        known = index_name(url)
+        bare = self._address(url, "an index's", place)
+        if bare is None:
+            return None
+        url, known = bare, index_name(bare)
         if known == "pypi" and (first or is_pypi_itself(url)):
             if not is_pypi_itself(url):
                 text = f"{url} is taken for a mirror of PyPI: your configuration says where PyPI is"
@@ -263,13 +310,17 @@ class Gathered:
         say."""
         for variant in _BUILD.findall(unquote(url)):
             self.build_of(variant)
+        bare = self._address(url, "a page's", place)
+        if bare is None:
+            return None
+        url = bare
         if re.search(r"/whl/(?:torch(?:_stable)?(?:\.html|/)|(?:cpu|cu[0-9]+)/)", url):
             self.note(f"the page {url} is left out: envspec has PyTorch's builds by the target's CUDA", place)
         elif not url.startswith(("http://", "https://")):
             self.note(f"the folder {url!r} is left out: give files by their URLs", place)
         else:
             wanted = slug(name or index_name(url).replace("/", "-").removesuffix(".html"))
-            known = self._index_name(without_credentials(url), self.find_links, wanted, place)
+            known = self._index_name(url, self.find_links, wanted, place)
             if host_of(url) not in _PAGES:
                 text = f'packages come from {known} only where sources say so: sources = {{ PKG = "{known}" }}'
                 self.note(text, place)

@@ -120,7 +120,7 @@ def channels(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     for channel in sequence(data.get("channels"), "channels"):
         one = table(channel, "a channel") if isinstance(channel, dict) else {"channel": channel}
         name = string(one.get("channel"), "a channel")
-        gathered.channels[name] = None
+        gathered.channel(name, place)
         if "priority" in one:
             gathered.note(f"the priority of {name} is left out: a spec's channels count in their order", place)
 
@@ -216,7 +216,8 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
     environments = _environments(data, text.startswith(MARK), gathered, place)
     activation = table(data.get("activation"), "activation")
     variables = table(activation.get("env"), "activation.env")
-    gathered.variables.update({key: string(value, key) for key, value in variables.items()})
+    for key, value in variables.items():
+        gathered.variable(key, string(value, key), place)
     _note_activation({"scripts": activation.get("scripts")}, gathered, place)
     for selected in _target_tables(data):
         _note_activation(table(selected.get("activation"), "activation"), gathered, place)

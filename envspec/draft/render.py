@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.errors import Place, SpecError, SpecErrors
+from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft, NewTarget, Note
@@ -240,4 +241,4 @@ def _aside(text: str | None) -> str:
 
 def _comment(text: str) -> str:
     """Return a text that stays in its comment and its line."""
-    return re.sub(r"\s+", " ", printable(text))[:300]
+    return re.sub(r"\s+", " ", printable(redact(text)))[:300]

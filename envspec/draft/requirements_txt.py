@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import Place
-from envspec.base.redact import without_credentials
+from envspec.base.redact import redact_command, without_credentials
 from envspec.draft.gather import Gathered, has_project, is_folder
 from envspec.packages.other_formats import (
     EDITABLE,
@@ -101,7 +101,7 @@ class RequirementsReader:
         else:
             option = re.split(r"[ =]", line, maxsplit=1)[0]
             why = _WITHOUT_EFFECT.get(option, "a spec has no such option")
-            gathered.note(f"{without_credentials(line)[:100]} is left out: {why}", place)
+            gathered.note(f"{redact_command(line)[:100]} is left out: {why}", place)
 
     def _bare(self, line: str, place: Place) -> str:
         bare = without_options(line)
