@@ -433,8 +433,8 @@ class Gathered:
             self.requires_python = ",".join(filter(None, (self.requires_python, other.requires_python)))
         if is_further and other.project:
             text = f"the requirements of the project in {other.project[0]} are listed: a spec names one local project"
-            more = f"; left out: {', '.join(other.available)}" if other.available else ""
-            self.note(f"{text}{more}", place)
+            left = f"; left out: {', '.join(other.available)}" if other.available else ""
+            self.note(f"{text}{left}", place)
         else:
             self.available |= other.available
         if other.project and not is_further:

@@ -95,7 +95,7 @@ def _without_one_another(drafts: Mapping[str, Draft]) -> dict[str, Draft]:
     """Return the drafts without their requirements on projects among them, which no index is asked for: what those
     ask for counts, with the extras that others ask of them."""
     found = dict(drafts)
-    homes = {canonical_name(draft.name): file for file, draft in reversed(drafts.items()) if draft.name}
+    homes = {canonical_name(draft.name): file for file, draft in reversed([*drafts.items()]) if draft.name}
     for file, draft in drafts.items():
         for parsed in map(parse_requirement, (*draft.pip, *draft.own)):
             name = canonical_name(parsed.name)
@@ -131,8 +131,8 @@ def contradictions(drafts: Mapping[str, Draft]) -> Iterator[Contradiction]:
         yield Contradiction("Python", pythons, "--python")
     cudas = {file: one for file, draft in drafts.items() if (one := _cuda(draft) or ",".join(draft.cuda_bounds))}
     named = {one for one in map(_cuda, drafts.values()) if one}
-    bounds = [one for draft in drafts.values() for one in draft.cuda_bounds]
-    if len(named) > 1 or not (within(bounds, named) if named else candidates(bounds, "linux-64")):
+    of_cuda = [one for draft in drafts.values() for one in draft.cuda_bounds]
+    if len(named) > 1 or not (within(of_cuda, named) if named else candidates(of_cuda, "linux-64")):
         yield Contradiction("CUDA", cudas, "--cuda")
     asked: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
     for file, draft in drafts.items():

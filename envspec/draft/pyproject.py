@@ -250,8 +250,10 @@ def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None
     for name, value in table(poetry.get("dependencies"), "tool.poetry.dependencies").items():
         if name.lower() == "python":
             text = string(value, name)
-            alternatives = [one for part in re.split(r"\|\|?", text) if (one := pep440(part.strip())) is not None]
-            gathered.requires(specifier_of_alternatives(alternatives), place, text)
+            alternatives = [pep440(part.strip()) for part in re.split(r"\|\|?", text)]
+            specifier = specifier_of_alternatives([one for one in alternatives if one is not None])
+            # a bound without a release says that there is none
+            gathered.requires("<0" if specifier is None else specifier, place, text)
             continue
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict) and one.get("optional"):

@@ -309,9 +309,10 @@ def with_project(spec: Spec, lookups: Lookups = NO_TABLES) -> Spec:
     project = replace(read(parts), of_targets=MappingProxyType(of_targets))
     if project.python != bound:
         # of a range, the newest minor version that is left
-        python, bound = parse_python(project.python, PYTHONS) or (spec.python, bound)
+        python, narrowed = parse_python(project.python, PYTHONS) or (spec.python, None)
         before = None if span_of(spec.exclude_newer) else spec.exclude_newer
-        spec = replace(spec, python=lookups.newest(bound, before) or python, python_range=bound)
+        newest = lookups.newest(narrowed, before) if narrowed else None
+        spec = replace(spec, python=newest or python, python_range=narrowed)
     return replace(spec, project=project)
 
 
