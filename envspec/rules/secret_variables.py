@@ -20,9 +20,7 @@ def secret_variables(spec: Spec) -> Iterator[Finding]:
     for table, variables in (("env", spec.image.env), ("build-env", spec.image.build_env)):
         for name, value in variables.items():
             if is_secret(name, value):
-                message = (
-                    f"image.{table}: {name} may hold a secret, which everybody reads who has the image or a recipe"
-                )
+                message = f"image.{table}: {name} may hold a secret, and anyone with the image or a recipe can read it"
                 ways = f"`docker run -e {name}`, [slurm] environment or [kubernetes] secret"
                 remedy = f"leave it out, and pass it at run time by {ways}"
                 place = spec.places.get(f"image.{table}.{name}")
@@ -30,7 +28,7 @@ def secret_variables(spec: Spec) -> Iterator[Finding]:
     served = spec.kubernetes.serve.program if spec.kubernetes.serve else ()
     if any(redact_command(text) != text for text in map(" ".join, (spec.kubernetes.program, served))):
         place = spec.places.get("kubernetes.program") or spec.places.get("kubernetes.serve.program")
-        message = "kubernetes.program has a secret in its arguments, which everybody reads who has the job's file"
+        message = "kubernetes.program has a secret in its arguments, and anyone with the job's file can read it"
         yield Finding("warning", CODE, message, place, "pass it by [kubernetes] secret", package="program")
 
 
