@@ -433,9 +433,10 @@ class Gathered:
             self.requires_python = ",".join(filter(None, (self.requires_python, other.requires_python)))
         if is_further and other.project:
             text = f"the requirements of the project in {other.project[0]} are listed: a spec names one local project"
-            left = f"; left out: {', '.join(other.available)}" if other.available else ""
-            self.note(f"{text}{left}", place)
-        else:
+            self.note(text, place)
+        if other.available and (is_further or (other.own and not other.project)):
+            self.note(f"left out of the project that is listed: {', '.join(other.available)}", place)
+        elif other.project and not is_further:
             self.available |= other.available
         if other.project and not is_further:
             extras = (*(self.project[1] if self.project else ()), *other.project[1])

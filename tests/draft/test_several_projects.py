@@ -75,6 +75,8 @@ def test_bounds_of_one_that_cant_be_named_after_all_stay(capsys: pytest.CaptureF
 def test_one_that_requires_another_asks_no_index_for_it() -> None:
     found = joined(project("core", "six"), project("train", "core[fast]>=1", "idna"))
     assert found.pip == ("idna",) and found.own == ("six", "core-fast") and found.project == ("core", ("fast",))
+    assert tuple(found.available) == ("group dev",), "those of the project that the spec names"
+    assert "left out of the project that is listed: extra fast, group dev" in notes(found)
     assert "core[fast]>=1 of train/pyproject.toml is left out: it's the project of core/pyproject.toml" in notes(found)
     found = joined(project("train", "core[fast,none]", "idna"), project("core", "six"))
     assert set(found.pip) == {"idna"} and found.project == ("core", ("fast",)) and "no extra none" in notes(found)
