@@ -57,6 +57,7 @@ from envspec.install.collect import refuse_git
 from envspec.install.interpreter import fetch_build
 from envspec.install.on_base import any_base
 from envspec.lock.model import LockedPython, LockedTarget, SoundLock
+from envspec.rules.secret_variables import refuse_secret_variables
 from envspec.spec.model import Spec
 
 # The base that `envspec bundle --with-base` carries, so that a machine without internet builds the SIF from the bundle
@@ -263,6 +264,7 @@ def _carried_files(
 ) -> dict[str, str]:
     """Give the carried files, as in an image, the jobs, and the lists of pip's and conda's packages as the bundle holds
     them."""
+    refuse_secret_variables(spec, [target.name])
     plan = make_plan(spec, lock, target)
     carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
     pip = build_files(lock, held, rules) if plan.pip else {}

@@ -96,7 +96,7 @@ def steps_of(call: Callable[[], object]) -> int:
         call()
     finally:
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
     return steps
 
 
