@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -71,6 +72,23 @@ def allow_source(path: str, names: Iterable[str]) -> None:
         if name not in listed:
             listed.append(name)
     write_text(path, _dump(document, read_text(path)))
+
+
+def name_build_dependencies(path: str, name: str, lines: Sequence[str], targets: Sequence[str]) -> None:
+    """Write all that the build of a package needs into the spec at `path`, which must be one that parses: into `[pip]`,
+    or the tables of `targets`. Raises StorageError when it can't be written."""
+    import tomlkit
+
+    text = read_text(path)
+    document = tomlkit.parse(text)
+    for keys in [("targets", one, "pip") for one in targets] or [("pip",)]:
+        table = _table(document, keys)
+        if "build-dependencies" not in table:
+            table["build-dependencies"] = tomlkit.value(f"{{ {name} = {json.dumps(list(lines))} }}")
+            continue
+        needed = table["build-dependencies"]
+        needed[next((one for one in needed if canonical_name(one) == name), name)] = list(lines)
+    write_text(path, _dump(document, text))
 
 
 def add(text: str, wanted: Sequence[str], *, kind: str = "pip", target: str | None = None) -> tuple[str, list[Edit]]:
@@ -171,6 +189,16 @@ def _subtable(document: Any, keys: tuple[str, ...]) -> Any:
 
 def _array(document: Any, keys: tuple[str, ...], key: str) -> Array:
     import tomlkit
+
+    table = _table(document, keys)
+    if key not in table:
+        table[key] = tomlkit.array()
+    listed: Array = table[key]
+    return listed
+
+
+def _table(document: Any, keys: tuple[str, ...]) -> Any:
+    import tomlkit
     from tomlkit.items import InlineTable
 
     table = document
@@ -178,10 +206,7 @@ def _array(document: Any, keys: tuple[str, ...], key: str) -> Array:
         if one not in table:
             table[one] = tomlkit.inline_table() if isinstance(table, InlineTable) else tomlkit.table()
         table = table[one]
-    if key not in table:
-        table[key] = tomlkit.array()
-    listed: Array = table[key]
-    return listed
+    return table
 
 
 def _insert(listed: Array, kind: str, one: str) -> None:
