@@ -55,7 +55,7 @@ class BuildImports(Struct, frozen=True):
     """The modules that a build imports, by their top-level names.
 
     modules   those without which it fails
-    optional  torch, where the build goes on without
+    optional  torch, where the build may go on without, and compiles no extension of it
     perhaps   build tools that functions import, or what stands under a condition
     extends   it compiles by torch's BuildExtension, which takes ninja where it's there
     """
@@ -144,11 +144,10 @@ def build_imports(read: Read, own: Collection[str], project: Mapping[str, Any]) 
     found = _Imports(read, frozenset(own), starts, {}, {})
     for path in starts:
         found.follow(path, "runs")
-    # no build that lacks torch compiles an extension of it, whatever the way
-    sure = {name for name, state in found.modules.items() if state == "runs" or (name, state) == (TORCH, "may run")}
-    optional = tuple(name for name in (TORCH,) if found.modules.get(name) == "caught")
-    perhaps = sorted(name for name, state in found.modules.items() if state == "may run" and name not in sure)
-    return BuildImports(tuple(sorted(sure)), optional, tuple(perhaps), found.extends)
+    sure = sorted(name for name, state in found.modules.items() if state == "runs")
+    perhaps = sorted(name for name, state in found.modules.items() if state == "may run" and name != TORCH)
+    optional = (TORCH,) if TORCH in found.modules and TORCH not in sure else ()
+    return BuildImports(tuple(sure), optional, tuple(perhaps), found.extends)
 
 
 def _starts(project: Mapping[str, Any]) -> Iterator[str]:
