@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from envspec.base.errors import AnswerNo, EnvspecError, Way
 from envspec.facts.cuda_stack import TORCH as TORCHES
 from envspec.lock.model import Pin
-from envspec.lock.toml_text import string
+from envspec.lock.toml_text import inline_strings
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of, is_requirement
 from envspec.packages.version_numbers import numbers
@@ -60,16 +60,29 @@ class BuildNeeds(AnswerNo):
     def __init__(
         self, pin: Pin | NeededSource, lacks: BuildLacks, targets: Sequence[str], tables: Sequence[str], *, listed: bool
     ) -> None:
-        self.line, self.tables = lacks.line, tuple(tables)
-        where = " and ".join(f"[targets.{one}.pip]" for one in tables) or "[pip]"
-        entry = f"{pin.name} = [{', '.join(map(string, lacks.line))}]"
-        added = f"build-dependencies of {where}: {entry}" if listed else f"{where}: build-dependencies = {{ {entry} }}"
+        self.line, self.tables, self.listed = lacks.line, tuple(tables), listed
         super().__init__(
-            f"{', '.join(targets)}: the build of {pin.name} {pin.version} imports {', '.join(lacks.modules)}, and "
-            "neither its [build-system] nor the spec names all of that",
-            hint=f"run the same command with --allow-needed, or add to {added}",
+            f"{', '.join(targets)}: the build of {pin.name} {pin.version} imports {', '.join(lacks.modules)}, which "
+            "neither its [build-system] nor the spec names"
         )
         self.about, self.targets = (pin.name,), tuple(targets)
+
+
+def with_lines(needs: Iterable[BuildNeeds]) -> list[BuildNeeds]:
+    """Give the errors of builds with their hint: of those that belong to one table, the last has the line of all."""
+    every = list(needs)
+    tables: dict[tuple[str, ...], list[BuildNeeds]] = {}
+    for one in every:
+        tables.setdefault(one.tables, []).append(one)
+    for names, several in tables.items():
+        where = " and ".join(f"[targets.{one}.pip]" for one in names) or "[pip]"
+        entries = ", ".join(f"{one.about[0]} = {inline_strings(one.line)}" for one in several)
+        listed = any(one.listed for one in several)
+        added = (
+            f"build-dependencies of {where}: {entries}" if listed else f"{where}: build-dependencies = {{ {entries} }}"
+        )
+        several[-1].hint = f"run the same command with --allow-needed, or add to {added}"
+    return every
 
 
 class SourcesNeeded(AnswerNo):

@@ -36,7 +36,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.build_environment import BuildWanted, against_lock
 from envspec.resolve.pip.build_imports import BuildLacks
-from envspec.resolve.pip.sources_needed import BuildNeeds, NeededSource, SourcesNeeded, names_needed
+from envspec.resolve.pip.sources_needed import BuildNeeds, NeededSource, SourcesNeeded, names_needed, with_lines
 from envspec.resolve.workflow.accept import accept, is_judged_again, of_pins, refused_pins, tell_effects
 from envspec.resolve.workflow.base import tell_base
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
@@ -143,7 +143,8 @@ def with_build_environments(
             if made is not None:
                 kept[name, pin] = made
     if lacking:
-        raise together(_build_needs(spec, pin, lacks, names) for (pin, lacks), names in lacking.items())
+        needs = (_build_needs(spec, pin, lacks, names) for (pin, lacks), names in lacking.items())
+        raise together(with_lines(needs))
     of_isolated = {key for key, request in wanted.items() if key in kept or request.sees is None}
     return tuple(
         replace(
@@ -349,7 +350,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         for finding in early:
             notice(finding)
         error = all_in_the_way(spec, [one.name for one in targets], ended, attempt)
-        error = together((*parts(error), *_needs_of_builds(spec, parts(error))))
+        error = together((*parts(error), *with_lines(_needs_of_builds(spec, parts(error)))))
         for one in parts(error):
             one.place = one.place or _place_of(spec, one)
         raise error from None

@@ -228,6 +228,16 @@ def test_the_line_goes_to_the_targets_that_need_it(machine: Machine, torches: In
 
 
 @pytest.mark.e2e
+def test_what_several_builds_need_is_one_line(machine: Machine, torches: Index) -> None:
+    torches.add(source("import torch\n"), source("import numpy\n", name="other"))
+    path = machine.spec(spec("torch==2.9.1", "ext", "other").replace("['ext']", "['ext', 'other']"))
+    ran = machine.envspec("lock", path)
+    line = 'ext = ["torch", "setuptools", "wheel"], other = ["numpy", "setuptools", "wheel"]'
+    assert ran.err.count("hint:") == 1 and f"add to [pip]: build-dependencies = {{ {line} }}" in ran.hint, ran
+    machine.envspec("lock", path, "--allow-needed", status=0)
+
+
+@pytest.mark.e2e
 def test_lines_that_are_there_already_stay(machine: Machine, torches: Index) -> None:
     torches.add(source(), source("", name="other", needs="numpy"))
     own = "build-dependencies = { other = ['setuptools'], ext = ['ninja==1.11'] }"
