@@ -228,7 +228,7 @@ def _unclear() -> dict[str, tuple[str, ...]]:
     return {"".join(words_of(row["name"])): tuple(row["means"]) for row in read("gpus").get("unclear", ())}
 
 
-class Machine(Struct, frozen=True, rename={"sources": "source"}):
+class MachineType(Struct, frozen=True, rename={"sources": "source"}):
     """A family of a cloud's machine types, and the GPU that they have; None where the tables don't know it."""
 
     cloud: str
@@ -248,17 +248,17 @@ _MACHINES = (
 """How clouds write their machine types."""
 
 
-def machine(name: str) -> Machine | None:
+def machine(name: str) -> MachineType | None:
     """Read a name as a cloud's machine type; None for one that isn't written as any."""
     for cloud, form in _MACHINES:
         if found := form.fullmatch(name.strip().lower()):
             family = "".join(found.groups())
-            rows = records(Machine, read("gpus")["machines"])
-            return next((one for one in rows if (one.cloud, one.family) == (cloud, family)), Machine(cloud, family))
+            rows = records(MachineType, read("gpus")["machines"])
+            return next((one for one in rows if (one.cloud, one.family) == (cloud, family)), MachineType(cloud, family))
     return None
 
 
-class System(Struct, frozen=True, rename={"sources": "source"}):
+class GpuSystem(Struct, frozen=True, rename={"sources": "source"}):
     """A system of GPUs whose maker wants a `driver` or a newer one, of its branch."""
 
     name: str
@@ -268,9 +268,9 @@ class System(Struct, frozen=True, rename={"sources": "source"}):
 
 
 @cache
-def systems() -> tuple[System, ...]:
+def systems() -> tuple[GpuSystem, ...]:
     """Every system in the table."""
-    return records(System, read("gpus")["systems"])
+    return records(GpuSystem, read("gpus")["systems"])
 
 
 def capability_of(name: str) -> str | None:

@@ -59,36 +59,36 @@ def write_text(path: str, text: str) -> None:
         ) from None
 
 
-def allow_source(path: str, names: Iterable[str]) -> None:
-    """Add names to `[pip] allow-source` of the spec at `path`, which must be one that parses.
+class NeededByBuild(Struct, frozen=True):
+    """All that the build of a package needs (`lines`), in the whole spec, or in `targets` with tables of their own."""
 
-    Raises StorageError when it can't be written.
+    package: str
+    lines: tuple[str, ...]
+    targets: tuple[str, ...] = ()
+
+
+def allow_source(path: str, names: Iterable[str], needs: Iterable[NeededByBuild] = ()) -> None:
+    """Add names to `[pip] allow-source` of the spec at `path`, which must be one that parses, and what builds need to
+    its `build-dependencies`. Raises StorageError when it can't be written.
     """
     import tomlkit
 
     document = tomlkit.parse(read_text(path))
-    listed = _array(document, ("pip",), "allow-source")
     for name in names:
+        listed = _array(document, ("pip",), "allow-source")
         if name not in listed:
             listed.append(name)
+    for one in needs:
+        tables: list[tuple[str, ...]] = [("targets", target, "pip") for target in one.targets]
+        for keys in tables or [("pip",)]:
+            table = _table(document, keys)
+            known = table.get("build-dependencies")
+            if known is None:
+                table["build-dependencies"] = tomlkit.value(f"{{ {one.package} = {json.dumps(one.lines)} }}")
+            else:
+                name = next((other for other in known if canonical_name(other) == one.package), one.package)
+                known[name] = list(one.lines)
     write_text(path, _dump(document, read_text(path)))
-
-
-def name_build_dependencies(path: str, name: str, lines: Sequence[str], targets: Sequence[str]) -> None:
-    """Write all that the build of a package needs into the spec at `path`, which must be one that parses: into `[pip]`,
-    or the tables of `targets`. Raises StorageError when it can't be written."""
-    import tomlkit
-
-    text = read_text(path)
-    document = tomlkit.parse(text)
-    for keys in [("targets", one, "pip") for one in targets] or [("pip",)]:
-        table = _table(document, keys)
-        if "build-dependencies" not in table:
-            table["build-dependencies"] = tomlkit.value(f"{{ {name} = {json.dumps(list(lines))} }}")
-            continue
-        needed = table["build-dependencies"]
-        needed[next((one for one in needed if canonical_name(one) == name), name)] = list(lines)
-    write_text(path, _dump(document, text))
 
 
 def add(text: str, wanted: Sequence[str], *, kind: str = "pip", target: str | None = None) -> tuple[str, list[Edit]]:
@@ -188,11 +188,9 @@ def _subtable(document: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _array(document: Any, keys: tuple[str, ...], key: str) -> Array:
-    import tomlkit
-
     table = _table(document, keys)
     if key not in table:
-        table[key] = tomlkit.array()
+        table[key] = []
     listed: Array = table[key]
     return listed
 

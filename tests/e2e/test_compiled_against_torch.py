@@ -111,5 +111,5 @@ def test_what_allow_needed_writes_is_all_that_a_build_needs(index: Index, tmp_pa
         done = envspec(*command)
         assert done.returncode == 0, done.stderr
     assert line in spec.read_text()
-    asked = [tmp_path / "prefix" / "bin" / "python", "-c", "import builder; print(builder.built_with)"]
+    asked = [str(tmp_path / "prefix/bin/python"), "-c", "import builder; print(builder.built_with)"]
     assert subprocess.run(asked, capture_output=True, text=True).stdout.split() == ["2.13.0+cpu"]

@@ -295,7 +295,7 @@ def _resolve(
     resolution needs are added to its allow-source, and what their builds need to build-dependencies, until it needs no
     more.
     """
-    from envspec.spec.edit import allow_source, name_build_dependencies
+    from envspec.spec.edit import NeededByBuild, allow_source
 
     tell_edition()
     first = _first_pins(spec, request.pins) if request.pins else None
@@ -304,7 +304,7 @@ def _resolve(
     bounded = _with_moments(spec, old, request, now)
     _tell_moments(spec, bounded, now, of_lock=_stays(spec, old, request))
     tell_bound(bounded, policy, not_after)
-    written: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+    written: set[NeededByBuild] = set()
     while True:
         try:
             with resolvers_of(
@@ -332,21 +332,20 @@ def _resolve(
             builds = [one for one in parts(refused) if isinstance(one, BuildNeeds)]
             inert = all(isinstance(one, SourcesNeeded) and one.inert for one in needed)
             static = request.allow_static and inert and not builds
-            lines = {(one.about, one.line) for one in builds}
-            if not (needed or builds) or not (request.allow_needed or static) or written & lines:
+            needs = [NeededByBuild(one.about[0], one.line, one.tables) for one in builds]
+            if not (needed or builds) or not (request.allow_needed or static) or written.intersection(needs):
                 raise
             names = tuple(dict.fromkeys(name for one in needed for name in names_needed(one)))
             if policy is not None:
                 refuse_builds(policy, names, spec.path)
+            allow_source(spec.path, names, needs)
+            written.update(needs)
             for source in (*needed, *builds):
                 say(f"note: {source.message}", style="cyan")
             if names:
-                allow_source(spec.path, names)
                 say(f"wrote allow-source into {spec.path}: {', '.join(names)}")
-            written |= lines
-            for build in builds:
-                name_build_dependencies(spec.path, build.about[0], build.line, build.tables)
-                say(f"wrote build-dependencies into {spec.path}: {build.about[0]} = {', '.join(build.line)}")
+            for one in needs:
+                say(f"wrote build-dependencies into {spec.path}: {one.package} = {', '.join(one.lines)}")
             spec = inputs.read_spec(spec.path)
             bounded = _with_moments(spec, old, request, now)
             # they come again with the lock, where they still hold

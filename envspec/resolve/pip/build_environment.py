@@ -143,7 +143,7 @@ class _Builds(Struct):
         with about(wanted.pin.name):
             if wanted.sees is not None:
                 try:
-                    return self._lacks(wanted, self._declared(wanted, name), dict(wanted.sees)) or ()
+                    return self._lacks(wanted, self._read_requires(wanted, name), dict(wanted.sees)) or ()
                 except OutsideError:
                     # not even the source can be had: what the lock has of it stays
                     return ()
@@ -180,8 +180,8 @@ class _Builds(Struct):
         key = cache_key("build-imports", str(pin.git or pin.artifact), within)
         return self.reader.static.imports(key, lambda: self._source(pin).folder)
 
-    def _declared(self, wanted: BuildWanted, name: str) -> tuple[str, ...]:
-        """Give what a build declares that it requires."""
+    def _read_requires(self, wanted: BuildWanted, name: str) -> tuple[str, ...]:
+        """Read what a build declares that it requires."""
         pin = wanted.pin
         file = self.resolver.inspector.places.file(pin)
         if file is not None and not _folder_within(pin):

@@ -88,12 +88,12 @@ class BuildImports(Struct, frozen=True):
         if self.extends and TORCH in lines:
             lines.setdefault("ninja", "ninja")
         if "pkg_resources" in self.modules:
-            lines["setuptools"] = _bounded(lines["setuptools"], f"<{NO_PKG_RESOURCES}")
+            lines["setuptools"] = _with_bound(lines["setuptools"], f"<{NO_PKG_RESOURCES}")
         return tuple(lines[name] for name in sorted(lines, key=lambda name: (name != TORCH, name)))
 
 
 class BuildLacks(Struct, frozen=True):
-    """What a build imports and doesn't have.
+    """The imports of a build that it doesn't have.
 
     modules  their names
     line     all that the build requires, as `build-dependencies` has it
@@ -127,7 +127,7 @@ def _plain(line: str) -> str:
     return requirement_name(line) if line in _DEFAULT else line
 
 
-def _bounded(line: str, bound: str) -> str:
+def _with_bound(line: str, bound: str) -> str:
     requirement: Requirement = parse_requirement(line)
     requirement.specifier &= bound
     return str(requirement)

@@ -124,7 +124,7 @@ def with_build_environments(
         for pin in (pin for pin in one.pip if not pin.is_wheel):
             key, request = (one.name, pin), _build_request(one, pin)
             if pin.name in against_lock:
-                if (sees := _seen(spec, one, pin.name)) is not None:
+                if (sees := _list_visible(spec, one, pin.name)) is not None:
                     wanted[key] = replace(request, sees=sees)
                 continue
             before = None if (one.name, pin.name) in wrong else _old_build(old, one, pin, upgrade)
@@ -158,7 +158,7 @@ def with_build_environments(
     )
 
 
-def _seen(spec: Spec, solved: Solved, name: str) -> tuple[tuple[str, str], ...] | None:
+def _list_visible(spec: Spec, solved: Solved, name: str) -> tuple[tuple[str, str], ...] | None:
     """List the packages that a build against the lock sees, with their versions: all, or those that the spec's lines
     lead to. None beside conda's, whose names are others."""
     terms = spec.terms_of(solved.name)
