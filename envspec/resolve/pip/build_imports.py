@@ -81,9 +81,11 @@ class BuildImports(Struct, frozen=True):
 
     def requirements(self, declared: Sequence[str], lacking: Sequence[str]) -> tuple[str, ...]:
         """List all that the build requires as `build-dependencies` has it: what it declares, and what it imports."""
-        lines = {requirement_name(one): _plain(one) for one in declared if is_requirement(one)}
+        # a file by its URL is the source's own word alone
+        plain = (one for one in declared if is_requirement(one) and parse_requirement(one).url is None)
+        lines = {requirement_name(one): _plain(one) for one in plain}
         for module in (*self.modules, *self.perhaps, *lacking):
-            if module in _TOOLS or module in lacking:
+            if (module in _TOOLS or module in lacking) and is_requirement(package_of(module)):
                 lines.setdefault(package_of(module), package_of(module))
         if self.extends and TORCH in lines:
             lines.setdefault("ninja", "ninja")

@@ -133,6 +133,15 @@ def test_a_backend_in_the_source_s_folder_is_read() -> None:
     assert read("import torch\n", other).modules == ()
 
 
+def test_nothing_else_of_a_source_gets_into_the_line() -> None:
+    """Addresses that its pyproject.toml names, and modules whose names no package can have."""
+    imports = read("import torch, \u0444\n")
+    lines = imports.requirements(
+        ["setuptools", "evil @ https://example.org/evil.whl", "no requirement"], ["torch", "\u0444"]
+    )
+    assert lines == ("torch", "setuptools")
+
+
 def test_a_link_out_of_the_source_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").write_text("import torch\n")
     (tmp_path / "source").mkdir()
