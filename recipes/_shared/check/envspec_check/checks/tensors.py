@@ -64,7 +64,7 @@ def of_casts(torch: Any, device: str) -> Iterator[Tuple[str, Any, Any]]:
 
 
 def promises_of_autograd(torch: Any) -> Iterator[Tuple[str, bool]]:
-    """What autograd and the switch for determinism promise, and whether they keep it."""
+    """What autograd promises, and whether it keeps it."""
     weight = torch.ones(2, requires_grad=True)
     for _ in range(2):
         (3 * weight).sum().backward()
@@ -77,7 +77,3 @@ def promises_of_autograd(torch: Any) -> Iterator[Tuple[str, bool]]:
     except RuntimeError as error:
         kept = "inplace" in str(error)
     yield "a saved tensor that was changed in place is refused", kept
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(not before)
-    yield "use_deterministic_algorithms switches", torch.are_deterministic_algorithms_enabled() is not before
-    torch.use_deterministic_algorithms(before)
