@@ -74,6 +74,9 @@ def explain_unknown(name: str) -> tuple[str, str]:
     maker = other_maker(name)
     if maker:
         return f'"{shown}" is {maker}\'s, and envspec locks for NVIDIA GPUs (CUDA) and CPUs only', _INSTEAD[maker]
+    if machine := gpus.machine(name):
+        write = f'write "{machine.gpu}", the GPU that it has' if machine.gpu else 'name its GPU, such as "H100"'
+        return f'"{shown}" is a machine type of {machine.cloud}, not a GPU', f"{write}; `envspec gpus` lists the names"
     near = [f'"{one}"' for one in gpus.nearest(name)]
     if gpus.meanings(name):
         return f'"{shown}" is the name of several GPUs', f"name one: {', '.join(near[:-1])} or {near[-1]}"

@@ -16,7 +16,7 @@ from envspec.draft.join import Declaration
 from envspec.draft.repository import is_pruned
 from envspec.facts import most_used
 from envspec.facts.cuda_stack import TORCH
-from envspec.packages.names import requirement_name
+from envspec.packages.names import PACKAGES_OF, requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement
 
 _LARGEST = 1 << 20
@@ -24,18 +24,7 @@ _LARGEST = 1 << 20
 _STANDARD = sys.stdlib_module_names | {"distutils", "imp"}
 _ASIDE = re.compile(r"tests?|testing|conftest|test_.*|.*_test|examples?|demos?|docs?|bench(?:marks?)?|notebooks?|setup")
 """A folder or a module that isn't the code itself."""
-_OTHERWISE: Mapping[str, tuple[str, ...]] = {
-    "absl": ("absl-py",), "attr": ("attrs",), "bs4": ("beautifulsoup4",), "Crypto": ("pycryptodome",),
-    "cv2": ("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv", "py-opencv"),
-    "dateutil": ("python-dateutil",), "docx": ("python-docx",), "dotenv": ("python-dotenv",),
-    "faiss": ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu12"), "ffmpeg": ("ffmpeg-python",), "fitz": ("pymupdf",),
-    "git": ("gitpython",), "google": ("protobuf",), "hydra": ("hydra-core",), "jwt": ("pyjwt",),
-    "mpl_toolkits": ("matplotlib",), "PIL": ("pillow", "pillow-simd"), "pkg_resources": ("setuptools",),
-    "pynvml": ("nvidia-ml-py", "pynvml"), "serial": ("pyserial",), "skimage": ("scikit-image",),
-    "sklearn": ("scikit-learn",), "slugify": ("python-slugify",), "torch": tuple(sorted(TORCH)),
-    "umap": ("umap-learn",), "yaml": ("pyyaml",), "zmq": ("pyzmq",),
-}  # fmt: skip
-"""Modules whose package has another name, as RECORDs of its wheels have it. Others are looked for by their own name."""
+_OTHERWISE: Mapping[str, tuple[str, ...]] = {**PACKAGES_OF, "torch": tuple(sorted(TORCH))}
 
 
 _THROUGH = (("torch.utils.tensorboard", "tensorboard"),)

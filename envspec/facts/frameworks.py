@@ -34,3 +34,22 @@ class Framework(Struct, frozen=True, rename={"sources": "source"}):
 def frameworks() -> tuple[Framework, ...]:
     """Every framework in the table, by name."""
     return records(Framework, read("frameworks")["frameworks"])
+
+
+class WantedDriver(Struct, frozen=True, rename={"sources": "source"}):
+    """A framework that wants a driver of a branch or a newer one, for a CUDA major. `package` (its name without a CUDA)
+    in these `versions` tells it."""
+
+    framework: str
+    package: str
+    versions: str
+    cuda: str
+    driver: int
+    sources: tuple[str, ...]
+
+
+@cache
+def wanted_drivers() -> tuple[WantedDriver, ...]:
+    """Every framework whose driver the table has."""
+    rows = read("frameworks")["drivers"]
+    return records(WantedDriver, ({**row, "driver": int(row["driver"])} for row in rows))

@@ -228,6 +228,51 @@ def _unclear() -> dict[str, tuple[str, ...]]:
     return {"".join(words_of(row["name"])): tuple(row["means"]) for row in read("gpus").get("unclear", ())}
 
 
+class MachineType(Struct, frozen=True, rename={"sources": "source"}):
+    """A family of a cloud's machine types, and the GPU that they have; None where the tables don't know it."""
+
+    cloud: str
+    family: str
+    gpu: str | None = None
+    sources: tuple[str, ...] = ()
+
+
+_MACHINES = (
+    ("AWS", re.compile(r"(?:ml\.)?([a-z]{1,4}\d[a-z0-9-]*)\.(?:\d*x?large|metal[a-z0-9-]*|small|medium)")),
+    ("Azure", re.compile(r"(?:standard|basic)_([a-z]+)\d+(?:-\d+)?([a-z0-9]*(?:_[a-z0-9]+)*)")),
+    (
+        "Google Cloud",
+        re.compile(r"([a-z]\d+[a-z]?-(?:[a-z]+gpu|standard|highmem|highcpu|ultramem|megamem))-\d+g?(?:-.*)?"),
+    ),
+)
+"""How clouds write their machine types."""
+
+
+def machine(name: str) -> MachineType | None:
+    """Read a name as a cloud's machine type; None for one that isn't written as any."""
+    for cloud, form in _MACHINES:
+        if found := form.fullmatch(name.strip().lower()):
+            family = "".join(found.groups())
+            rows = records(MachineType, read("gpus")["machines"])
+            return next((one for one in rows if (one.cloud, one.family) == (cloud, family)), MachineType(cloud, family))
+    return None
+
+
+class GpuSystem(Struct, frozen=True, rename={"sources": "source"}):
+    """A system of GPUs whose maker wants a `driver` or a newer one, of its branch."""
+
+    name: str
+    gpu: str
+    driver: str
+    sources: tuple[str, ...]
+
+
+@cache
+def systems() -> tuple[GpuSystem, ...]:
+    """Every system in the table."""
+    return records(GpuSystem, read("gpus")["systems"])
+
+
 def capability_of(name: str) -> str | None:
     """Find the compute capability of a GPU ("9.0"). None if the name is unknown or stands for several."""
     capabilities = {gpu.capability for gpu in find(name)}
@@ -296,7 +341,12 @@ def _device(name: str) -> tuple[Gpu, ...]:
                 best = [*best, gpu] if len(own) == score else [gpu]
                 score = len(own)
     best = list(dict.fromkeys(best))
-    fitting = tuple(gpu for gpu in best if sizes & set(gpu.memory_gib)) or tuple(best)
+    fitting = tuple(gpu for gpu in best if sizes & set(gpu.memory_gib))
+    if not fitting:  # a size that the tables don't have yet, of which the name says the memory alone
+        told = tuple(sorted(sizes))
+        fitting = tuple(
+            replace(gpu, memory_gib=told, bandwidth_gbs=None) if told and gpu.memory_gib else gpu for gpu in best
+        )
     if gpus.PORTABLE & set(asked):  # its chip has the desktop card's architecture, not its memory
         return tuple(replace(gpu, memory_gib=(), bandwidth_gbs=None) for gpu in fitting)
     return fitting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from envspec.base.redact import without_credentials
@@ -72,3 +73,17 @@ def is_of_extra(requirement: str) -> bool:
 
 PUBLIC = "pypi"
 """In a spec's `sources`: take the package from PyPI, or from the PyTorch index in its place, whatever index has it."""
+
+
+PACKAGES_OF: Mapping[str, tuple[str, ...]] = {
+    "absl": ("absl-py",), "attr": ("attrs",), "bs4": ("beautifulsoup4",), "Crypto": ("pycryptodome",),
+    "cv2": ("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv", "py-opencv"),
+    "dateutil": ("python-dateutil",), "docx": ("python-docx",), "dotenv": ("python-dotenv",),
+    "faiss": ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu12"), "ffmpeg": ("ffmpeg-python",), "fitz": ("pymupdf",),
+    "git": ("gitpython",), "google": ("protobuf",), "hydra": ("hydra-core",), "jwt": ("pyjwt",),
+    "mpl_toolkits": ("matplotlib",), "PIL": ("pillow", "pillow-simd"), "pkg_resources": ("setuptools",),
+    "pynvml": ("nvidia-ml-py", "pynvml"), "serial": ("pyserial",), "skimage": ("scikit-image",),
+    "skbuild": ("scikit-build",), "sklearn": ("scikit-learn",), "slugify": ("python-slugify",),
+    "umap": ("umap-learn",), "yaml": ("pyyaml",), "zmq": ("pyzmq",),
+}  # fmt: skip
+"""Modules whose package has another name, as RECORDs of its wheels have it. Others are looked for by their own name."""

@@ -351,7 +351,7 @@ def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before:
         return _leave_working_ways(replace(problem, remedy=None, ways=(update, *others)), asked, before)
     problem = _leave_working_ways(replace(problem, ways=(*found, *problem.ways)), asked, before)
     if problem.ways:
-        return replace(problem, remedy=None)
+        return replace(problem, remedy=machine_rules.instead(case) if machine_rules.is_before_servers(case) else None)
     return replace(problem, remedy=problem.remedy or _last_resort(problem, wanted, versions, case))
 
 

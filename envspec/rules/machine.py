@@ -37,7 +37,11 @@ def driver_problems(case: Case) -> Iterator[Finding]:
         yield from _against_compat(case)
     if case.driver is None:
         return
-    yield from list(_against_gpus(case, case.driver)) or _against_products(case, case.driver)
+    yield from (
+        list(_against_gpus(case, case.driver))
+        or list(_against_products(case, case.driver))
+        or _of_systems(case, case.driver)
+    )
     if case.cuda is not None:
         yield from _against_cuda(case, case.driver, case.cuda)
 
@@ -105,10 +109,30 @@ def _against_products(case: Case, driver: str) -> Iterator[Finding]:
             )
 
 
+_FIRST_LISTED = 515
+"""The branch with which the lists of products begin: an older driver may know what they leave out. Source: as of
+`drivers` in gpus.toml, 515.43.04."""
+
+
+def _of_systems(case: Case, driver: str) -> Iterator[Finding]:
+    """Tell the systems whose maker wants a later driver of the same branch than their GPUs."""
+    for one in gpus.systems():
+        early = toolkits.branch(driver) == toolkits.branch(one.driver) and not toolkits.reaches(driver, one.driver)
+        if early and any(gpu.name == one.gpu for gpu in case.gpus):
+            yield Finding(
+                "info",
+                "driver-too-old-for-gpu",
+                f"NVIDIA's GPU Operator wants driver {one.driver} or newer for {one.name}, and this is {driver}",
+                key="driver",
+            )
+
+
 def _first_for(gpu: Gpu, driver: str) -> str | None:
     """Give the first driver that knows a product, of the driver's own branch or else of the next one that does; None
     where it knows it."""
     branch = toolkits.branch(driver)
+    if branch < _FIRST_LISTED:
+        return None
     later = [one for one in gpu.drivers if toolkits.branch(one) >= branch]
     if not later or (toolkits.is_windows(driver) and toolkits.branch(later[0]) == branch):
         return None
@@ -234,6 +258,12 @@ def instead(case: Case) -> str:
     return f"no JetPack for {names} comes with a CUDA newer than {last}: take that, and {advice}"
 
 
+def is_before_servers(case: Case) -> bool:
+    """Say whether a target is for Jetsons, and a CUDA of which they have wheels of their own alone."""
+    modules = any(gpu.integrated for gpu in case.gpus)
+    return modules and case.cuda is not None and int(case.cuda.partition(".")[0]) < SERVERS_TOO
+
+
 def older_than_tables(case: Case) -> str | None:
     """Give the compute capability of a Jetson whose last JetPack has a CUDA of before the tables: envspec locks nothing
     that it runs but for its CPU."""
@@ -273,9 +303,7 @@ def for_servers(case: Case, wheels: Sequence[str]) -> Iterator[Finding]:
     """Find what is wrong with wheels that are made for CUDA on Arm servers, by name and version: up to CUDA 12, those
     don't run on a Jetson."""
     modules = [gpu for gpu in case.gpus if gpu.integrated]
-    if not wheels or not modules or case.cuda is None or case.platform != "linux-aarch64":
-        return
-    if int(case.cuda.partition(".")[0]) >= SERVERS_TOO:
+    if not wheels or not is_before_servers(case) or case.platform != "linux-aarch64":
         return
     jetpack = first_jetpack(case, f"{SERVERS_TOO}.0")
     listed = ", ".join(wheels[:_NAMED]) + (f" and {len(wheels) - _NAMED} more" if len(wheels) > _NAMED else "")

@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envspec.base.errors import Place, Way
@@ -18,10 +19,11 @@ from envspec.facts import gpu_only, gpus, libraries, torch_builds
 from envspec.facts.build_labels import label_of, maker_in_name, other_maker
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import TORCH, VERSIONED_BY_CUDA, cuda_major_in, holds_code_for_gpus, of_both_majors
-from envspec.facts.frameworks import Framework, frameworks
+from envspec.facts.frameworks import Framework, frameworks, wanted_drivers
 from envspec.facts.libraries import LibraryWheel
 from envspec.facts.neighbours import of_release as neighbours_of
 from envspec.facts.reach import library_is_newer
+from envspec.facts.toolkits import branch, is_windows
 from envspec.facts.wheels import FAMILY
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
@@ -138,6 +140,7 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *wheel_code.of_sources(case, run, read),
         *(() if _has_cuda(spec.image.base) else wheel_code.missing_libraries(case, run, read, own)),
         *_older_than_gpus(case, pins),
+        *_old_drivers(case, pins),
         *_for_servers(case, pins, builds, origins, read),
     ]
     findings = [locate(spec, target, wanted, problem) for problem in found]
@@ -145,6 +148,18 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
     built = {one for one, at in origins.items() if not at.file.endswith(".whl")} & spec.pip.allow_source
     findings += framework_problems(case, pins, spec.pip_dependencies(target), own | built, read)
     return apply_acceptances(findings, spec.pip_terms(target).accept)
+
+
+def _old_drivers(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
+    """Find frameworks that want a newer driver than the target's."""
+    major = case.cuda.partition(".")[0] if case.cuda else None
+    for one in wanted_drivers() if case.driver and major else ():
+        version = pins.get(one.package) or pins.get(f"{one.package}-cu{major}")
+        fits = version is not None and SpecifierSet(one.versions).contains(version, prereleases=True)
+        if fits and one.cuda == major and branch(str(case.driver)) < one.driver and not is_windows(str(case.driver)):
+            message = f"{one.framework} {version} wants driver R{one.driver} or newer, and the target has {case.driver}"
+            remedy = f"update the driver to R{one.driver}, or take an older {one.framework}"
+            yield Finding("warning", "driver-too-old", message, key="driver", remedy=remedy)
 
 
 def judge_build(case: Case, name: str, versions: Mapping[str, str], build: WheelBuild) -> Iterator[Finding]:

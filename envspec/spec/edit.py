@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -58,18 +59,35 @@ def write_text(path: str, text: str) -> None:
         ) from None
 
 
-def allow_source(path: str, names: Iterable[str]) -> None:
-    """Add names to `[pip] allow-source` of the spec at `path`, which must be one that parses.
+class NeededByBuild(Struct, frozen=True):
+    """All that the build of a package needs (`lines`), in the whole spec, or in `targets` with tables of their own."""
 
-    Raises StorageError when it can't be written.
+    package: str
+    lines: tuple[str, ...]
+    targets: tuple[str, ...] = ()
+
+
+def allow_source(path: str, names: Iterable[str], needs: Iterable[NeededByBuild] = ()) -> None:
+    """Add names to `[pip] allow-source` of the spec at `path`, which must be one that parses, and what builds need to
+    its `build-dependencies`. Raises StorageError when it can't be written.
     """
     import tomlkit
 
     document = tomlkit.parse(read_text(path))
-    listed = _array(document, ("pip",), "allow-source")
     for name in names:
+        listed = _array(document, ("pip",), "allow-source")
         if name not in listed:
             listed.append(name)
+    for one in needs:
+        tables: list[tuple[str, ...]] = [("targets", target, "pip") for target in one.targets]
+        for keys in tables or [("pip",)]:
+            table = _table(document, keys)
+            known = table.get("build-dependencies")
+            if known is None:
+                table["build-dependencies"] = tomlkit.value(f"{{ {one.package} = {json.dumps(one.lines)} }}")
+            else:
+                name = next((other for other in known if canonical_name(other) == one.package), one.package)
+                known[name] = list(one.lines)
     write_text(path, _dump(document, read_text(path)))
 
 
@@ -170,6 +188,14 @@ def _subtable(document: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _array(document: Any, keys: tuple[str, ...], key: str) -> Array:
+    table = _table(document, keys)
+    if key not in table:
+        table[key] = []
+    listed: Array = table[key]
+    return listed
+
+
+def _table(document: Any, keys: tuple[str, ...]) -> Any:
     import tomlkit
     from tomlkit.items import InlineTable
 
@@ -178,10 +204,7 @@ def _array(document: Any, keys: tuple[str, ...], key: str) -> Array:
         if one not in table:
             table[one] = tomlkit.inline_table() if isinstance(table, InlineTable) else tomlkit.table()
         table = table[one]
-    if key not in table:
-        table[key] = tomlkit.array()
-    listed: Array = table[key]
-    return listed
+    return table
 
 
 def _insert(listed: Array, kind: str, one: str) -> None:

@@ -1,9 +1,11 @@
 """Environments whose torch trains wrongly, each caught by the check that should: real ones, a file of torch changed."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
-from support.smoke_env import Checked, run_check, with_code
+from support.smoke_env import CHECK, CONFIG, SECONDS, Checked, copied, run_check, run_one, with_code
+from uv import find_uv_bin
 
 pytestmark = [pytest.mark.nightly, pytest.mark.network, pytest.mark.e2e]
 
@@ -78,3 +80,71 @@ def test_a_kernel_that_isnt_repeatable(smoke_env: Path, tmp_path: Path) -> None:
     assert done.failed == ["determinism.repeat", "determinism.resume"]
     reason = done.check("determinism.repeat")["reason"]
     assert reason.startswith("two runs of one training with one seed aren't equal: their losses differ from step 1 on")
+
+
+ON_ONE_RANK = """
+_right_{0} = {0}
+def {0}(output, *words, **options):
+    work = _right_{0}(output, *words, **options)
+    if get_rank() == 1:
+        output.flatten()[-1:].add_(1)
+    return work
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("reduce_scatter_tensor", "rank 1: reduce_scatter of 3 floats is wrong"),
+        ("all_gather_into_tensor", "rank 1: all_gather_into_tensor of 3 floats is wrong"),
+        ("all_reduce", "rank 1: the sum of 1 whole numbers is wrong"),
+    ],
+)
+def test_a_collective_that_is_wrong_on_one_rank_is_named(smoke_env: Path, tmp_path: Path, name: str, told: str) -> None:
+    prefix = with_code(smoke_env, tmp_path, "distributed/distributed_c10d.py", ON_ONE_RANK.format(name))
+    found = run_one(prefix, CONFIG, "collectives.all_reduce", tmp_path, {})
+    # had a rank waited for another one's collective, the reason would be that ranks hadn't ended
+    assert found["status"] == "fail" and found["reason"] == told
+
+
+NO_SCORE_MOD = """
+_right_flex_attention = flex_attention
+def flex_attention(query, key, value, score_mod=None, *words, **options):
+    return _right_flex_attention(query, key, value, None, *words, **options)
+"""
+
+
+@pytest.mark.parametrize("code", ["", NO_SCORE_MOD], ids=["sound", "broken"])
+def test_flex_attention_that_ignores_its_score_mod(smoke_env: Path, tmp_path: Path, code: str) -> None:
+    prefix = with_code(smoke_env, tmp_path, "nn/attention/flex_attention.py", code)
+    found = run_one(prefix, CONFIG, "compile.flex_attention", tmp_path, {}, length="full")
+    assert found["status"] == ("fail" if code else "pass"), found
+
+
+READ = """
+import pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import safetensors, safetensors.torch, torch
+from envspec_check import checks
+from envspec_check.checks.stack.packages.safetensors import stack_safetensors
+from envspec_check.interface import Context
+right = safetensors.torch.load_file
+if sys.argv[3] == "broken":
+    safetensors.torch.load_file = lambda path: {
+        name: one.half() if one.dtype == torch.bfloat16 else one for name, one in right(path).items()
+    }
+ctx = Context({}, "cpu", "basic", 20, True, 0, 60.0, pathlib.Path(sys.argv[2]), sys.argv[1])
+print(stack_safetensors(ctx, safetensors).reason)
+"""
+
+
+def test_safetensors_that_gives_bfloat16_as_float16(smoke_env: Path, tmp_path: Path) -> None:
+    prefix = copied(smoke_env, tmp_path / "env")
+    words = [find_uv_bin(), "-q", "pip", "install", "--python", prefix / "bin" / "python", "safetensors"]
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, timeout=SECONDS)
+    if done.returncode:
+        pytest.skip(f"safetensors can't be had here: {done.stderr.strip().splitlines()[-1]}")
+    for how, told in (("sound", "None"), ("broken", "tensors of bfloat16 come back as others")):
+        words = [prefix / "bin" / "python", "-I", "-c", READ, CHECK, tmp_path, how]
+        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, timeout=SECONDS)
+        assert done.stdout.strip() == told, done.stderr

@@ -63,3 +63,53 @@ def test_an_extension_is_built_against_the_locks_torch(index: Index, tmp_path: P
     envspec("install", "specs/demo.toml", "--prefix", "prefix")
     done = subprocess.run([tmp_path / "prefix" / "bin" / "python", "-c", ASK], capture_output=True, text=True)
     assert done.stdout.split() == ["2.0", "2.13.0", "2.13.0+cpu"], done.stderr
+
+
+PLAIN = """
+import torch
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension
+with open("builder.py", "w") as module:
+    module.write(f"built_with = {torch.__version__!r}")
+setup(name="twice", version="1.0", py_modules=["builder"], cmdclass={"build_ext": BuildExtension})
+"""
+UNTOLD = """
+[env]
+python = "3.11"
+[pip]
+dependencies = ["torch==2.13.0", "twice"]
+indexes = {{ own = "{url}" }}
+sources = {{ twice = "own" }}
+[targets.cpu]
+platform = "linux-64"
+"""
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="made for Python 3.11")
+@pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="made for linux-64")
+def test_what_allow_needed_writes_is_all_that_a_build_needs(index: Index, tmp_path: Path) -> None:
+    """A source that declares nothing, and imports torch."""
+    index.add(sdist("twice", "1.0", "torch", files={"setup.py": PLAIN, "pyproject.toml": ""}))
+    spec = tmp_path / "specs" / "demo.toml"
+    spec.parent.mkdir()
+    spec.write_text(UNTOLD.format(url=index.url))
+    env = {**os.environ, "ENVSPEC_CACHE_DIR": str(tmp_path / "cache")}
+
+    def envspec(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "envspec", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    refused = envspec("lock", "specs/demo.toml")
+    if refused.returncode == 3:
+        pytest.skip(f"no index or folder that pip is configured with: {refused.stderr}")
+    line = 'build-dependencies = { twice = ["torch", "ninja", "setuptools", "wheel"] }'
+    assert refused.returncode == 1 and line in refused.stderr, refused.stderr
+    for command in (
+        ["lock", "specs/demo.toml", "--allow-needed"],
+        ["install", "specs/demo.toml", "--prefix", "prefix"],
+    ):
+        done = envspec(*command)
+        assert done.returncode == 0, done.stderr
+    assert line in spec.read_text()
+    asked = [str(tmp_path / "prefix/bin/python"), "-c", "import builder; print(builder.built_with)"]
+    assert subprocess.run(asked, capture_output=True, text=True).stdout.split() == ["2.13.0+cpu"]

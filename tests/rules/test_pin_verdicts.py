@@ -30,8 +30,9 @@ def spec_of(
     glibc: str = "2.28",
     sources: Mapping[str, str] | None = None,
     channels: tuple[str, ...] = ("conda-forge",),
+    driver: str | None = None,
 ) -> tuple[Spec, Target]:
-    target = Target("t", platform, cuda, gpus, glibc=glibc, place=HERE)
+    target = Target("t", platform, cuda, gpus, driver, glibc=glibc, place=HERE)
     table = PipTable(tuple(Located(text, HERE) for text in pip), sources=sources or {})
     matches = CondaTable(channels, tuple(Located(text, HERE) for text in conda))
     return Spec("specs/s.toml", "s", python, (target,), pip=table, conda=matches), target

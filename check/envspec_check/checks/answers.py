@@ -110,6 +110,8 @@ LPPool2d(4, 2, stride=3, ceil_mode=True) | x1,2,6,7 = 0.1076022 1.59719
 LPPool3d(4, 2, stride=3, ceil_mode=True) | x1,1,4,5,4 = -5.295155 -0.6274044
 LSTM(3, 4, num_layers=2, batch_first=True, bidirectional=True, proj_size=2) | x2,5,3 = -28.365 10.01834
 LSTM(3, 4, bias=False) | x5,2,3 = -4.833589 -0.7973931
+LSTM(3, 4) | x5,2,3 = -8.069721 -3.204906
+LSTM(3, 4, bidirectional=True) | x5,2,3 = 37.14104 -8.38886
 LSTMCell(3, 4) | x2,3 = -4.325692 -2.330247
 LSTMCell(3, 4, bias=False) | x2,3 = -5.692664 -0.7327482
 LayerNorm((3, 4), eps=0.1) | x2,3,4 = -2.670541 -1.753919
@@ -218,6 +220,7 @@ one_hot(7) | c5:2,3 = -5.025081 0
 pad((1, 2, 0, 1), mode='reflect') | x1,2,3,4 = -10.17709 6.631579
 pdist(3.0) | x4,3 = -10.30133 1.511941
 scaled_dot_product_attention(scale=0.3) | x1,2,3,4 x1,2,5,4 y1,2,5,4 | attn_mask=x3,5 = -3.449196 -1.096083
+scaled_dot_product_attention(is_causal=True) | x1,2,3,4 x1,2,5,4 y1,2,5,4 = -4.286063 0.2710224
 scaled_dot_product_attention(is_causal=True) | x1,2,5,4 y1,2,5,4 x1,2,5,4 = -5.933222 -10.52889
 """
 """Layers of torch.nn and functions of torch.nn.functional, tensors that they get, by words, further arguments of a

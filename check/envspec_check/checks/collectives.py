@@ -33,15 +33,17 @@ LATE = 1.5
 
 
 def all_reduce_exact(one: Rank) -> str | None:
-    """Sums of whole numbers are exact, whatever the order and the size. What is wrong, or None."""
+    """Sums of whole numbers are exact, whatever the order and the size. What is wrong first, or None: a rank that sees
+    it goes on, as the others do, who may not."""
+    wrong = []
     for count in (1, 1023, 1 << 18):
         base = one.torch.arange(count, dtype=one.torch.int64, device=one.device)
         mine = base * (one.rank + 1) + one.rank
         one.dist.all_reduce(mine)
         right = base * (one.world * (one.world + 1) // 2) + one.world * (one.world - 1) // 2
         if not one.torch.equal(mine, right):
-            return "rank %d: the sum of %d whole numbers is wrong" % (one.rank, count)
-    return None
+            wrong.append("rank %d: the sum of %d whole numbers is wrong" % (one.rank, count))
+    return wrong[0] if wrong else None
 
 
 def draw(one: Rank, rank: int, count: int) -> Any:
@@ -123,6 +125,7 @@ def exchange(one: Rank) -> Dict[str, List[str]]:
     """Floats of unlike seeds through every collective: the `wrong` ones, and those that the backend is `without`."""
     found: Dict[str, List[str]] = {"wrong": [], "without": []}
     for name in OPERATIONS:
+        wrong = []
         for count in COUNTS:
             try:
                 right = getattr(Exchange(one, count), name)()
@@ -132,8 +135,9 @@ def exchange(one: Rank) -> Dict[str, List[str]]:
                 found["without"].append(name)
                 break
             if not right:
-                found["wrong"].append("rank %d: %s of %d floats is wrong" % (one.rank, name, count))
-                break
+                # the other ranks, who may see nothing, go on with the next count: so does this one
+                wrong.append("rank %d: %s of %d floats is wrong" % (one.rank, name, count))
+        found["wrong"] += wrong[:1]
     return found
 
 

@@ -43,7 +43,7 @@ from envspec.lock.signing.model import SUFFIX
 from envspec.lock.store import rendered_files
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.sources_needed import SourcesNeeded, names_needed
+from envspec.resolve.pip.sources_needed import BuildNeeds, SourcesNeeded, names_needed
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
 from envspec.resolve.workflow.relock import RelockRequest, relock, tell_images
@@ -292,9 +292,10 @@ def _resolve(
     spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest, notes: Notes
 ) -> tuple[Spec, Lock]:
     """Resolve the spec's new lock. With `allow_needed` or `allow_static` the spec itself may change: sources that the
-    resolution needs are added to its allow-source, until it needs no more.
+    resolution needs are added to its allow-source, and what their builds need to build-dependencies, until it needs no
+    more.
     """
-    from envspec.spec.edit import allow_source
+    from envspec.spec.edit import NeededByBuild, allow_source
 
     tell_edition()
     first = _first_pins(spec, request.pins) if request.pins else None
@@ -303,6 +304,7 @@ def _resolve(
     bounded = _with_moments(spec, old, request, now)
     _tell_moments(spec, bounded, now, of_lock=_stays(spec, old, request))
     tell_bound(bounded, policy, not_after)
+    written: set[NeededByBuild] = set()
     while True:
         try:
             with resolvers_of(
@@ -327,16 +329,23 @@ def _resolve(
         except EnvspecError as refused:
             # what else stands in the way is told once these are allowed, alone
             needed = [one for one in parts(refused) if names_needed(one)]
+            builds = [one for one in parts(refused) if isinstance(one, BuildNeeds)]
             inert = all(isinstance(one, SourcesNeeded) and one.inert for one in needed)
-            if not needed or not (request.allow_needed or (request.allow_static and inert)):
+            static = request.allow_static and inert and not builds
+            needs = [NeededByBuild(one.about[0], one.line, one.tables) for one in builds]
+            if not (needed or builds) or not (request.allow_needed or static) or written.intersection(needs):
                 raise
             names = tuple(dict.fromkeys(name for one in needed for name in names_needed(one)))
             if policy is not None:
                 refuse_builds(policy, names, spec.path)
-            allow_source(spec.path, names)
-            for source in needed:
+            allow_source(spec.path, names, needs)
+            written.update(needs)
+            for source in (*needed, *builds):
                 say(f"note: {source.message}", style="cyan")
-            say(f"wrote allow-source into {spec.path}: {', '.join(names)}")
+            if names:
+                say(f"wrote allow-source into {spec.path}: {', '.join(names)}")
+            for one in needs:
+                say(f"wrote build-dependencies into {spec.path}: {one.package} = {', '.join(one.lines)}")
             spec = inputs.read_spec(spec.path)
             bounded = _with_moments(spec, old, request, now)
             # they come again with the lock, where they still hold

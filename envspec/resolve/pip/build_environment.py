@@ -9,23 +9,26 @@ default index, but for what the target itself has from another one: no build bui
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, InternalError, SpecError, Unsatisfiable, about
+from envspec.base.errors import AnswerNo, EnvspecError, InternalError, OutsideError, SpecError, Unsatisfiable, about
 from envspec.base.finding import Finding
 from envspec.facts import wheels
-from envspec.facts.cuda_stack import stack_of
+from envspec.facts.cuda_stack import TORCH as TORCHES, stack_of
 from envspec.lock.model import BuildPin, Pin
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import is_requirement, parse_requirement
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.pip.answer import Describer, in_own_addresses
+from envspec.resolve.pip.build_imports import TORCH, BuildImports, BuildLacks, is_foreign
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.indexes import UvIndexes
+from envspec.resolve.pip.inert import own_modules
 from envspec.resolve.pip.metadata import Metadata, cache_key
 from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.reading import Counting
@@ -36,6 +39,7 @@ from envspec.resolve.pip.source import (
     BuildFailed,
     BuildIndex,
     SourceReader,
+    UnpackedSource,
     build_requirements,
     url_requirement_error,
 )
@@ -51,6 +55,8 @@ class BuildWanted(Struct, frozen=True):
     constraints  PEP 508 lines that bound what its build requires
     numpy        further such lines, the best first, of which one is to hold
     shared       the target's own torch, CUDA, NumPy, and what it has from another index than PyPI
+    sees         the packages and versions that its build has by the spec or the old lock; None where that is to be
+                 resolved
     """
 
     pin: Pin
@@ -59,6 +65,7 @@ class BuildWanted(Struct, frozen=True):
     constraints: tuple[str, ...] = ()
     numpy: tuple[str, ...] = ()
     shared: tuple[Pin, ...] = ()
+    sees: tuple[tuple[str, str], ...] | None = None
 
     @property
     def solved_for(self) -> Request:
@@ -92,8 +99,11 @@ class BuildWanted(Struct, frozen=True):
 BuiltWith = tuple[BuildPin, ...]
 
 
-def build_environments(resolver: PipResolver, wanted: Sequence[BuildWanted]) -> dict[BuildWanted, BuiltWith]:
-    """Resolve the environments of sources that `resolver` has just pinned.
+def build_environments(
+    resolver: PipResolver, wanted: Sequence[BuildWanted]
+) -> dict[BuildWanted, BuiltWith | BuildLacks]:
+    """Resolve the environments of sources that `resolver` has just pinned; of those that their builds have already,
+    and see all they import in, give none.
 
     Raises Unsatisfiable, IndexFailure or ToolError, each naming the source; SpecError for one that requires a package
     without a wheel, or a file by its URL.
@@ -125,18 +135,70 @@ class _Builds(Struct):
     counting: Counting
     _asked: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _solved: dict[Request, BuiltWith] = field(default_factory=dict)
+    _sources: dict[Pin, UnpackedSource] = field(default_factory=dict)
+    _missed: dict[Pin, str] = field(default_factory=dict)
 
-    def environment(self, wanted: BuildWanted) -> BuiltWith:
+    def environment(self, wanted: BuildWanted) -> BuiltWith | BuildLacks:
         name = f"{wanted.pin.name} {wanted.pin.version}"
         with about(wanted.pin.name):
-            requires = tuple(self._lines(wanted, name))
+            if wanted.sees is not None:
+                try:
+                    return self._lacks(wanted, self._read_requires(wanted, name), dict(wanted.sees)) or ()
+                except OutsideError:
+                    # not even the source can be had: what the lock has of it stays
+                    return ()
+            lines = self._requires(wanted, name)
+            requires = tuple(self._lines(lines, name))
+            named = dict.fromkeys(map(requirement_name, requires), "")
+            if (lacks := self._lacks(wanted, lines, named)) and TORCH in lacks.modules:
+                # nothing that a build requires brings torch by another name
+                return lacks
             if not requires:
-                return ()
+                return lacks or ()
             found = self._solve_within_bounds(replace(wanted.solved_for, requirements=requires), wanted, name)
             if _lacks_wheel(requires, found):
                 more = replace(wanted.solved_for, requirements=(*requires, "wheel"))
                 found = self._solve_within_bounds(more, wanted, name)
+            if lacks := self._lacks(wanted, lines, {pin.name: pin.version for pin in found}):
+                return lacks
+            if module := self._missed.get(wanted.pin):
+                self.resolver.notice(_build_notice(name, f"it imports {module}, which isn't there while locking"))
             return found
+
+    def _lacks(self, wanted: BuildWanted, declared: Sequence[str], there: Mapping[str, str]) -> BuildLacks | None:
+        """Give what the build imports and isn't among packages (name → version)."""
+        imports = self._imports(wanted).with_module(self._missed.get(wanted.pin))
+        has_torch = any(pin.name in TORCHES for pin in wanted.shared)
+        missing = imports.lacking(wanted.pin.name, there, has_torch=has_torch)
+        return BuildLacks(missing, imports.requirements(declared, missing)) if missing else None
+
+    def _imports(self, wanted: BuildWanted) -> BuildImports:
+        pin = wanted.pin
+        file, within = self.resolver.inspector.places.file(pin), _folder_within(pin)
+        if file is not None and not within:
+            return self.reader.static.read(file, pin.name, pin.version).imports
+        key = cache_key("build-imports", str(pin.git or pin.artifact), within)
+        return self.reader.static.imports(key, lambda: self._source(pin).folder)
+
+    def _read_requires(self, wanted: BuildWanted, name: str) -> tuple[str, ...]:
+        """Read what a build declares that it requires."""
+        pin = wanted.pin
+        file = self.resolver.inspector.places.file(pin)
+        if file is not None and not _folder_within(pin):
+            return self.reader.static.read(file, pin.name, pin.version).builds
+        return self._source(pin).build_requires()
+
+    def _source(self, pin: Pin) -> UnpackedSource:
+        if pin not in self._sources:
+            places = self.resolver.inspector.places
+            file, repository = places.file(pin), places.repository(pin)
+            if repository is not None:
+                self._sources[pin] = self.reader.git_source(*repository, self.folder())
+            elif file is not None:
+                self._sources[pin] = self.reader.sdist_source(file, self.folder(), _folder_within(pin))
+            else:
+                raise InternalError(f"nothing is known of where the source of {pin.name} {pin.version} lies")
+        return self._sources[pin]
 
     def _solve_within_bounds(self, request: Request, wanted: BuildWanted, name: str) -> BuiltWith:
         """Solve a request with the first of the bounds on NumPy with which there is a solution."""
@@ -153,9 +215,9 @@ class _Builds(Struct):
             conflicts[0].hint = against_lock(wanted.pin.name)
         raise conflicts[0]
 
-    def _lines(self, wanted: BuildWanted, name: str) -> Iterator[str]:
+    def _lines(self, lines: Sequence[str], name: str) -> Iterator[str]:
         """Yield what a build requires in its target, as PEP 508 lines."""
-        for line in self._requires(wanted, name):
+        for line in lines:
             try:
                 requirement = parse_requirement(line)
                 if requirement.url:
@@ -170,7 +232,6 @@ class _Builds(Struct):
     def _requires(self, wanted: BuildWanted, name: str) -> tuple[str, ...]:
         pin = wanted.pin
         file = self.resolver.inspector.places.file(pin)
-        repository = self.resolver.inspector.places.repository(pin)
         key = _key(pin, runs=wanted.runs)
         if key in self._asked:
             return self._asked[key]
@@ -179,16 +240,11 @@ class _Builds(Struct):
             return known.requires_dist
         silent = False
         with self.counting.one(f"asking what the build of {name} requires"):
-            if repository is not None:
-                source = self.reader.git_source(*repository, self.folder())
-            elif file is not None:
-                within = (pin.url or "").partition("#subdirectory=")[2]
-                told = None if within else self.reader.all_it_requires(file, pin.name, pin.version)
+            if file is not None and not _folder_within(pin):
+                told = self.reader.all_it_requires(file, pin.name, pin.version)
                 if told is not None:
                     return self._keep(key, pin, told)
-                source = self.reader.sdist_source(file, self.folder(), within)
-            else:
-                raise InternalError(f"nothing is known of where the source of {name} lies")
+            source = self._source(pin)
             declared = source.build_requires()
             asked: tuple[str, ...] = ()
             names = [requirement_name(line) for line in declared if is_requirement(line)]
@@ -205,10 +261,10 @@ class _Builds(Struct):
                 except BuildFailed as error:
                     silent = True
                     module = missing_module(error.output)
-                    why = (
-                        f"it imports {module}, which the build doesn't have" if module else build_failure(error.output)
-                    )
-                    self.resolver.notice(_build_notice(name, why))
+                    if module is None or not is_foreign(module, own_modules(os.listdir(source.folder))):
+                        self.resolver.notice(_build_notice(name, build_failure(error.output)))
+                    else:
+                        self._missed[pin] = module
         requires = tuple(dict.fromkeys((*declared, *asked)))
         return self._keep(key, pin, requires, known=not silent)
 
@@ -266,6 +322,11 @@ def against_lock(package: str) -> str:
         f"choose a release that fits, or say what it is built with, which the lock then has: [pip] "
         f'build-dependencies = {{ {package} = ["torch", …] }}'
     )
+
+
+def _folder_within(pin: Pin) -> str:
+    """Name the folder of a project within the file that its URL names."""
+    return (pin.url or "").partition("#subdirectory=")[2]
 
 
 def _key(pin: Pin, *, runs: bool) -> str:

@@ -50,13 +50,13 @@ _LOADED = ("distutils.", "setuptools.", "egg_info.", "hatch")
 _FILES = ("setup.py", "setup.cfg", "pyproject.toml", "hatch_build.py", "hatch.toml")
 _ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "iso-8859-1")
 """What a setup.py may say that it is written in. In others (utf-7) a comment holds lines of code."""
-_OTHER_PYTHONS = {
+OTHER_PYTHONS = {
     "aifc", "annotationlib", "asynchat", "asyncore", "audioop", "binhex", "cgi", "cgitb", "chunk", "compression",
     "crypt", "formatter", "imghdr", "imp", "lib2to3", "macpath", "mailcap", "msilib", "nis", "nntplib", "ossaudiodev",
     "parser", "pipes", "smtpd", "sndhdr", "spwd", "sunau", "symbol", "telnetlib", "tomllib", "uu", "xdrlib",
 }  # fmt: skip
 """The standard library's modules of Python 3.8 to 3.14 that not all of them have: a build may have another Python."""
-_SHADOWED = sys.stdlib_module_names - {"test"} | _OTHER_PYTHONS | {
+_SHADOWED = sys.stdlib_module_names - {"test"} | OTHER_PYTHONS | {
     "Cython", "_distutils_hack", "_distutils_system_mod", "_manylinux", "_typeshed", "android", "autocommand",
     "backports", "build", "distutils", "dl", "docutils", "editables", "flit_core", "hatchling", "hyperscan",
     "importlib_metadata", "importlib_resources", "inflect", "jaraco", "jnius", "more_itertools", "ordered_set",
@@ -85,7 +85,7 @@ def inert(texts: Mapping[str, str], names: Sequence[str], project: Mapping[str, 
         return False
     if any(name not in _FILES and name.lower() in _FILES for name in names):
         return False  # some systems open it by its usual name
-    if not _is_known_system(project) or _own_modules(names) & _SHADOWED or not _loads_nothing(texts):
+    if not _is_known_system(project) or own_modules(names) & _SHADOWED or not _loads_nothing(texts):
         return False
     if "setup.py" in names:
         return _of_literals(texts.get("setup.py", "")) or False if _builds_by_setup(project) else False
@@ -111,7 +111,7 @@ def _is_known_system(project: Mapping[str, Any]) -> bool:
         return False
 
 
-def _own_modules(names: Sequence[str]) -> set[str]:
+def own_modules(names: Sequence[str]) -> set[str]:
     """List what could be imported from the source's folder."""
     return {path.split("/")[0].partition(".")[0] for path in names if path != "setup.py"}
 

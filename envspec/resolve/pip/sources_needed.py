@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, EnvspecError, Way
+from envspec.facts.cuda_stack import TORCH as TORCHES
 from envspec.lock.model import Pin
+from envspec.lock.toml_text import inline_strings
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import head_of
+from envspec.packages.requirement import head_of, is_requirement
 from envspec.packages.version_numbers import numbers
+from envspec.resolve.pip.build_imports import ALONE, TORCH, BuildLacks
 from envspec.resolve.pip.newest import Releases, needed_glibc, needed_python, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import SourceFacts, Trust
@@ -27,6 +31,8 @@ class NeededSource(Struct, frozen=True):
     inert     its build runs no code of its own
     late      its wheels for the target came after the spec's `exclude-newer`
     fetches   the index from which its build downloads the wheel, where it holds nothing itself
+    lacks     what its build imports beside what it declares
+    targets   those that need it
     """
 
     name: str
@@ -40,6 +46,43 @@ class NeededSource(Struct, frozen=True):
     late: bool = False
     python: str | None = None
     fetches: str | None = None
+    lacks: BuildLacks | None = None
+    targets: tuple[str, ...] = ()
+
+
+class BuildNeeds(AnswerNo):
+    """The build of a source imports what it doesn't declare, and the spec doesn't name. `line` is all that it requires,
+    for `build-dependencies` of the whole spec, or of `tables`, targets with tables of their own. `listed`: such a table
+    has the key already."""
+
+    code = "build-needs"
+
+    def __init__(
+        self, pin: Pin | NeededSource, lacks: BuildLacks, targets: Sequence[str], tables: Sequence[str], *, listed: bool
+    ) -> None:
+        self.line, self.tables, self.listed = lacks.line, tuple(tables), listed
+        super().__init__(
+            f"{', '.join(targets)}: the build of {pin.name} {pin.version} imports {', '.join(lacks.modules)}, which "
+            "neither its [build-system] nor the spec names"
+        )
+        self.about, self.targets = (pin.name,), tuple(targets)
+
+
+def with_lines(needs: Iterable[BuildNeeds]) -> list[BuildNeeds]:
+    """Give the errors of builds with their hint: of those that belong to one table, the last has the line of all."""
+    every = list(needs)
+    tables: dict[tuple[str, ...], list[BuildNeeds]] = {}
+    for one in every:
+        tables.setdefault(one.tables, []).append(one)
+    for names, several in tables.items():
+        where = " and ".join(f"[targets.{one}.pip]" for one in names) or "[pip]"
+        entries = ", ".join(f"{one.about[0]} = {inline_strings(one.line)}" for one in several)
+        listed = any(one.listed for one in several)
+        added = (
+            f"build-dependencies of {where}: {entries}" if listed else f"{where}: build-dependencies = {{ {entries} }}"
+        )
+        several[-1].hint = f"run the same command with --allow-needed, or add to {added}"
+    return every
 
 
 class SourcesNeeded(AnswerNo):
@@ -54,7 +97,8 @@ class SourcesNeeded(AnswerNo):
 
     def __init__(self, needed: Mapping[NeededSource, Sequence[str]]) -> None:
         """`needed` has the targets of each."""
-        self.needed = tuple(sorted(needed, key=lambda one: (one.name, one.version, one.path)))
+        of = (replace(one, targets=one.targets or tuple(targets)) for one, targets in needed.items())
+        self.needed = tuple(sorted(of, key=lambda one: (one.name, one.version, one.path)))
         self.names = tuple(dict.fromkeys(one.name for one in self.needed))
         targets = sorted({target for several in needed.values() for target in several})
         said: dict[tuple[str, str], NeededSource] = {}
@@ -167,7 +211,9 @@ def _line(one: NeededSource) -> str:
 def needed_source(
     package: Found, facts: SourceFacts, request: Request, edges: Mapping[str, Sequence[str]], releases: Releases
 ) -> NeededSource:
-    """Describe a package that is needed from source; `edges` are the packages' requirements that hold."""
+    """Describe a package that is needed from source; `edges` are the requirements that hold of each package of the
+    solution."""
+    has_torch = not TORCHES.isdisjoint(edges)
     release = next((one for one in releases(package.name) if one.version == package.version), None)
     wheels = release.wheels if release else ()
     path = _path(package.name, request, edges)
@@ -183,7 +229,16 @@ def needed_source(
         release is not None and wheels_fit([file for file, _ in release.late], request),
         needed_python(wheels, request),
         facts.fetches,
+        _lacks(package.name, facts, has_torch),
     )
+
+
+def _lacks(name: str, facts: SourceFacts, has_torch: bool) -> BuildLacks | None:
+    """Give what a build surely lacks before it's asked, or what it declares is solved."""
+    there = dict.fromkeys((requirement_name(line) for line in facts.builds if is_requirement(line)), "")
+    missing = facts.imports.lacking(name, there, has_torch=has_torch)
+    sure = missing and (TORCH in missing or ALONE.issuperset(there))
+    return BuildLacks(missing, facts.imports.requirements(facts.builds, missing)) if sure else None
 
 
 def _path(name: str, request: Request, edges: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

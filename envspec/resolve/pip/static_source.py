@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import io
 import lzma
+import os
 import posixpath
 import re
 import stat
@@ -42,7 +43,8 @@ from envspec.net.remote_file import DamagedFile
 from envspec.packages.archive_entries import TarMember
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement
-from envspec.resolve.pip.inert import LEGACY, SETUPTOOLS, Setup, inert, is_told
+from envspec.resolve.pip.build_imports import BuildImports, build_imports, is_foreign
+from envspec.resolve.pip.inert import LEGACY, SETUPTOOLS, Setup, inert, is_told, own_modules
 from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
 from envspec.resolve.uv.answer import FoundFile
 
@@ -56,6 +58,9 @@ _MEMBERS = 500_000
 _TEXT = 4 << 20
 """Bytes of the largest text that is kept."""
 _CONTENT_PIECE = 1 << 20
+_CODE = 16 << 20
+"""Bytes of Python files that are kept, and how deep they lie: a build's helpers stand near its setup.py."""
+_DEEPEST = 2
 
 
 class Content(Struct, frozen=True):
@@ -63,6 +68,7 @@ class Content(Struct, frozen=True):
 
     texts  those that say what it requires, and whether its build runs its code
     names  of all files
+    code   small Python files near the top: what its build may import
     asks   a text says `setup_requires`, or wasn't read
     odd    it has links, or paths that are another one's spelling: `names` don't say what lies where once it's unpacked
     """
@@ -71,6 +77,7 @@ class Content(Struct, frozen=True):
     names: list[str]
     asks: bool = True
     odd: bool = False
+    code: Mapping[str, str] = {}
 
 
 _TOLD = (".py", ".cfg", ".toml")
@@ -83,7 +90,8 @@ def read_content(file: FoundFile, stream: Stream) -> Content:
     members = _zip_members if file.file.endswith(".zip") else _tar_members
     texts: dict[str, str] = {}
     names: list[str] = []
-    unpacked, asks, odd = 0, False, False
+    code: dict[str, str] = {}
+    unpacked, asks, odd, left = 0, False, False, _CODE
     try:
         for path, size, read in members(bounded):
             stem = path.removeprefix("./")
@@ -102,7 +110,10 @@ def read_content(file: FoundFile, stream: Stream) -> Content:
                 below in ("PKG-INFO", "pyproject.toml") or below.endswith(".egg-info/requires.txt") or is_told(below)
             )
             told = below.endswith(_TOLD) and not asks
-            content = read() if (wanted or told) and size <= _TEXT else b""
+            coded = below.endswith(".py") and below.count("/") <= _DEEPEST and size <= min(_LARGEST, left)
+            content = read() if (wanted or told or coded) and size <= _TEXT else b""
+            if coded:
+                code[below], left = content.decode("utf-8", "replace"), left - size
             if wanted and size <= _TEXT:
                 texts[below] = content.decode("utf-8", "replace")
             if told:
@@ -112,7 +123,7 @@ def read_content(file: FoundFile, stream: Stream) -> Content:
             f"{redact(file.url)} can't be unpacked: {error}",
             hint="report this to whoever runs the index: the file is damaged",
         ) from None
-    return Content(texts, names, asks, odd)
+    return Content(texts, names, asks, odd, code)
 
 
 _UNREADABLE = (
@@ -184,7 +195,7 @@ class _Bounded(io.RawIOBase):
         return b"".join(pieces)
 
 
-_SCHEMA = 6
+_SCHEMA = 7
 _PIECE = 1 << 20
 
 Trust = Literal["static", "unproved", "unknown"]
@@ -212,6 +223,7 @@ class SourceFacts(Struct, frozen=True):
     asks      its build backend may ask for more than that; if not, it needn't be run
     inert     its build runs no code of its own
     fetches   the index from which its build downloads the wheel: NVIDIA's sources on PyPI hold nothing else
+    imports   the modules that its build imports
     """
 
     metadata: Metadata
@@ -221,6 +233,7 @@ class SourceFacts(Struct, frozen=True):
     asks: bool = True
     inert: bool = False
     fetches: str | None = None
+    imports: BuildImports = BuildImports()
 
 
 class StaticReader(Struct, frozen=True):
@@ -254,6 +267,15 @@ class StaticReader(Struct, frozen=True):
         facts = facts_of(content, name, version, stream.length)
         keep_value(place, facts)
         return facts
+
+    def imports(self, key: str, unpack: Callable[[], Path]) -> BuildImports:
+        """Read what the build of an unpacked source imports, once a key. Raises what `unpack` raises."""
+        place = self.folder / f"sources-v{_SCHEMA}" / key[:2] / f"{key[2:]}.json"
+        known = read_value(place, BuildImports)
+        if known is None:
+            known = imports_of_folder(unpack())
+            keep_value(place, known)
+        return known
 
     @contextmanager
     def _open(self, file: FoundFile) -> Iterator[Stream]:
@@ -296,7 +318,21 @@ def facts_of(content: Content, name: str, version: str, size: int | None) -> Sou
         content.asks or not _is_setuptools_alone(project),
         bool(setup) and not content.asks,
         _wheels_index(project),
+        build_imports(content.code.get, own_modules(names), project),
     )
+
+
+def imports_of_folder(source: Path) -> BuildImports:
+    """Read what the build of an unpacked source imports. Links that lead out of its folder aren't followed."""
+    root = os.path.realpath(source)
+
+    def read(path: str) -> str | None:
+        real = Path(os.path.realpath(source / path))
+        if not real.is_relative_to(root) or not real.is_file():
+            return None
+        return _read_start(real, _LARGEST).decode("utf-8", "replace")
+
+    return build_imports(read, own_modules(os.listdir(root)), read_project(source))
 
 
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]{1,200}(?::\d{1,5})?(?:/[A-Za-z0-9._~-]+){0,9}/?")
@@ -483,12 +519,18 @@ def missing_module(output: str) -> str | None:
 
 
 def metadata_hint(module: str, name: str, version: str, facts: SourceFacts, source: Path) -> str:
-    """Write the hint with the line to add to the spec. `source` is the unpacked source."""
+    """Write the hint with the lines to add to the spec: what the source requires, and what its build needs. `source` is
+    the unpacked source."""
+    imports = facts.imports.with_module(module if is_foreign(module, own_modules(os.listdir(source))) else None)
+    there = dict.fromkeys((requirement_name(line) for line in facts.builds if is_requirement(line)), "")
+    missing = imports.lacking(name, there, has_torch=True)
+    builds = value({name: list(imports.requirements(facts.builds, missing))})
+    more = f"\nbuild-dependencies = {builds}" if missing else ""
     known = [line for line in facts.metadata.requires_dist or _read_setup(source)[1] if is_requirement(line)]
     if known:
-        return f"add to [pip]: {metadata_line(name, version, known)}"
+        return f"add to [pip]: {metadata_line(name, version, known)}{more}"
     guess = [module] if module in _OWN else []
-    return f"add to [pip], with all that its README says it requires: {metadata_line(name, version, guess)}"
+    return f"add to [pip], with all that its README says it requires: {metadata_line(name, version, guess)}{more}"
 
 
 def checkout_hint(name: str, source: Path) -> str | None:

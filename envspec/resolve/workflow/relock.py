@@ -12,7 +12,7 @@ from typing import NoReturn
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place, SpecError, parts
+from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place, SpecError, parts, together
 from envspec.base.finding import Finding
 from envspec.export.make import missing_packages
 from envspec.facts.python_builds import newest_build
@@ -35,7 +35,8 @@ from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shar
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.build_environment import BuildWanted, against_lock
-from envspec.resolve.pip.sources_needed import names_needed
+from envspec.resolve.pip.build_imports import BuildLacks
+from envspec.resolve.pip.sources_needed import BuildNeeds, NeededSource, SourcesNeeded, names_needed, with_lines
 from envspec.resolve.workflow.accept import accept, is_judged_again, of_pins, refused_pins, tell_effects
 from envspec.resolve.workflow.base import tell_base
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
@@ -109,38 +110,84 @@ def with_build_environments(
     solved: Sequence[Solved],
     old: Lock | None,
     upgrade: Upgrade,
-    resolve: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...]]],
+    resolve: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...] | BuildLacks]],
     flaws: Sequence[Finding] = (),
 ) -> tuple[Solved, ...]:
     """Give solved targets with what each of their sources is built with. What the old lock has stays, but for that of
-    packages that can't be right (`flaws`). Raises what `resolve` raises."""
+    packages that can't be right (`flaws`). Raises BuildNeeds for builds that import what they don't get, and what
+    `resolve` raises."""
     wrong = {(target, flaw.package) for flaw in flaws for target in flaw.targets}
-    kept = {
-        (one.name, pin): None if (one.name, pin.name) in wrong else _old_build(old, one, pin, upgrade)
-        for one in solved
-        for pin in _isolated_sources(spec, one)
-    }
-    of = {one.name: one for one in solved}
-    missing = {(name, pin): _build_request(of[name], pin) for (name, pin), wheels in kept.items() if wheels is None}
-    found = resolve(tuple(dict.fromkeys(missing.values())))
-    for wanted, wheels in found.items():
-        _refuse_unlike(wanted, wheels)
-    made = {**kept, **{key: found.get(wanted) for key, wanted in missing.items()}}
+    wanted: dict[tuple[str, Pin], BuildWanted] = {}
+    kept: dict[tuple[str, Pin], tuple[BuildPin, ...]] = {}
+    for one in solved:
+        against_lock = spec.terms_of(one.name).built_against_lock
+        for pin in (pin for pin in one.pip if not pin.is_wheel):
+            key, request = (one.name, pin), _build_request(one, pin)
+            if pin.name in against_lock:
+                if (sees := _list_visible(spec, one, pin.name)) is not None:
+                    wanted[key] = replace(request, sees=sees)
+                continue
+            before = None if (one.name, pin.name) in wrong else _old_build(old, one, pin, upgrade)
+            if before is not None:
+                kept[key] = before
+                request = replace(request, sees=tuple((wheel.name, wheel.version) for wheel in before))
+            wanted[key] = request
+    found = resolve(tuple(dict.fromkeys(wanted.values())))
+    lacking: dict[tuple[Pin, BuildLacks], list[str]] = {}
+    for (name, pin), request in wanted.items():
+        made = found.get(request)
+        if isinstance(made, BuildLacks):
+            lacking.setdefault((pin, made), []).append(name)
+        elif request.sees is None:
+            _refuse_unlike(request, made or ())
+            if made is not None:
+                kept[name, pin] = made
+    if lacking:
+        needs = (_build_needs(spec, pin, lacks, names) for (pin, lacks), names in lacking.items())
+        raise together(with_lines(needs))
+    of_isolated = {key for key, request in wanted.items() if key in kept or request.sees is None}
     return tuple(
         replace(
             one,
             pip=tuple(
-                replace(pin, built_with=made[one.name, pin]) if (one.name, pin) in made else pin for pin in one.pip
+                replace(pin, built_with=kept.get((one.name, pin))) if (one.name, pin) in of_isolated else pin
+                for pin in one.pip
             ),
         )
         for one in solved
     )
 
 
-def _isolated_sources(spec: Spec, solved: Solved) -> Iterator[Pin]:
-    """Yield the sources of a target that aren't built against its own packages."""
-    against_lock = spec.terms_of(solved.name).built_against_lock
-    return (pin for pin in solved.pip if not pin.is_wheel and pin.name not in against_lock)
+def _list_visible(spec: Spec, solved: Solved, name: str) -> tuple[tuple[str, str], ...] | None:
+    """List the packages that a build against the lock sees, with their versions: all, or those that the spec's lines
+    lead to. None beside conda's, whose names are others."""
+    terms = spec.terms_of(solved.name)
+    if solved.conda:
+        return None
+    if name in terms.no_build_isolation:
+        return tuple(solved.versions.items())
+    pins = {pin.name: pin for pin in solved.pip}
+    waiting = [requirement_name(one.text) for one in terms.build_dependencies[name]]
+    seen: dict[str, str] = {}
+    for one in waiting:
+        if one in pins and one not in seen:
+            seen[one] = pins[one].version
+            waiting += map(requirement_name, pins[one].dependencies)
+    return tuple(seen.items())
+
+
+def _build_needs(spec: Spec, pin: Pin | NeededSource, lacks: BuildLacks, targets: Sequence[str]) -> BuildNeeds:
+    """Make the error for a build of some targets, with the table of the spec that the line belongs to: the target's own
+    where not all need it."""
+    whole = spec.pip.terms.build_dependencies
+    own = [one for one in targets if f"targets.{one}" in spec.places]
+    tables = own if len(own) == len(targets) < len(spec.targets) and pin.name not in whole else ()
+    terms = [one.terms for name in tables if (one := spec.target(name))] or [spec.pip.terms]
+    before = {one.text for name in targets for one in spec.terms_of(name).build_dependencies.get(pin.name, ())}
+    names = set(map(requirement_name, before))
+    line = (*sorted(before), *(one for one in lacks.line if requirement_name(one) not in names))
+    listed = any(one.build_dependencies for one in terms)
+    return BuildNeeds(pin, replace(lacks, line=line), targets, tables, listed=listed)
 
 
 def _old_build(old: Lock | None, solved: Solved, pin: Pin, upgrade: Upgrade) -> tuple[BuildPin, ...] | None:
@@ -303,6 +350,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         for finding in early:
             notice(finding)
         error = all_in_the_way(spec, [one.name for one in targets], ended, attempt)
+        error = together((*parts(error), *with_lines(_needs_of_builds(spec, parts(error)))))
         for one in parts(error):
             one.place = one.place or _place_of(spec, one)
         raise error from None
@@ -361,13 +409,23 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     return replace(lock, bases=bases, schema=BASE_VERSION).with_inventories(request.inventories)
 
 
+def _needs_of_builds(spec: Spec, refused: Iterable[EnvspecError]) -> Iterator[BuildNeeds]:
+    """Yield what builds need of the sources that a spec doesn't allow yet: allowed alone, they would be refused."""
+    for error in refused:
+        for one in error.needed if isinstance(error, SourcesNeeded) else ():
+            targets = [name for name in one.targets if one.name not in spec.terms_of(name).built_against_lock]
+            if one.lacks is not None and targets:
+                yield _build_needs(spec, one, one.lacks, targets)
+
+
 @contextmanager
 def _placing(spec: Spec) -> Iterator[None]:
     """Give what is refused meanwhile its place in the spec."""
     try:
         yield
     except EnvspecError as refused:
-        refused.place = refused.place or _place_of(spec, refused)
+        for one in parts(refused):
+            one.place = one.place or _place_of(spec, one)
         raise
 
 

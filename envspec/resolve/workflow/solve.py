@@ -20,6 +20,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.build_environment import BuildWanted
+from envspec.resolve.pip.build_imports import BuildLacks
 from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.request import Preferences, Request, provided_packages, request_for
 from envspec.resolve.pip.sources_needed import SourcesNeeded
@@ -84,7 +85,7 @@ class Resolvers(Struct, frozen=True):
     pip: Resolver
     conda: CondaHalf | None = None
     inspect: Inspector | None = None
-    builds: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...]]] = _none
+    builds: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...] | BuildLacks]] = _none
     publishers: Callable[[Iterable[Pin]], Mapping[Pin, Publisher]] = _none
     tell: Callable[[Mapping[str, tuple[Pin, ...]], Callable[[Finding], None], Sequence[Finding]], object] = (
         lambda pins, notice, others: None

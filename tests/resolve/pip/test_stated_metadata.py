@@ -119,7 +119,9 @@ def test_the_error_gives_the_line_to_add(machine: Machine, witness: Path) -> Non
     assert ran.status == 3 and "flashy-1.0.tar.gz failed: it imports numpy, which the build doesn't have" in ran.error
     line = ran.hint.partition("add to [pip]: ")[2]
     assert "einops; python_version >= '3.8'" in line
-    machine.locked(spec=cpu("flashy", extra=ALLOWED + line))
+    more = 'build-dependencies = { flashy = ["numpy"] }'
+    assert f"{line}\n{more}\n" in ran.err, ran.err
+    machine.locked(spec=cpu("flashy", extra=f"{ALLOWED}{line}\n{more}"))
     assert names(machine) == ["einops", "flashy", "numpy"]
 
 

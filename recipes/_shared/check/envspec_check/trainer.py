@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
-from envspec_check.interface import REFERENCE_ONLY, WORKLOADS
+from envspec_check.interface import REFERENCE_ONLY, WORKLOADS, Fault
 from envspec_check.machine import from_ampere
 from envspec_check.workloads.base import Batch, number_of, the_torch, warm_up_and_cosine
 
@@ -101,6 +101,8 @@ def be_exact() -> None:
     torch = the_torch()
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.use_deterministic_algorithms(True)
+    if not torch.are_deterministic_algorithms_enabled():
+        raise Fault("use_deterministic_algorithms(True) does nothing", "look for what replaces or patches torch")
     torch.backends.cudnn.benchmark = False
     # Not every version's fused attention has a deterministic backward pass, and not each of those without says so.
     for kind in ("flash", "mem_efficient", "cudnn"):

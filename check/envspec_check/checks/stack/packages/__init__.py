@@ -1,6 +1,7 @@
 """stack.NAME: whether a package does what it is installed for, put into the table by its import, in this order."""
 
 from envspec_check.checks.stack.packages import numpy as numpy  # noqa: I001 -- the table's order
+from envspec_check.checks.stack.packages import safetensors as safetensors
 from envspec_check.checks.stack.packages import torchvision as torchvision
 from envspec_check.checks.stack.packages import torchaudio as torchaudio
 from envspec_check.checks.stack.packages import transformers as transformers

@@ -13,6 +13,7 @@ import math
 from typing import Any, Iterator, List, Sequence, Tuple
 
 from envspec_check.checks.operators import TOLERANCES, dtype_of, where_it_is
+from envspec_check.checks.tensors import of_algebra, of_casts, of_places, promises_of_autograd
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed, some
 from envspec_check.trainer import exact_fp32, lacks
 
@@ -457,7 +458,7 @@ def promises(torch: Any) -> Iterator[Tuple[str, bool]]:
         yield "rows lose their padding", all(map(equal, rows, utils.rnn.unpad_sequence(padded, lengths, True)))
 
 
-TABLES = of_losses, of_vocabularies, of_convolutions, of_batches, of_multi_head
+TABLES = of_losses, of_vocabularies, of_convolutions, of_batches, of_multi_head, of_places, of_algebra, of_casts
 
 
 def distance(torch: Any, found: Any, right: Any) -> float:
@@ -487,7 +488,8 @@ def judge(ctx: Context, cases: Iterator[Case], limit: float) -> Outcome:
 def operators_by_hand(ctx: Context) -> Outcome:
     """Layers and losses give what their formulas give in Python's own numbers, and modules keep their promises."""
     exact_fp32(ctx.torch)
-    broken = [name for name, kept in promises(ctx.torch) if not kept]
+    every = (*promises(ctx.torch), *promises_of_autograd(ctx.torch))
+    broken = [name for name, kept in every if not kept]
     if broken:
         return failed(f"this isn't so: {some(broken)}", REMEDY, details={"wrong": broken})
     return judge(ctx, (case for table in TABLES for case in table(ctx.torch, ctx.device)), LIMIT)

@@ -11,6 +11,7 @@ import time
 import traceback
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
+from envspec_check.checks.by_hand import attention_of
 from envspec_check.checks.operators import TOLERANCES, farthest
 from envspec_check.interface import Context, Outcome, Skip, check, failed, passed, skipped
 from envspec_check.trainer import exact_fp32, exactly
@@ -156,6 +157,31 @@ def compile_dynamic(ctx: Context) -> Outcome:
         reason = "torch.compile(dynamic=True) made %d graphs for 3 sizes, not one" % found.details["graphs"]
         return failed(reason, "expect a compilation for each size in training", details=found.details)
     return found._replace(figures=())
+
+
+@check("compile.flex_attention")
+def compile_flex_attention(ctx: Context) -> Outcome:
+    """flex_attention scores as its score_mod says."""
+    if ctx.quick:
+        return skipped("torch.compile's parts are imported without --quick")
+    try:
+        flex = importlib.import_module("torch.nn.attention.flex_attention")
+    except ImportError:
+        return skipped(f"torch {ctx.torch.__version__} has no flex_attention")
+    torch, drawn = ctx.torch, ctx.torch.Generator().manual_seed(ctx.seed)
+    query, key, value = (torch.randn(1, 2, 128, 16, generator=drawn) for _ in range(3))
+    at = torch.arange(128)
+    right = attention_of(torch, query, key, value, 0.1 * (at[:, None] - at[None]), 0.25)
+    with torch.no_grad():
+        found = flex.flex_attention(
+            *(one.to(ctx.device) for one in (query, key, value)),
+            score_mod=lambda score, b, h, q, k: score + 0.1 * (q - k),
+        )
+    off = farthest(torch, found, right)
+    details = {"error": off, "tolerance": 10 * TOLERANCES["fp32"]}
+    if not off <= details["tolerance"]:
+        return failed(f"it is off by {off:.2g} of the largest value", "train without flex_attention", details=details)
+    return passed(details=details)
 
 
 @check("compile.cuda_graphs", needs="gpu")
