@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from envspec.base.finding import Finding
 from envspec.facts import minimum
+from envspec.facts.compute_capability import REST_UNREAD
 from envspec.facts.minimum import architecture_sets, architectures, driver_floor, driver_floors
 from envspec.facts.python_builds import TRIPLES, is_released, reaches, sha256_of
 from envspec.lock.conda_files import channel_of
@@ -71,6 +72,26 @@ def _former_provides(pin: Pin) -> tuple[tuple[str, ...], ...]:
     from envspec.packages.conda import untabled_names
 
     return (untabled_names(pin.name, pin.dependencies), *minimum.provides(pin.name))
+
+
+def wrong_code(case: LockedCase) -> Iterator[Finding]:
+    """Yield code for GPUs on what is no wheel of a target for CUDA, and code that the table of wheels has otherwise of
+    that very file. Of one that was read in part, the table may know more."""
+    cuda = case.target.inputs.cuda
+    for pin in case.target.pins:
+        if not pin.code:
+            continue
+        # the rules of wheels take longer to import than most locks to judge
+        from envspec.lock.pinned import published_code_in
+
+        if cuda is None or pin.kind != "pip" or not pin.is_wheel:
+            said = f"{pin.name} has code for GPUs, and isn't a wheel of a target for CUDA"
+            yield case.flaw("wrong-code", pin.name, said)
+        elif (right := published_code_in(pin, cuda)) is not None:
+            own = {one for one in pin.code if one.startswith(("sm_", "compute_"))}
+            if pin.code != right and not (REST_UNREAD in pin.code and own <= {*right}):
+                said = f"{pin.name}'s wheel has the code {', '.join(right) or 'of none'}, not {', '.join(pin.code)}"
+                yield case.flaw("wrong-code", pin.name, said)
 
 
 def wrong_target_facts(case: LockedCase) -> Iterator[Finding]:
