@@ -133,7 +133,7 @@ def device_code(wheel: OpenWheel, *, to_the_end: bool = False) -> DeviceCode:
 
 
 class PublishedCode(Struct, frozen=True):
-    """What a wheel of the table of those that were read to their end notes, and its code."""
+    """The notes and the code of a wheel that the table of those that were read to their end has."""
 
     notes: BuildNotes
     code: DeviceCode
