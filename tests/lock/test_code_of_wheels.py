@@ -112,7 +112,7 @@ def with_code(lock: Lock, *code: str, only: str | None = None) -> Lock:
     """A lock whose first pip package has this code, in all targets or one."""
     name = next(pin.name for pin in lock.targets[0].pins if pin.kind == "pip")
 
-    def pins(target: str, old: tuple[object, ...]) -> tuple[object, ...]:
+    def pins(target: str, old: tuple[Pin, ...]) -> tuple[Pin, ...]:
         here = only in (None, target)
         return tuple(replace(one, code=code) if here and one.name == name else one for one in old)
 

@@ -74,7 +74,9 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
         elif sides[0] == was.get(key):
             merged[key] = sides[1]
         elif _same_but_for_code(*sides):
-            merged[key] = max(sides, key=lambda one: (bool(one.code), REST_UNREAD not in one.code, one.code))
+            merged[key] = max(
+                filter(None, sides), key=lambda one: (bool(one.code), REST_UNREAD not in one.code, one.code)
+            )
         elif None in sides and key[1] in _REQUIRING:
             removed[key] = next(filter(None, sides))
         elif (solved := _find_moved_side(key[0], was, mine, other)) is not None and key[1] in _REQUIRING:
