@@ -5,6 +5,7 @@ import json
 import pytest
 from resolutions import targets
 from support.cubins import cubin
+from support.documents import valid
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import Dist, wheel
@@ -46,7 +47,7 @@ def test_what_lock_warned_of_is_warned_of_again(machine: Machine, index: Index) 
         ran = machine.envspec(*words, "--offline") if words[-1] == "--dry-run" else machine.envspec(*words)
         assert ran.status == 0 and LACKS in said(ran.out + ran.err), (words, ran.out, ran.err)
     assert not index.asked
-    (state,) = json.loads(machine.envspec("check", SPEC, "--json").out)["specs"]
+    (state,) = valid(machine.envspec("check", SPEC, "--json").out, "check")["specs"]
     (reason,) = state["reasons"]
     assert (state["status"], reason["severity"], reason["code"]) == ("fresh", "warning", "wheel-architecture")
     assert reason["targets"] == ["t0"] and reason["message"] == LACKS
