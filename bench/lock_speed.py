@@ -119,7 +119,7 @@ def _uv(folder: Path, request: Request, proxy: IndexProxy, cold: bool) -> Run:
     ]  # fmt: skip
     index = torch_index.choose(request)
     if index.variant:
-        command += ["--index", proxy.url(index.variant)]
+        command += ["--index", proxy.with_login(proxy.url(index.variant))]
     return run(command, env=env)
 
 

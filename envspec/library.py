@@ -31,7 +31,8 @@ def load_lock(path: StrPath, *, locks_dir: StrPath | None = None) -> Lock:
 
     locks_dir   the folder with the locks; without it, `locks/` beside `specs/`
 
-    Raises SpecError, LockError, UnsoundLock, Forbidden; InputError where there is no lock yet.
+    Raises SpecError, LockError, UnsoundLock, Forbidden; AnswerNo where the spec changed and the pins don't fit it;
+    InputError where there is no lock yet.
     """
     from envspec.app.inputs import read_lock
 

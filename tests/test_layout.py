@@ -15,7 +15,7 @@ TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("base.errors", "base.redact", "base.progress", "base.codes", "base.records"),
-    ("base.documents",),
+    ("base.documents", "base.places"),
     (
         "base.finding",
         "base.texts",
@@ -24,7 +24,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "base.storage",
         "packages",
         "base.extras",
-        "base.places",
         "prove.rungs",
     ),
     ("base.reader", "base.html_page"),
@@ -92,6 +91,7 @@ ONLY: dict[str, tuple[str, ...]] = {
         "base.finding",
         "base.texts",
         "base.documents",
+        "facts",
         "packages",
         "binaries",
         "base.cache",

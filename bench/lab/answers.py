@@ -97,7 +97,8 @@ class Bench:
             "--report", str(report), "--use-feature=fast-deps", "--only-binary", ":all:", "--constraint", "pip.txt",
             "--python-version", request.full_python, *(f"--platform={tag}" for tag in tags),
             *(("--uploaded-prior-to", request.exclude_newer) if request.exclude_newer else ()),
-            *(("--extra-index-url", self.proxy.url(index.variant)) if index.variant else ()), *request.requirements,
+            *(("--extra-index-url", self.proxy.with_login(self.proxy.url(index.variant))) if index.variant else ()),
+            *request.requirements,
         ]  # fmt: skip
         mine = {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PIP_CACHE_DIR": str(self.caches / "pip")}
         mine |= {"PIP_INDEX_URL": url} if (url := self.more.get("UV_DEFAULT_INDEX")) else {}

@@ -160,8 +160,11 @@ class Context:
 
     @property
     def target(self) -> dict[str, Any]:
+        """The target's table in the lock, with the stricter GPUs and driver that the facts gave when this was
+        exported."""
         found: dict[str, Any] = self.lock["targets"][self.target_name]
-        return found
+        stricter = {"architectures": self.config.get("architectures"), "driver-floor": self.config.get("driver_floor")}
+        return {**found, **{key: value for key, value in stricter.items() if value}}
 
     @property
     def torch(self) -> Any:

@@ -57,6 +57,7 @@ from envspec.install.collect import refuse_git
 from envspec.install.interpreter import fetch_build
 from envspec.install.on_base import any_base
 from envspec.lock.model import LockedPython, LockedTarget, SoundLock
+from envspec.rules.secret_variables import refuse_secret_variables
 from envspec.spec.model import Spec
 
 # The base that `envspec bundle --with-base` carries, so that a machine without internet builds the SIF from the bundle
@@ -185,6 +186,11 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
     if (sources or compiled) and asked.with_base and not asked.build_wheels:
         message = f"the base has no compilers for {', '.join(compiled + sources)}, which the lock has as source"
         raise InputError(message, hint="add --build-wheels, which builds their wheels here")
+    if loose := [
+        pin.name for pin in chosen.pins if pin.kind == "pip" and pin.name in sources and pin.built_with is None
+    ]:
+        message = f"a bundle can't bring what builds {', '.join(loose)}: the lock doesn't say what that is"
+        raise InputError(message, hint=f"envspec lock {asked.path}", place=Place(asked.path))
     if asked.build_wheels:
         sources = compiled = []
     if compiled:
@@ -258,6 +264,7 @@ def _carried_files(
 ) -> dict[str, str]:
     """Give the carried files, as in an image, the jobs, and the lists of pip's and conda's packages as the bundle holds
     them."""
+    refuse_secret_variables(spec, [target.name])
     plan = make_plan(spec, lock, target)
     carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
     pip = build_files(lock, held, rules) if plan.pip else {}

@@ -16,7 +16,7 @@ from envspec.app.observer import warn
 from envspec.app.site_policy import site_policy
 from envspec.app.unmerged import take_in_command, unmerged_files
 from envspec.base.errors import AnswerNo, EnvspecError, LockError, ToolError
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, errors
 from envspec.lock.freshness import reason, reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, judge, sound
@@ -32,13 +32,13 @@ class SpecState(Struct, frozen=True):
     """The result for one spec.
 
     status   "fresh"; "forbidden": the site's policy forbids what the spec asks for or the lock pins; "unsound": the
-             lock's pins can't be right; "stale": the lock doesn't answer what the spec asks for, or no usable lock
-             exists; "newer": only a newer envspec reads the lock; "lacking": its own sources import what no package
-             of the lock brings; "drifted": only the files rendered from the lock, its signature, or recipes, differ
-             from it; "error": envspec couldn't judge it
+             lock's pins can't be right, or today's facts differ from what it says; "stale": the lock doesn't answer
+             what the spec asks for, or no usable lock exists; "newer": only a newer envspec reads the lock; "lacking":
+             its own sources import what no package of the lock brings; "drifted": only the files rendered from the
+             lock, its signature, or recipes, differ from it; "error": envspec couldn't judge it
     summary  what a fresh lock contains
     hint     what to do next
-    compared the lock, if it is sound and of this spec
+    compared the lock, if the judge finds nothing in it and it is of this spec
     file     the lock as it lies there, if it can be read
     recipes  the folder of the spec's recipes, which may not be there
     """
@@ -128,8 +128,9 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     if equal:
         try:
             accepted = sound(lock, case, lock_path)
-        except UnsoundLock as error:
-            flaws = error.flaws
+            flaws = accepted.doubts
+        except UnsoundLock:
+            flaws = judge(lock, case)
     else:
         # what the spec asks for otherwise is told below; this is what was wrong before
         flaws = judge(lock)
@@ -142,11 +143,11 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
             spec.path,
             lock_path,
             "unsound" if flaws else "stale" if stale else "drifted",
-            reasons=(*flaws, *stale, *drifted, *known),
+            reasons=(*(replace(flaw, severity="error") for flaw in flaws), *stale, *drifted, *known),
             hint=f"run {relock} to resolve again what fails; if your team didn't change the lock, find out who did"
-            if flaws
+            if equal and errors(flaws)
             else relock,
-            compared=accepted,
+            compared=None if flaws else accepted,
             file=file,
         )
     return SpecState(spec.path, lock_path, "fresh", describe(lock), reasons=known, compared=accepted, file=file)

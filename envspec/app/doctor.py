@@ -21,7 +21,7 @@ from envspec.base.programs import find_program
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.lock.inputs import spec_case
-from envspec.lock.judge import flaws_of, outdated_facts
+from envspec.lock.judge import flaws_of
 from envspec.lock.model import Lock
 from envspec.lock.pinned import judge_by_gpus
 from envspec.lock.read import NewerLock
@@ -160,15 +160,10 @@ def _with_pins(judge: Callable[[Spec, Target], Verdict], file: LockFile | None) 
 
 
 def _of_lock(spec: Spec, lock: Lock, relock: str) -> Iterator[Finding]:
-    """Find what can't be right in a lock, else what envspec's tables say otherwise since it was made: a warning, for
-    the lock holds the facts that it was judged with."""
-    flaws = flaws_of(lock, spec_case(spec))
-    for flaw in flaws:
-        message = f"its lock can't be right: {flaw.message}"
-        yield Finding("error", flaw.code, message, remedy=relock, targets=flaw.targets)
-    for name, said in () if flaws else outdated_facts(lock):
-        message = f"its lock was made with other facts: {said} by today's"
-        yield Finding("warning", "facts-changed", message, remedy=f"{relock} --upgrade", targets=(name,))
+    """Find what can't be right in a lock, and as warnings what today's facts give otherwise."""
+    for flaw in flaws_of(lock, spec_case(spec)):
+        whose = "its lock can't be right" if flaw.severity == "error" else "its lock"
+        yield Finding(flaw.severity, flaw.code, f"{whose}: {flaw.message}", remedy=relock, targets=flaw.targets)
 
 
 def _with(verdict: Feasibility, of_lock: Sequence[Finding]) -> Feasibility:

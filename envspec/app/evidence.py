@@ -12,6 +12,7 @@ from envspec.app.observer import say
 from envspec.app.outputs import write_text
 from envspec.base.documents import read_json
 from envspec.base.errors import InputError, StorageError
+from envspec.base.finding import errors
 from envspec.base.texts import printable
 from envspec.lock.judge import judge
 from envspec.lock.model import Lock, LockedTarget
@@ -106,7 +107,7 @@ def _standings(folder: Path) -> tuple[list[tuple[str, Standing]], list[str]]:
     rows, old = [], []
     for path in [*sorted(locks.glob("*/envspec.lock")), *sorted(folder.glob("locks/*/envspec.lock"))]:
         lock = load(path)
-        if judge(lock):
+        if errors(judge(lock)):
             say(f"{printable(str(path))} isn't sound, so no rung is claimed for it: envspec check has the reasons")
             continue
         proved = [target for target in lock if not without_framework(target)]

@@ -27,15 +27,17 @@ from envspec.draft.model import Draft, NewTarget, Note
 from envspec.draft.render import Heading, make_parseable, render
 from envspec.draft.repository import read_draft, read_repository
 from envspec.draft.targets import CPU, Machines, choose, on_machines
+from envspec.facts.python_builds import newest_minor
 from envspec.packages.names import requirement_name
 from envspec.packages.other_formats import PINS, format_of
-from envspec.packages.requirement import canonical_name, parse_specifier
+from envspec.packages.python_range import bound_of, parse_python, releases_of
+from envspec.packages.requirement import canonical_name
 from envspec.prove.doctor.feasibility import Hardware, hardware_of
 from envspec.prove.doctor.gather import gather_hardware
 from envspec.review.git.program import git_output
 from envspec.spec.advice import slug
 from envspec.spec.edit import write_text
-from envspec.spec.schema import ENV_NAME, FORMAT, rendered_json_schema
+from envspec.spec.schema import ENV_NAME, FORMAT, PYTHONS, rendered_json_schema
 
 SCHEMA = "spec.schema.json"
 """The file beside a spec that its first line names, for editors."""
@@ -107,7 +109,7 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
     refuse_odd(asked.python, asked.platforms, None if cuda == "cpu" else cuda, driver, asked.glibc)
     sources = _sources(asked)
     draft = _draft(sources, asked)
-    if ask and not (gpus or cuda or driver or draft.cuda or draft.targets):
+    if ask and not (gpus or cuda or driver or draft.cuda or draft.cuda_bounds or draft.targets):
         here = hardware_of(gather_hardware())
         gpus, driver = ask(here.gpus, here.driver)
     machines = Machines(tuple(dict.fromkeys(asked.platforms)), cuda, gpus, driver, asked.glibc)
@@ -119,7 +121,7 @@ def write_spec(asked: InitRequest, ask: Callable[[tuple[str, ...], str | None], 
     # what of the file no spec can hold is told apart from what is wrong with the command line
     draft = make_parseable(lambda one: render(one, heading, one.targets or (CPU,)), draft, parse)
     chosen = choose(draft, machines, pythons, lambda one, made: parse(render(one, heading, made)))
-    draft = replace(draft, notes=(*draft.notes, *chosen.notes))
+    draft = replace(draft, notes=(*draft.notes, *chosen.notes, *_of_build(chosen.python, draft)))
     says = {key: f"{one.file} says so" for one in reversed(sources) for key in ("python", "cuda") if _says(one, key)}
     text = render(draft, replace(heading, python=chosen.python, why={**says, **chosen.why}), chosen.targets)
     parse(text)
@@ -142,7 +144,7 @@ def _sources(asked: InitRequest) -> tuple[Declaration, ...]:
         if path.is_dir():
             new = {one.file: one for one in read_repository(path)}
             # a file that counts in one folder does, whatever another one says
-            found = {**new, **found, **{file: one for file, one in new.items() if one.aside is None}}
+            found |= {file: one for file, one in new.items() if one.aside is None or file not in found}
         else:
             found[str(path)] = Declaration(str(path), read_draft(path))
     itself = {canonical_name(one.draft.name) for one in found.values() if one.draft.name and one.aside != PART}
@@ -244,7 +246,10 @@ def _files_that_count(sources: Sequence[Declaration], asked: InitRequest) -> tup
     for (option, *between), several in left.items():
         told = few([f"{one.about} ({', '.join(map(printable, one.said.values()))})" for one in several], 8)
         message = f"{' and '.join(map(printable, between))} contradict each other: {told}"
-        values = between if option == "--prefer" else list(dict.fromkeys(several[0].said.values()))
+        said = dict.fromkeys(several[0].said.values())
+        # a target has one CUDA, and no bound
+        single = [one for one in said if option != "--cuda" or re.fullmatch(r"[0-9]+\.[0-9]+", one)] or ["VERSION"]
+        values = between if option == "--prefer" else single
         choices = {one: several[0].said[one] for one in between} if option == "--prefer" else {}
         if choices and (answer := observer().choose(f"{message}; which file counts?", choices)):
             preferred.append(answer)
@@ -299,20 +304,31 @@ def _of_age(folder: Path, draft: Draft, asked: InitRequest) -> list[Note]:
 
 
 def _pythons(draft: Draft) -> list[str]:
-    """List the Pythons that the files allow, those first that most packages have wheels for: by the day up to which
-    releases count, such as had been out for a year."""
-    if draft.python:
-        return [draft.python]
+    """List the Pythons that the files allow, as a spec writes them: those first that envspec knows builds of, and that
+    most packages have wheels for. By the day up to which releases count, these had been out for a year. Raises
+    InputError where there are none."""
     day = draft.day or "9999"
     year_before = f"{int(day[:4]) - 1:04}{day[4:]}"
     out = [one for one, released in _PYTHONS.items() if released < day] or list(_PYTHONS)
     every = sorted(out, key=lambda one: _PYTHONS[one] > year_before)
-    text = re.sub(r"(?<![=<>!~])=(?=\d)", "==", (draft.requires_python or "").replace(" ", ""))
-    try:
-        asked = parse_specifier(text)
-    except ValueError:
-        return every
-    return [one for one in every if asked.contains(f"{one}.99") or asked.contains(f"{one}.0")] or every[:1]
+    exact = draft.python and (f"=={draft.python}" if draft.python.count(".") > 1 else f"=={draft.python}.*")
+    asked = ",".join(filter(None, (draft.requires_python, exact)))
+    fitting = {one: found for one in (*every, *_PYTHONS, *PYTHONS) if (found := releases_of(one, asked or None))}
+    if not fitting:
+        hint = "choose one with --python, or correct the files"
+        raise InputError(f"no Python is what the files ask for: {printable(asked)}", hint=hint)
+    bounds = {one: bound_of(found) for one, found in fitting.items()}
+    unknown = {one: bound is not None and newest_minor(bound) is None for one, bound in bounds.items()}
+    return [(bounds[one] or one).removeprefix("==") for one in sorted(fitting, key=lambda one: unknown[one])]
+
+
+def _of_build(python: str, draft: Draft) -> list[Note]:
+    """Tell that envspec has no build of a Python, where conda doesn't bring one."""
+    _, bound = parse_python(python, PYTHONS) or (python, None)
+    if bound is None or newest_minor(bound) or draft.conda:
+        return []
+    ways = 'add [conda] dependencies = ["python"], or choose one with --python'
+    return [Note(f"envspec knows no build of Python {python}, so `lock` refuses it: {ways}")]
 
 
 def options_of(hardware: Hardware) -> str:

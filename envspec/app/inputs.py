@@ -7,19 +7,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from msgspec.structs import replace
+
 from envspec.app.find_specs import FOLDER, spec_file
 from envspec.app.observer import say, warn
 from envspec.base.errors import AnswerNo, InputError
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, errors
 from envspec.base.texts import nearest, printable
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.model import Lock, LockedTarget, SoundLock
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
     from envspec.app.policy import Making
     from envspec.lock.inputs import SpecCase
-    from envspec.lock.model import SoundLock
     from envspec.lock.store import LockFile, LockFolder
     from envspec.spec.matrix import Lookups
 
@@ -104,22 +105,30 @@ def has_lock(spec: Spec, given: Path | None) -> bool:
     return True
 
 
-Stale = Literal["warn", "refuse", "ignore"]
-"""What becomes of a lock that no longer answers its spec."""
+Stale = Literal["warn", "refuse", "refuse-environment", "ignore"]
+"""What becomes of a lock that no longer answers its spec. "refuse-environment" takes, with a warning, one whose
+environment of the target stays as it is."""
 
 
 def read_lock(
-    path: str, given: Path | None, making: Making | None = None, stale: Stale = "warn", *, on_base: bool = False
+    path: str,
+    given: Path | None,
+    making: Making | None = None,
+    stale: Stale = "warn",
+    *,
+    on_base: bool = False,
+    target: str | None = None,
 ) -> tuple[Spec, SoundLock]:
     """Read a spec and its lock, which must be sound for it and hold nothing that the site forbids.
 
     Commands that install, export or run begin here. `making` is for commands that make what a site may demand.
-    `on_base` is for commands that take a lock on a base for what it is: a part of an environment.
+    `on_base` is for commands that take a lock on a base for what it is: a part of an environment. `target` is the one
+    for "refuse-environment"; None: any.
 
     Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError, ToolError, AnswerNo for a lock that is stale,
-    where it is to be refused, and InputError for one on a base, unless `on_base`.
+    where it is to be refused or its pins don't fit the spec, and InputError for one on a base, unless `on_base`.
     """
-    spec, found, _ = read_signed_lock(path, given, making, stale)
+    spec, found, _ = read_signed_lock(path, given, making, stale, target)
     if not on_base:
         refuse_base(spec, "this command")
     return spec, found
@@ -134,7 +143,7 @@ def refuse_base(spec: Spec, what: str) -> None:
 
 
 def read_signed_lock(
-    path: str, given: Path | None, making: Making | None, stale: Stale
+    path: str, given: Path | None, making: Making | None, stale: Stale, target: str | None = None
 ) -> tuple[Spec, SoundLock, LockFile]:
     """Read a spec and its lock as `read_lock` does, with the lock's bytes and its signature."""
     from envspec.app.policy import refuse_lock
@@ -147,16 +156,26 @@ def read_signed_lock(
     where, case = str(folder.path), spec_case(spec)
     try:
         found = sound(file.lock, case, where)
-    except UnsoundLock:
-        _warn_if_stale(case, file.lock)
+    except UnsoundLock as error:
+        if changes := _changes(case, file.lock):
+            codes = " ".join(dict.fromkeys(f"[{flaw.code}]" for flaw in error.flaws))
+            unfit = f"the lock's pins don't fit that: {printable(error.flaws[0].text)}  {codes}"
+            raise AnswerNo(f"{_describe(spec, changes)}; {unfit}", hint=f"envspec lock {spec.path}") from None
         raise
     refuse_lock(spec, found, file, where, making)
-    if stale == "warn":
-        _warn_if_stale(case, found)
-    elif stale == "refuse" and not case.is_of(found):
-        from envspec.lock.freshness import reasons
+    if found.images:
+        from envspec.export.images import with_locked_images
 
-        raise AnswerNo(_describe_changes(spec, reasons(case, found)), hint=f"envspec lock {spec.path}")
+        spec, found = with_locked_images(spec, found)
+    if stale not in ("warn", "ignore") and (changes := _changes(case, found)):
+        if stale == "refuse-environment":
+            from envspec.lock.freshness import concerns_environment
+
+            changes = tuple(one for one in changes if concerns_environment(one, target))
+        if changes:
+            raise AnswerNo(_describe(spec, changes), hint=f"envspec lock {spec.path}")
+    if stale != "ignore":
+        _warn_if_stale(case, found)
     return spec, found, file
 
 
@@ -188,8 +207,10 @@ def look_at_lock(path: str, given: Path | None) -> tuple[Spec, Lock]:
     folder, case = folder_of(spec, given), spec_case(spec)
     lock, where = there(folder.read(), spec), folder.path
     if flaws := flaws_of(lock, case):
+        first = (*errors(flaws), *flaws)[0]
         more = f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""
-        warn(f"{where} can't be right: {printable(flaws[0].text)}{more}")
+        cant = " can't be right" if first.severity == "error" else ""
+        warn(f"{where}{cant}: {printable(first.text)}{more}")
         say(f"hint: `envspec check {spec.path}` lists everything that is wrong with the lock")
     _warn_if_stale(case, lock)
     return spec, lock
@@ -222,12 +243,26 @@ def there(found: _T | None, spec: Spec) -> _T:
 
 
 def locked_targets(lock: Lock, names: Iterable[str]) -> tuple[LockedTarget, ...]:
-    """Pick the named targets of a lock, in the lock's order; without names, all. Raises InputError."""
+    """Pick the named targets of a lock, in the lock's order; without names, all. Of a sound lock, warn of what today's
+    facts give otherwise for them. Raises InputError."""
     wanted = set(names)
     from envspec.spec.targets import refuse_unknown_targets
 
     refuse_unknown_targets(sorted(wanted), [locked.name for locked in lock], f"the lock of {lock.name}")
-    return tuple(locked for locked in lock if not wanted or locked.name in wanted)
+    chosen = tuple(locked for locked in lock if not wanted or locked.name in wanted)
+    tell_doubts(lock, chosen)
+    return chosen
+
+
+def tell_doubts(lock: Lock, targets: Iterable[LockedTarget]) -> None:
+    """Warn of what today's facts give otherwise than a sound lock for these targets; a lock that wasn't judged has no
+    such doubts."""
+    names = {target.name for target in targets}
+    doubts = lock.doubts if isinstance(lock, SoundLock) else ()
+    for doubt in doubts:
+        of = tuple(name for name in doubt.targets if name in names)
+        if of or not doubt.targets:
+            warn(f"the lock of {lock.name}: {printable(replace(doubt, targets=of).text)}  [{doubt.code}]")
 
 
 def tell_lacking_compat(spec: Spec, targets: Iterable[LockedTarget], what: str) -> None:
@@ -257,17 +292,22 @@ def _warn_if_stale(case: SpecCase, lock: Lock) -> None:
         from envspec.app.lock.images import stale_images
 
         found = stale_images(spec, lock)
-    if not case.is_of(lock):
-        # the many reasons that there are take as long to load as the answer takes
-        from envspec.lock.freshness import reasons
-
-        found = (*reasons(case, lock), *found)
-    if found:
-        warn(_describe_changes(spec, found))
+    if found := (*_changes(case, lock), *found):
+        warn(_describe(spec, found))
         say(f"hint: envspec lock {spec.path}")
 
 
-def _describe_changes(spec: Spec, found: tuple[Finding, ...]) -> str:
+def _changes(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
+    """Give what of the spec changed since it was locked."""
+    if case.is_of(lock):
+        return ()
+    # the many reasons that there are take as long to load as the answer takes
+    from envspec.lock.freshness import reasons
+
+    return reasons(case, lock)
+
+
+def _describe(spec: Spec, found: tuple[Finding, ...]) -> str:
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return f"{spec.path} changed since it was locked: {printable(found[0].text)}{more}"
 

@@ -75,6 +75,7 @@ def _target(asked: InstallRequest, spec: Spec, lock: SoundLock) -> LockedTarget:
     if asked.target is not None or asked.prefix is not None or len(lock.targets) == 1:
         return inputs.one_target(lock, asked.target)
     target, because = choose_target(spec, tuple(lock), load_settings(os.environ), ask=asked.ask)
+    inputs.tell_doubts(lock, (target,))
     if because:
         say(f"note: target {target.name} of {spec.name}: {because}", style="cyan")
     return target

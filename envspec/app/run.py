@@ -178,7 +178,8 @@ def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:
     from envspec.install.host import refuse_unfit, this_host
     from envspec.install.prefix import checked_prefix
 
-    spec, lock = inputs.read_lock(path, asked.locks_dir, stale="refuse", on_base=True)
+    stale: inputs.Stale = "refuse-environment"
+    spec, lock = inputs.read_lock(path, asked.locks_dir, stale=stale, on_base=True, target=asked.target)
     base.refuse_changed_base(spec, lock)
     settings = load_settings(os.environ)
     if asked.target is not None:
@@ -187,6 +188,7 @@ def plan(asked: RunRequest, path: str, *, ask: bool = True) -> Planned:
         because = remark(spec, target, _able()) or ""
     else:
         target, because = choose_target(spec, tuple(lock), settings, ask=ask)
+        inputs.tell_doubts(lock, (target,))
     place = checked_prefix(default_prefix(spec, lock, target, make=False))
     return Planned(spec, lock, target, because, place, path, settings)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from envspec.base.errors import InputError, Place
 
 if TYPE_CHECKING:
+    import pwd
     from pathlib import Path
 
 ENVIRONMENTS = "ENVSPEC_ENVIRONMENTS_DIR"
@@ -56,18 +57,48 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def home_of(env: Mapping[str, str]) -> Path:
-    """Give the user's home."""
-    return _path(env.get("HOME", "~")).expanduser()
+    """Give the user's home, an absolute path: HOME, or the account's where HOME is empty, relative or not set."""
+    return _path(home_path(env))
+
+
+def home_path(env: Mapping[str, str]) -> str:
+    """Give the user's home as a text: commands that need no more of paths start sooner. A relative HOME would make the
+    files of the current folder, such as a clone's, the user's own. `/` for an account without an entry."""
+    named = env.get("HOME", "")
+    if os.path.isabs(named):
+        return named
+    user = this_user()
+    if user is None:  # Windows
+        return os.path.expanduser("~")
+    account = _account(user)
+    return account.pw_dir if account else os.sep
+
+
+def xdg_path(env: Mapping[str, str], variable: str, home: str | Path, *usual: str) -> str:
+    """Give the folder that a variable of the XDG Base Directory Specification names, `usual` below the home without it.
+
+    A relative path is ignored. Source: https://specifications.freedesktop.org/basedir-spec/latest/ ("If an
+    implementation encounters a relative path in any of these variables it should consider the path invalid").
+    """
+    named = env.get(variable, "")
+    return named if os.path.isabs(named) else os.path.join(home, *usual)
 
 
 def cache_dir(env: Mapping[str, str], home: Path) -> Path:
-    """Give the folder of envspec's cache."""
-    return _path(env.get("ENVSPEC_CACHE_DIR") or _path(env.get("XDG_CACHE_HOME") or home / ".cache") / "envspec")
+    """Give the folder of envspec's cache, an absolute path: the links in it and programs that start elsewhere need
+    one."""
+    named = env.get("ENVSPEC_CACHE_DIR")
+    return _path(os.path.abspath(named or os.path.join(xdg_path(env, "XDG_CACHE_HOME", home, ".cache"), "envspec")))
 
 
 def config_home(env: Mapping[str, str], home: Path) -> Path:
     """Give the folder of the user's configurations, of any program."""
-    return _path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    return _path(xdg_path(env, "XDG_CONFIG_HOME", home, ".config"))
+
+
+def data_home(env: Mapping[str, str]) -> Path:
+    """Give the folder of the data that programs keep for the user."""
+    return _path(xdg_path(env, "XDG_DATA_HOME", home_path(env), ".local", "share"))
 
 
 def config_file(env: Mapping[str, str], home: Path) -> Path:
@@ -78,7 +109,7 @@ def config_file(env: Mapping[str, str], home: Path) -> Path:
 def config_paths(env: Mapping[str, str], home: str) -> tuple[str, ...]:
     """Give the files of envspec's configuration, what comes later over what came before: the site's, the user's usual
     one, and the one that ENVSPEC_CONFIG names. As texts: every command looks there, and few need more of paths."""
-    usual = os.path.join(env.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "envspec", "config.toml")
+    usual = os.path.join(xdg_path(env, "XDG_CONFIG_HOME", home, ".config"), "envspec", "config.toml")
     return tuple(dict.fromkeys((etc("envspec", "config.toml"), usual, env.get("ENVSPEC_CONFIG") or usual)))
 
 
@@ -87,13 +118,20 @@ def environments_dir(env: Mapping[str, str], home: Path, configured: str | None)
     variables stand for what they are on this machine."""
     named = env.get(ENVIRONMENTS) or configured
     if named:
-        return expand(named)
-    return _path(env.get("XDG_DATA_HOME") or home / ".local" / "share") / "envspec" / "environments"
+        return expand(named, env)
+    return _path(xdg_path(env, "XDG_DATA_HOME", home, ".local", "share")) / "envspec" / "environments"
 
 
-def expand(named: str) -> Path:
+def expand(named: str, env: Mapping[str, str]) -> Path:
     """Give a folder that a setting names, in which `~` and variables stand for what they are on this machine."""
-    return _path(os.path.abspath(os.path.expanduser(os.path.expandvars(named))))
+    return expand_home(os.path.expandvars(named), env)
+
+
+def expand_home(named: str, env: Mapping[str, str]) -> Path:
+    """Give the absolute path of a folder or file whose name may begin with `~`."""
+    if named == "~" or named.startswith("~/"):
+        named = home_path(env) + named[1:]
+    return _path(os.path.abspath(os.path.expanduser(named)))
 
 
 def _path(named: str | os.PathLike[str]) -> Path:
@@ -133,13 +171,23 @@ def this_user() -> int | None:
 def _is_own_group(group: int, user: int) -> bool:
     """Whether a group is the user's alone, as systems make one for each: of the user's name, and without others."""
     import grp
+
+    owner = _account(user)
+    try:
+        entry = grp.getgrgid(group)
+    except KeyError:
+        return False
+    return owner is not None and entry.gr_name == owner.pw_name and set(entry.gr_mem) <= {owner.pw_name}
+
+
+def _account(user: int) -> pwd.struct_passwd | None:
+    """Give the system's entry for a user id, None without one."""
     import pwd
 
     try:
-        entry, owner = grp.getgrgid(group), pwd.getpwuid(user)
+        return pwd.getpwuid(user)
     except KeyError:
-        return False
-    return entry.gr_name == owner.pw_name and set(entry.gr_mem) <= {owner.pw_name}
+        return None
 
 
 # Files of whoever runs this machine. The place is a constant: no variable, option, configuration or spec names another

@@ -14,6 +14,7 @@ Its environment is the one that its caller names, without folders that depend on
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from typing import IO, NoReturn
 
 from msgspec import Struct
 
+from envspec.base.places import home_path
+
 ROOT = Path(os.sep)
 """Where a program starts that needs no folder: it has no configuration, no module and no library of anyone's."""
 HERE = Path()
@@ -31,8 +34,10 @@ HERE = Path()
 ENVSPEC = (sys.executable, str(Path(__file__).resolve().parents[1] / "__main__.py"))
 """The command that starts this envspec from any folder. `python -m envspec` would import what lies in that folder."""
 
-_FOLDERS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
-"""The variables that list folders to take programs and their code from. An empty entry is the working folder."""
+_FOLDERS = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "XDG_CONFIG_DIRS", "XDG_DATA_DIRS")
+"""The variables that list folders to take programs, their code and configuration from. An empty entry is the working
+folder."""
+_XDG = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
 
 _GIT = (
     "safe.bareRepository=explicit",
@@ -51,9 +56,20 @@ def find_program(name: str, env: Mapping[str, str]) -> str | None:
     return found and os.path.abspath(found)
 
 
+_OWN_FOLDERS = re.compile(r"(UV|ENVSPEC)_[A-Z_]+_DIR|[A-Z_]+_CACHE_DIR|TMPDIR")
+"""The variables that name a folder which a program keeps files in: relative, it's below the user's working folder, in
+which no program starts."""
+
+
 def with_absolute_paths(env: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment whose lists of folders hold absolute ones alone."""
-    kept = dict(env)
+    """Return an environment whose lists of folders hold absolute ones alone, whose HOME is absolute and whose relative
+    XDG folders are left out: programs would read a clone's files as the user's own configuration."""
+    kept = {name: value for name, value in env.items() if name not in _XDG or os.path.isabs(value)}
+    for name, value in kept.items():
+        if value and _OWN_FOLDERS.fullmatch(name):
+            kept[name] = os.path.abspath(value)
+    if not os.path.isabs(kept.get("HOME", os.sep)):
+        kept["HOME"] = home_path(env)
     for name in _FOLDERS:
         if name in env:
             kept[name] = os.pathsep.join(each for each in env[name].split(os.pathsep) if os.path.isabs(each))

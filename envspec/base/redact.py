@@ -1,8 +1,9 @@
 """The redactor: keeps secrets out of texts.
 
 A secret is recognised by its place or by its value. By place: the user part of a URL, a query such as `?token=`,
-conda's `/t/TOKEN/`, an `Authorization` header. By value: the code that reads a password from a setting, netrc, the
-keyring or a registry's login registers it at once, and the redactor masks it in any text, plain, percent-encoded,
+conda's `/t/TOKEN/` and the path of a host that takes tokens there, an `Authorization` header, a variable whose name
+speaks of one. By value: a token in the form of a known service; the code that reads a password from a setting, netrc,
+the keyring or a registry's login registers it at once, and the redactor masks it in any text, plain, percent-encoded,
 quoted or in base64. This covers texts in which no rule by place finds it.
 
 A registration holds for one run of the program: `envspec.cli.main.run` begins with `forget`. Texts from an index or a
@@ -37,11 +38,61 @@ _TOKEN_OF_A_HOST = re.compile(
 )
 """A host without a scheme."""
 _TOKEN_FIRST = re.compile(r"^([^/?#]*/t/)[^/?#\s'\")]+")
+_SEGMENT = r"[^/?#\s'\")]+"
+_LIKE_A_TOKEN = r"(?=[^/?#]*[0-9])[^/?#\s'\")]{8,}"
+_TOKEN_PATHS = (
+    (
+        re.compile(rf"^((?:[^/?#]*\.)?cloudsmith\.[a-z]+(?::\d+)?/)(?!public/|basic/){_SEGMENT}(?=/[^/?#]+/[^/?#])"),
+        "basic",
+    ),
+    (re.compile(rf"^((?:[^/?#]*\.)?packagecloud\.[a-z]+(?::\d+)?/priv/){_SEGMENT}"), ""),
+    (re.compile(rf"^([^/?#]*/F/[^/?#]+/auth/){_SEGMENT}"), ""),
+    (re.compile(rf"^((?:[^/?#]*\.)?fury\.[a-z]+(?::\d+)?/){_SEGMENT}(?=/(?!simple\b)[^/?#]+/?$)"), ""),
+    (re.compile(rf"^((?:[^/?#]*\.)?fury\.[a-z]+(?::\d+)?/){_LIKE_A_TOKEN}(?=/[^/?#])"), ""),
+)
+"""Hosts whose indexes take a token in the path, and what stands in its place where a login is sent instead. Sources:
+Cloudsmith's, packagecloud's, MyGet's and Gemfury's pages on private Python repositories."""
+_EMPTIED = re.compile(r"/(?:priv|auth)//|(?<=[^/])//")
+_OF_A_SERVICE = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:hf_[A-Za-z0-9]{20,}|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
+    r"|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|A(?:KI|SI)A[0-9A-Z]{16}(?![0-9A-Z])|pypi-AgE[\w-]{20,}|AIza[\w-]{30,}"
+    r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*)|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
+)
+_MARKS_OF_SERVICES = ("hf_", "gh", "glpat-", "sk-", "xox", "AKIA", "ASIA", "pypi-A", "AIza", "eyJ", "PRIVATE KEY")
+"""Tokens by the prefixes that their services give them, JSON web tokens, and private keys."""
 _HIDDEN = "/t/-/"
 _ENDS_A_QUOTE = "'`)],.:;"
-_SECRET_ENDS = ("password", "passwd", "token", "secret", "api_key", "apikey", "access_key", "accesskey")
-"""How the name of a variable ends that holds a secret, in small letters."""
 _LONG_ENOUGH_FOR_A_VARIABLE = 8
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ALWAYS_SECRET = re.compile(
+    r"(?:PASSWORDS?|PASSWD|PASSPHRASE|SECRETS?|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH)KEYS?|CREDS?|JWT|BEARER"
+    r"|(?:ACCESS|AUTH|API|REFRESH|BEARER)TOKENS?|COOKIE)$"
+)
+_HARMLESS_AFTER = re.compile(
+    "FILE|PATH|DIR|FOLDER|NAME|URL|URI|ENDPOINT|TYPE|COUNT|LIMIT|LENGTH|LEN|SIZE|IDS?|HOST|PORT|SOCK|ENABLED|DISABLED"
+    "|TIMEOUT|TTL|FORMAT|METHOD|MODE|PROVIDER|BACKEND|CLASS|COLUMN|FIELD|PREFIX|SUFFIX|RATE|BUDGET|ALGORITHM|SCOPES?"
+    "|VERSION|MIN|MAX|PER|SECOND|BATCH"
+)
+"""Last words of names that speak of something about a secret: where it is, of which kind, how many there are."""
+_HARMLESS_BEFORE = {
+    "TOKEN": re.compile(
+        "MAX|MIN|NUM|PAD|EOS|BOS|UNK|SEP|CLS|MASK|SPECIAL|STOP|START|END|IMAGE|VIDEO|AUDIO|IMPLICIT|PER|NEW"
+    ),
+    "KEY": re.compile(
+        "PUBLIC|PUB|SORT|PRIMARY|PARTITION|FOREIGN|CACHE|GROUP|SHARD|ROUTING|INDEX|HOT|TEXT|IMAGE|VIDEO|AUDIO|LABEL"
+        "|DATA|COLUMN|PROMPT|BATCH"
+    ),
+    "AUTH": re.compile("NO|DISABLE|ENABLE|REQUIRE|USE|SKIP|WITHOUT"),
+}
+_AFTER_AUTH = ("", "HEADER", "CODE", "STRING", "DATA", "CONFIG")
+_REFERENCE = re.compile(r"\$\w+|\$\{\w+(?::?[-?])?\}|\$\{\{[^{}]*\}\}|%\w+%")
+"""A value that only names another variable."""
+_PLAIN = re.compile(
+    r"true|false|yes|no|on|off|none|null|auto|-?[0-9]{1,7}(?:\.[0-9]+)?|(?:~|\.{1,2})?(?:/[\w.@-]+){2,}/?",
+    re.IGNORECASE,
+)
+"""A switch, a number or a path."""
 
 _known: dict[str, None] = {}
 _tokens: dict[str, str] = {}
@@ -64,7 +115,55 @@ def redact(text: str, *, login: str = "") -> str:
         text = _QUERY.sub(_mask, text)
     if "author" in text.casefold():
         text = _HEADER.sub(rf"\1{MASK}", text)
-    return text
+    return _OF_A_SERVICE.sub(MASK, text) if any(mark in text for mark in _MARKS_OF_SERVICES) else text
+
+
+def redact_command(text: str) -> str:
+    """Remove the secrets from a command: also the values of variables and options whose names speak of one."""
+    words = redact(text).split(" ")
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        before = words[at - 1] if at else ""
+        if equals:
+            words[at] = f"{name}={MASK if is_secret(name, value) else redact_command(value)}"
+        elif word[:1] not in ("", "-", "&", "|") and "=" not in before and is_secret(before, word):
+            words[at] = MASK
+    return " ".join(words)
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Say whether an environment variable holds a secret: its value has one, or its name speaks of one. An empty value,
+    a reference to another variable, a switch, a number and a path are none."""
+    value = value.strip()
+    if not value or _REFERENCE.fullmatch(value):
+        return False
+    if redact(value) != value:
+        return True
+    strong = _speaks_of_secret(name)
+    is_plain = bool(_PLAIN.fullmatch(value))
+    return bool(strong) and not (is_plain and (strong < 2 or not value[:1].isdigit()))
+
+
+def _speaks_of_secret(name: str) -> int:
+    """Grade what the name of a variable says: 0 of no secret, 1 of one (TOKEN, KEY, AUTH), 2 of a password."""
+    words = [word.upper() for word in _WORDS.findall(name)]
+    grade = 0
+    for at, word in enumerate(words):
+        before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
+        last = words[-1] if after else ""
+        if _HARMLESS_AFTER.fullmatch(last) and not (last == "ID" and (word == "SECRET" or before == "ACCESS")):
+            continue
+        if ("PASS" in word and _ALWAYS_SECRET.search(word)) or (word in ("PASS", "PWD") and at and not after):
+            return 2
+        if _ALWAYS_SECRET.search(word):
+            grade = 1
+        plural = word in ("KEYS", "TOKENS") and before in ("API", "ACCESS", "SECRET", "PRIVATE", "AUTH")
+        of_key = word == "KEY" or word.endswith("TOKEN") or plural or (word == "PAT" and not after)
+        of_auth = word in ("AUTH", "OAUTH") and after in _AFTER_AUTH
+        kind = "AUTH" if of_auth else "KEY" if word == "KEY" else "TOKEN"
+        if (of_key or of_auth) and not _HARMLESS_BEFORE[kind].fullmatch(before):
+            grade = 1
+    return grade
 
 
 def without_credentials(url: str) -> str:
@@ -77,6 +176,9 @@ def without_credentials(url: str) -> str:
     rest = _bare(scheme, rest)
     rest = _TOKEN_FIRST.sub(lambda match: match[1].removesuffix("/t/"), rest)
     rest = re.sub(rf"/t/(?:{_CONDA_TOKEN})(?=[/?#]|$)", "", rest)
+    for pattern, instead in _TOKEN_PATHS:
+        if pattern.search(rest):
+            rest = _EMPTIED.sub("/", pattern.sub(rf"\g<1>{instead}", rest))
     before, fragment_mark, fragment = rest.partition("#")
     path, mark, query = before.partition("?")
     kept = "&".join(part for part in query.split("&") if not _QUERY.match(f"&{part}"))
@@ -117,6 +219,9 @@ def register_url(url: str) -> None:
         for token in re.findall(r"/t/([^/?#]+)", rest):
             register(token)
             _tokens[_authority(_bare(scheme, rest))] = token
+        for pattern, _ in _TOKEN_PATHS:
+            if found := pattern.search(_bare(scheme, rest)):
+                register(found[0][len(found[1]) :])
         for _, value in _QUERY.findall(rest):
             register(value)
             register(unquote(value))
@@ -127,7 +232,7 @@ def register_environment(env: Mapping[str, str]) -> None:
     for name, value in env.items():
         if "://" in value:
             register_url(value)
-        elif len(value) >= _LONG_ENOUGH_FOR_A_VARIABLE and name.casefold().rstrip("\n").endswith(_SECRET_ENDS):
+        elif len(value) >= _LONG_ENOUGH_FOR_A_VARIABLE and is_secret(name, value):
             register(value, env.get(re.sub(r"PASSWORD$", "USERNAME", name), ""))
 
 
@@ -170,6 +275,8 @@ def _without_login(match: re.Match[str], login: str) -> str:
     rest = f"{login}{rest}" if len(rest) < len(match[2]) and "ssh" not in scheme else rest
     if scheme != "file":
         rest = _TOKEN_FIRST.sub(rf"\1{MASK}", rest)
+        for pattern, _ in _TOKEN_PATHS:
+            rest = pattern.sub(rf"\g<1>{MASK}", rest)
     return f"{scheme}://{rest}"
 
 

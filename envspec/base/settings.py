@@ -27,6 +27,7 @@ from envspec.base.places import (
     environments_dir,
     etc,
     expand,
+    expand_home,
     home_of,
     stranger,
     this_user,
@@ -217,7 +218,7 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     configs = config_home(env, home)
     pip = _pip_config(env, home, configs)
     config = load_user_config(env, str(home))
-    mirrors = config.mirrors
+    mirrors = {name: _from_home(place, env) for name, place in config.mirrors.items()}
     uv_files = _uv_files(env, configs)
     named = [(variable, env.get(variable)) for variable in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")]
     named.append((f"index-url of {pip.get('file')}", pip.get("index-url")))
@@ -249,22 +250,27 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     return Settings(
         cache_dir=cache_dir(env, home),
         environments=environments_dir(env, home, config.environments),
-        scratch_dir=expand(config.scratch) if config.scratch else None,
-        shared_cache=expand(config.shared_cache) if config.shared_cache else None,
-        shared_environments=expand(config.shared_environments) if config.shared_environments else None,
+        scratch_dir=expand(config.scratch, env) if config.scratch else None,
+        shared_cache=expand(config.shared_cache, env) if config.shared_cache else None,
+        shared_environments=expand(config.shared_environments, env) if config.shared_environments else None,
         trusted=_trusted_hosts(env, uv_files.values(), config.trusted_indexes),
         run_targets=_names(env.get("ENVSPEC_DEFAULT_TARGET")) or config.run_targets,
         default_index=default or mirrors.get("pypi"),
         default_from=where,
         unasked=tuple(name for name, url in further.items() if url),
         mirrors=mirrors,
-        find_links=tuple(dict.fromkeys(link for link in links if link)),
+        find_links=tuple(dict.fromkeys(_from_home(link, env) for link in links if link)),
         cache_size=config.cache_size,
         timeouts=config.timeouts,
         keyring=_uv_setting(env, "UV_KEYRING_PROVIDER", uv_files.values(), "keyring-provider") == "subprocess",
         fetches_python=_uv_setting(env, "UV_PYTHON_DOWNLOADS", uv_files.values(), "python-downloads") not in _NO_PYTHON,
         site=config.site,
     )
+
+
+def _from_home(place: str, env: Mapping[str, str]) -> str:
+    """Give an address or a folder; a folder that begins with `~` as it is on this machine."""
+    return str(expand_home(place, env)) if place.startswith("~") else place
 
 
 def configured_values(env: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
@@ -362,17 +368,17 @@ def _uv_setting(env: Mapping[str, str], variable: str, files: Iterable[Mapping[s
 
 def condarc_files(env: Mapping[str, str]) -> list[Path]:
     """List the files that exist, in the order of conda's documentation ("Searching for .condarc"): later ones win."""
-    home = Path(env.get("HOME", "~")).expanduser()
+    home = home_of(env)
     folders = [Path(etc("conda"))]
     if env.get("CONDA_ROOT"):
         folders.append(Path(env["CONDA_ROOT"]))
-    folders += [Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "conda", home / ".conda"]
+    folders += [config_home(env, home) / "conda", home / ".conda"]
     paths = [folder / name for folder in folders for name in (".condarc", "condarc")]
     paths.append(home / ".condarc")
     if env.get("CONDA_PREFIX"):
         paths.append(Path(env["CONDA_PREFIX"]) / ".condarc")
     if env.get("CONDARC"):
-        paths.append(Path(env["CONDARC"]).expanduser())
+        paths.append(expand_home(env["CONDARC"], env))
     return [path for path in paths if os.path.isfile(path)]
 
 

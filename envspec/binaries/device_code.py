@@ -47,7 +47,7 @@ _FLAGS = re.compile(rb"(?:(?:sm|compute)_\d{2,3}[af]? )*(?:sm|compute)_\d{2,3}[a
 _LONGEST = 512
 """Bytes of the longest list of flags."""
 
-_COMPILED = re.compile(r"\.(?:so|pyd|dll)(?:\.\d+)*$")
+_COMPILED = re.compile(r"\.(?:so|pyd|dll|hsaco|co)(?:\.\d+)*$")
 _OWN = re.compile(r"lib(cudart|cublas|cudnn|nccl|nvinfer)(?:-[0-9a-f]{8})?\.so\.(\d\d?)[.\d]*")
 _OF_CUDA = re.compile(r"_cuda(\d\d)(\d)(?:_|\.)")
 
@@ -55,6 +55,7 @@ _OF_CUDA = re.compile(r"_cuda(\d\d)(\d)(?:_|\.)")
 _Capability = Annotated[str, msgspec.Meta(pattern=r"^\d{1,2}\.\d[af]?$")]
 _Major = Annotated[str, msgspec.Meta(pattern=r"^\d{1,2}$")]
 _Cuda = Annotated[str, msgspec.Meta(pattern=r"^\d\d\.\d$")]
+_AmdGpu = Annotated[str, msgspec.Meta(pattern=r"^[\w-]{1,40}$")]
 _Loaded = Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.\d{1,2}$")]
 
 
@@ -68,6 +69,8 @@ class CompiledLibrary(Struct, frozen=True):
     """The major of the CUDA that compiled it, None if unknown."""
     loads: tuple[_Loaded, ...] = ()
     """CUDA's runtime, cuBLAS, cuDNN, NCCL and TensorRT, as it loads them from outside of the wheel ("cudnn.9")."""
+    hip: tuple[_AmdGpu, ...] | None = None
+    """AMD's GPUs that it has code for ("gfx90a"), as far as known; None where it has none."""
 
     @property
     def cuda(self) -> frozenset[str]:
@@ -86,7 +89,7 @@ class CompiledLibrary(Struct, frozen=True):
 
 
 class DeviceCode(Struct, frozen=True):
-    """libraries  those that hold device code or load CUDA's libraries, in the order of their names
+    """libraries  those that hold device code of CUDA's or HIP's, or load CUDA's libraries, in the order of their names
     said       whether the wheel's maker wrote the architectures down, rather than that code was found
     complete   whether all was read
     read       bytes of the wheel that were read for it, packed
@@ -127,7 +130,8 @@ def device_code(wheel: OpenWheel, *, to_the_end: bool = False) -> DeviceCode:
         library, packed = _scan(wheel, info, most, budget, None if to_the_end else _MODULES)
         left -= packed
         complete = complete and library.complete
-        if not library.profiles and (library.modules or library.named or library.loads):
+        held = library.modules or library.named or library.loads or library.hip is not None
+        if held and not library.profiles:
             found.append(_compiled_library(library))
     return DeviceCode(_without_own(found, wheel), complete=complete, read=budget.packed - left, versions=versions)
 
@@ -201,6 +205,7 @@ def _compiled_library(library: Library) -> CompiledLibrary:
         _texts(library.architectures(Kind.PTX)),
         library.cuda,
         tuple(sorted(library.loads)),
+        None if library.hip is None else tuple(sorted(library.hip)),
     )
 
 

@@ -150,7 +150,8 @@ def _gather(
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     libraries = _by_folder(library for library in scanned if library is not None and library.modules)
-    return Inspection(str(path), kind, len(found), libraries, tuple(sorted(unread or ())))
+    amd = tuple(sorted(library.path for library in scanned if library is not None and library.hip is not None))
+    return Inspection(str(path), kind, len(found), libraries, tuple(sorted(unread or ())), hip=amd)
 
 
 def _by_folder(libraries: Iterable[Library]) -> tuple[Library, ...]:

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from envspec.binaries import hip
 from envspec.binaries.fatbin import CUBIN_MAGIC, MAGIC, Code, Kind, read_cubin, read_fatbin
 from envspec.binaries.wheel import BudgetSpent
 from envspec.binaries.window import Window
+from envspec.facts.build_labels import label_of
 from envspec.facts.compute_capability import Architecture
-from envspec.packages.build_label import label_of
 
 _PROFILING = re.compile(
     r"lib(?:cupti|nvperf_host|nvperf_target|checkpoint|pcsamplingutil)(?:_static)?\.(?:so|a)\b|cupti64_"
@@ -74,7 +75,8 @@ class Library(Struct, frozen=True):
     as one library a folder: `files` of them, `path` ending in `/*.cubin`. `modules` maps the set of codes in a module
     to the number of such modules. `complete` is False if a fat binary is cut off or damaged, or not all was read.
     `named` are the CUDA majors in the names of libraries that it loads, `loads` those and the cuDNN, NCCL and TensorRT
-    that it loads under their own names ("cudnn.9", "nvinfer.10").
+    that it loads under their own names ("cudnn.9", "nvinfer.10"). `hip` are AMD's GPUs that it has code for ("gfx90a"),
+    as far as known; None where it has none.
     """
 
     path: str
@@ -86,6 +88,7 @@ class Library(Struct, frozen=True):
     cuda: str | None = None
     """The major of the CUDA that compiled it, None if unknown."""
     loads: frozenset[str] = frozenset()
+    hip: frozenset[str] | None = None
 
     @property
     def profiles(self) -> bool:
@@ -123,7 +126,8 @@ class Library(Struct, frozen=True):
 class Inspection(Struct, frozen=True):
     """The result of an inspection. `kind` is "wheel", "prefix" or "file".
 
-    `binaries` counts the files that could hold device code; `libraries`, sorted by path, are those that do.
+    `binaries` counts the files that could hold device code; `libraries`, sorted by path, are those that hold CUDA's.
+    `hip` has the paths of those with code for AMD's GPUs.
     `variant` is what a variant's wheel says of itself, label → properties. `unread` has each file that couldn't be read
     and the reason.
     """
@@ -134,6 +138,7 @@ class Inspection(Struct, frozen=True):
     libraries: tuple[Library, ...]
     unread: tuple[str, ...] = ()
     variant: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hip: tuple[str, ...] = ()
 
 
 def scan(window: Window, path: str, size: int, most: int | None = None) -> Library:
@@ -144,9 +149,10 @@ def scan(window: Window, path: str, size: int, most: int | None = None) -> Libra
     modules = Counter[frozenset[Code]]()
     named: set[CudaNamed] = set()
     loads: set[str] = set()
+    amd: frozenset[str] | None = None
     complete = True
     try:
-        while magic := window.search((MAGIC, CUBIN_MAGIC, *_NAMED)):
+        while magic := window.search((MAGIC, CUBIN_MAGIC, hip.BUNDLE, hip.COMPRESSED, *_NAMED)):
             if magic in _NAMED:
                 name = _NAME.match(window.peek(64))
                 if name and not name["hash"]:
@@ -155,6 +161,12 @@ def scan(window: Window, path: str, size: int, most: int | None = None) -> Libra
                     named.add(CudaNamed(name["major"].decode(), name["hash"] is not None))
                 window.skip(len(magic))
                 continue
+            if magic in (hip.BUNDLE, hip.COMPRESSED):
+                gpus = hip.read_bundle(window) if magic == hip.BUNDLE else hip.read_compressed_bundle(window)
+                amd = amd if gpus is None else (amd or frozenset()) | gpus
+                continue
+            if magic == CUBIN_MAGIC and hip.is_code_object(window.peek(20)):
+                amd = amd or frozenset()
             module = read_fatbin(window) if magic == MAGIC else read_cubin(window)
             if module is not None:
                 modules[module.codes] += 1
@@ -166,7 +178,7 @@ def scan(window: Window, path: str, size: int, most: int | None = None) -> Libra
     except BudgetSpent:
         complete = False
     compiler = _compiler(named, path)
-    return Library(path, size, dict(modules), complete, 1, frozenset(named), compiler, frozenset(loads))
+    return Library(path, size, dict(modules), complete, 1, frozenset(named), compiler, frozenset(loads), amd)
 
 
 def _compiler(named: Iterable[CudaNamed], path: str) -> str | None:

@@ -52,6 +52,8 @@ def _lines(inspection: Inspection, gpus: Sequence[QueriedGpu]) -> Iterator[str]:
     read = f"{inspection.binaries:,} {'binary' if inspection.binaries == 1 else 'binaries'}"
     for label, properties in inspection.variant.items():
         yield f"variant {label}: {', '.join(properties) or 'for every machine'}"
+    if inspection.hip:
+        yield f"{name}: code for AMD's GPUs (HIP) in {len(inspection.hip)} of {read}"
     if not inspection.libraries:
         yield f"{name}: no CUDA code ({read} read)"
         return

@@ -21,6 +21,7 @@ from envspec.app.observer import Observer, observe
 from envspec.app.site_policy import site_variables
 from envspec.base import redact
 from envspec.base.errors import EnvspecError, InputError
+from envspec.base.places import home_path
 from envspec.base.storage import shortage
 from envspec.cli.become import close_umask
 from envspec.cli.console import (
@@ -294,7 +295,7 @@ def run(argv: list[str]) -> int:
 def _environment_of_site() -> Iterator[None]:
     """Give this process, and so all that it starts, the site's proxy and the variables of its fabric where the
     environment names none. Who called `main` in a process of its own gets the environment back."""
-    more = site_variables(os.environ, os.path.expanduser(os.environ.get("HOME", "~")))
+    more = site_variables(os.environ, home_path(os.environ))
     os.environ.update(more)
     try:
         yield

@@ -44,4 +44,4 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
     gathered.apt.update(dict.fromkeys(strings(build.get("system_packages"), "system_packages")))
     for one in strings(data.get("environment"), "environment"):
         key, _, value = string(one, "environment").partition("=")
-        gathered.variables[key] = value
+        gathered.variable(key, value, place)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from envspec.base.errors import Place
+from envspec.base.redact import redact, redact_command
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
@@ -35,6 +36,10 @@ _TIDY = re.compile(
     r"(?:(?:apt|apt-get|conda|mamba) +(?:-\S+ +)*(?:update|clean|autoremove|upgrade)|rm|pip[0-9.]* +cache)\b"
 )
 """Steps that only keep an image small or fresh."""
+_OPEN = re.compile(
+    r"(?:make|cmake|ninja|cd|mkdir|rm|cp|mv|ln|chmod|chown|tar|unzip|ldconfig|git (?:clone|submodule|lfs))\b"
+)
+"""Commands that are shown whole, where no secret is found in them: others may have one anywhere."""
 _WITHIN = re.compile(r"^(?:poetry|pdm|uv|pixi|hatch) +run +(?=python|pip)")
 """What runs a command in the environment of a tool that the file made before."""
 _STEP = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^;&|'\"]|(?<!&)&(?!&)|(?<!\|)\|(?!\|)|['\"])+")
@@ -69,7 +74,8 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
         elif word in _ELSEWHERE:
             left[word] = None
         else:
-            gathered.note(f"{word} {rest[:80]} is left out", place)
+            shown = f" {redact_command(rest)[:80]}" if word == "ARG" else ""
+            gathered.note(f"{word}{shown} is left out", place)
     if left:
         gathered.note(f"{', '.join(left)} are left out: the recipes have their own", Place(str(path)))
 
@@ -81,8 +87,9 @@ _COMMAND = re.compile(
 
 def read_commands(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> None:
     """Read the commands of pip and conda that a README shows, a line each."""
-    for number, line in enumerate(text.splitlines(), 1):
-        for step in _STEP.findall(line.strip()):
+    lines = iter(enumerate(text.splitlines(), 1))
+    for number, line in lines:
+        for step in _STEP.findall(_with_continuation(line.strip(), lines)):
             if found := _COMMAND.fullmatch(re.sub(r"\s#.*", "", step.strip())):
                 _step(found[1], path, gathered, pip, Place(str(path), number))
 
@@ -94,19 +101,27 @@ def _instructions(text: str) -> Iterator[tuple[int, str, str]]:
         whole = line.strip()
         if not whole or whole.startswith("#"):
             continue
-        while whole.endswith("\\"):
-            _, more = next(lines, (0, ""))
-            # a comment between continued lines is none of the command's
-            whole = whole if more.lstrip().startswith("#") else f"{whole[:-1].rstrip()} {more.strip()}"
-        word, _, rest = whole.partition(" ")
+        word, _, rest = _with_continuation(whole, lines).partition(" ")
         if here := re.search(r"<<-?['\"]?(\w+)['\"]?", rest):
             script = []
             for _, more in lines:
                 if more.strip() == here[1]:
                     break
-                script.append(more.strip())
+                script.append(_with_continuation(more.strip(), lines))
             rest = " ; ".join([rest[: here.start()].strip(), *script]).strip(" ;")
         yield first, word.upper(), rest.strip()
+
+
+def _with_continuation(line: str, lines: Iterator[tuple[int, str]]) -> str:
+    """Return a line with those that continue it, which are taken from `lines`. Comments and empty lines between them
+    are none of the command's, as BuildKit has it; the last line of a file may end in a backslash, too."""
+    while line.endswith("\\"):
+        number, more = next(lines, (0, ""))
+        more = more.strip()
+        if not number:
+            return line[:-1].rstrip()
+        line = line if not more or more.startswith("#") else f"{line[:-1].rstrip()} {more}"
+    return line
 
 
 def _base(image: str, gathered: Gathered, place: Place) -> None:
@@ -131,7 +146,7 @@ def _variables(rest: str, gathered: Gathered, place: Place) -> None:
         if "$" in value or not key:
             gathered.note(f"ENV {key} is left out: its value is put together where it is used", place)
         else:
-            gathered.variables[key] = value
+            gathered.variable(key, value, place)
 
 
 def _steps(rest: str) -> Iterator[str]:
@@ -160,7 +175,8 @@ def _step(step: str, path: Path, gathered: Gathered, pip: RequirementsReader, pl
     if installed is None or re.search(r"[$`|]", bare):
         why = "a shell puts it together" if installed else "it installs nothing that a spec can name"
         if not (_TIDY.match(bare) or bare.startswith("set -")):
-            gathered.note(f"RUN {bare[:100]} is left out: {why}", place)
+            shown = redact_command(bare)[:100] if installed or _OPEN.match(bare) else f"{redact(words[0])[:40]} …"
+            gathered.note(f"RUN {shown} is left out: {why}", place)
         return
     rest = words[len(installed[0].split()) :]
     if installed["pip"]:
@@ -172,7 +188,7 @@ def _step(step: str, path: Path, gathered: Gathered, pip: RequirementsReader, pl
                 if "=" in word:
                     gathered.note(f"{word}: the version is left out: [image] snapshot fixes a day", place)
             elif word not in _SILENT_OF_APT:
-                gathered.note(f"apt's {word} is left out", place)
+                gathered.note(f"apt's {word.partition('=')[0]} is left out", place)
     else:
         _conda(rest, gathered, place)
 
@@ -195,14 +211,14 @@ def _conda(words: Sequence[str], gathered: Gathered, place: Place) -> None:
         word = left.pop(0)
         option, equals, value = word.partition("=")
         if option in ("-c", "--channel"):
-            gathered.channels[value if equals else (left.pop(0) if left else "")] = None
+            gathered.channel(value if equals else (left.pop(0) if left else ""), place)
         elif option in ("-n", "--name", "-p", "--prefix", "-f", "--file"):
             if option in ("-f", "--file"):
                 gathered.note(f"conda's --file {value or ' '.join(left[:1])} isn't read: give it by --from", place)
             left = left if equals else left[1:]
         elif word.startswith("-"):
             if word not in _SILENT:
-                gathered.note(f"conda's {word} is left out", place)
+                gathered.note(f"conda's {option} is left out", place)
         else:
             match_spec(word, gathered, place)
 

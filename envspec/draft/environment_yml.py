@@ -37,7 +37,7 @@ def read(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requireme
         else:
             gathered.note(f"the platform {platform} is left out: envspec has {', '.join(PLATFORMS)}", place)
     for key, value in table(data.get("variables"), "variables").items():
-        gathered.variables[key] = str(value) if isinstance(value, bool) else string(value, key)
+        gathered.variable(key, str(value) if isinstance(value, bool) else string(value, key), place)
     builds = 0
     for one in sequence(data.get("dependencies"), "dependencies"):
         if isinstance(one, dict):
@@ -72,7 +72,7 @@ def _channel(channel: str, gathered: Gathered, place: Place) -> None:
     if channel == "nodefaults":
         gathered.note("the channel nodefaults is left out: envspec takes the channels of the spec alone", place)
     else:
-        gathered.channels[channel] = None
+        gathered.channel(channel, place)
 
 
 def move_from_ended(text: str, path: Path, gathered: Gathered) -> None:
@@ -117,16 +117,17 @@ def _place_of(pattern: str, text: str, path: Path, *, last: bool = False) -> Pla
 
 def match_spec(text: str, gathered: Gathered, place: Place) -> bool:
     """Take a match spec, in the form that a spec has; say whether it named a build, which is left out."""
+    text = gathered.without_credentials(text, place)
     name = conda_name(text)
     channel, separator, rest = text.strip().rpartition("::")
     bound = rest.lstrip()[len(name) :].strip()
     if label := _LABEL.search(channel):
         gathered.cuda_version(label[1], place)
     if name == "python":
-        gathered.python_version(bound, place)
+        gathered.python_of_match_spec(bound, place)
         return False
     if name in _SELECTORS:
-        gathered.cuda_version(bound, place)
+        gathered.cuda_of_match_spec(bound, place)
         return False
     if name == "cpuonly":
         gathered.build_of("cpu")
@@ -134,8 +135,8 @@ def match_spec(text: str, gathered: Gathered, place: Place) -> bool:
     if name == "pip":
         gathered.note("pip is left out: an environment needs none to be installed", place)
         return False
-    if name in _TOOLKITS and re.search(r"[0-9]\.[0-9]", bound):
-        gathered.cuda_version(bound, place)
+    if name in _TOOLKITS and bound.strip(" *"):
+        gathered.cuda_of_match_spec(bound, place)
     exact = _EXPORTED.fullmatch(bound.replace(" ", ""))
     gathered.conda[f"{channel}{separator}{_with_bound(name, f'=={exact[1]}' if exact else bound)}"] = None
     return bool(exact)

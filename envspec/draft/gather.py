@@ -6,14 +6,23 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import Place
-from envspec.base.redact import has_credentials, without_credentials
+from envspec.base.redact import has_credentials, is_secret, redact, without_credentials
 from envspec.base.settings import host_of
+from envspec.draft.cuda import candidates, within
 from envspec.draft.model import Draft, NewTarget, Note
+from envspec.facts.python_builds import TRIPLES, versions_of
 from envspec.facts.torch_builds import cuda_of
-from envspec.packages.requirement import canonical_name, parse_requirement, too_much
+from envspec.packages.conda import admits, version_and_build
+from envspec.packages.python_range import bound_of, releases_of, specifier_of
+from envspec.packages.requirement import (
+    canonical_name,
+    is_requirement,
+    parse_requirement,
+    too_much,
+)
 from envspec.packages.version_numbers import numbers
 from envspec.review.diff.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.spec.advice import slug
@@ -30,7 +39,21 @@ _PAGES = {
     "download.openmmlab.com": ("mmcv", "mmcv-full"),
 }
 """The packages that pages with links have, by their host, as their projects' instructions say."""
-_CUDA = re.compile(r"([0-9]{1,2}\.[0-9])")
+_PYTHON = re.compile(r"\s*={0,2}\s*(?:cpython[-@]?)?(3\.[0-9]{1,2})(\.[0-9]{1,2}(?![0-9a-z]))?(?![0-9])")
+"""A version of Python that a tag, cog.yaml or .python-version names."""
+_CUDA = re.compile(r"[0-9]{1,2}(\.[0-9]{1,2})?")
+
+
+_TOKEN = re.compile(r"/t/[^/?#]+")
+"""Where conda looks for a token in an address, wherever in its path."""
+
+
+def _is_random(segment: str) -> bool:
+    """Say whether a part of a path looks like a token: letters and digits by turns, and no digest of a commit or a
+    file."""
+    is_digest = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", segment)
+    long = re.findall(r"[A-Za-z0-9]{16,}", segment)
+    return not is_digest and any(len(re.findall(r"[A-Za-z]+|[0-9]+", one)) > 4 for one in long)
 
 
 def has_project(folder: Path) -> bool:
@@ -68,6 +91,8 @@ class Gathered:
         self.platforms: dict[str, None] = {}
         self.available: dict[str, tuple[str, ...]] = {}
         self.cuda: dict[str, None] = {}
+        self.cuda_bounds: dict[str, None] = {}
+        self.cuda_of_machines: str | None = None
         self.notes: dict[Note, None] = {}
         self.hashes = 0
         self.python: str | None = None
@@ -76,6 +101,7 @@ class Gathered:
         self.name: str | None = None
         self.exclude_newer: str | None = None
         self.project: tuple[str, tuple[str, ...]] | None = None
+        self.folders: dict[str, tuple[str, ...]] = {}
         self.targets: tuple[NewTarget, ...] = ()
 
     def beside(self) -> Gathered:
@@ -89,9 +115,47 @@ class Gathered:
         """Remember what an extra or a group of the project asks for; a spec takes it where it says so."""
         self.available[name] = tuple(asked)
 
+    def folder(self, name: str, folder: Path, extras: Iterable[str], place: Place) -> None:
+        """Take a local project beside the one that the spec names, with these extras: its requirements are listed."""
+        if not has_project(folder):
+            self.note(f"{name} is left out: no pyproject.toml is in {folder}", place)
+            return
+        known = self.folders.get(str(folder), ())
+        self.folders[str(folder)] = tuple(dict.fromkeys((*known, *extras)))
+
     def note(self, text: str, place: Place | None = None) -> None:
-        """Remember, in one line, what isn't in the spec as it stands in the file."""
-        self.notes[Note(" ".join(text.split()), place)] = None
+        """Remember, in one line and without secrets, what isn't in the spec as it stands in the file."""
+        self.notes[Note(redact(" ".join(text.split())), place)] = None
+
+    def variable(self, name: str, value: str, place: Place) -> None:
+        """Take a variable of the environment, but for a secret: an image would hold it."""
+        if is_secret(name, value):
+            ways = f"`docker run -e {name}`, [slurm] environment or [kubernetes] secret"
+            self.note(
+                f"the variable {name} is left out, since it may hold a secret: pass it at run time by {ways}", place
+            )
+        else:
+            self.variables[name] = value
+
+    def channel(self, address: str, place: Place) -> None:
+        """Take a channel of conda's packages."""
+        if (bare := self._address(address, "a channel's", place)) is not None:
+            self.channels[bare] = None
+
+    def _address(self, url: str, whose: str, place: Place) -> str | None:
+        """Return an address without its credentials; None for one whose path may hold a token that can't be told from
+        the rest."""
+        if "://" not in url:
+            return url
+        bare = re.sub(r"\$\{[^}]*\}(?::\$\{[^}]*\})?@", "", without_credentials(url))
+        bare = _TOKEN.sub("", bare)
+        if bare != url:
+            self.note(f"{whose} credentials are left out: give them by netrc, the keyring or your own settings", place)
+        if any(map(_is_random, urlsplit(bare).path.split("/"))):
+            text = f"{whose} address at {host_of(bare)} is left out, since its path may hold a token"
+            self.note(f"{text}: give it in your own configuration of mirrors", place)
+            return None
+        return bare
 
     def requirement(self, text: str, place: Place, into: dict[tuple[str, str], str] | None = None) -> None:
         """Take a requirement of pip, joined with one of the same package and marker: a URL counts before bounds."""
@@ -142,11 +206,8 @@ class Gathered:
 
     def _clean_requirement(self, text: str, place: Place) -> str | None:
         """Return a requirement that a spec can hold: without credentials, and without the CUDA of PyTorch's builds."""
-        text = " ".join(text.split())
+        text = self.without_credentials(" ".join(text.split()), place)
         found = re.search(r"\S+://\S+", text)
-        if found and has_credentials(found[0]):
-            text = text.replace(found[0], without_credentials(found[0]))
-            self.note("a URL's credentials are left out: give them by git, netrc or the keyring", place)
         if found and found[0].startswith("file:"):
             self.note(f"{text!r} is left out: it's a file of one machine", place)
             return None
@@ -165,17 +226,57 @@ class Gathered:
             f"; {marker.strip()}" if semicolon else ""
         )
 
+    def without_credentials(self, text: str, place: Place) -> str:
+        """Return a requirement or a match spec without the credentials of its URL."""
+        found = re.search(r"[A-Za-z][A-Za-z0-9.+-]*://\S+", text)
+        if found is None or not has_credentials(found[0]):
+            return text
+        self.note("a URL's credentials are left out: give them by git, netrc or the keyring", place)
+        return text.replace(found[0], without_credentials(found[0]))
+
     def build_of(self, variant: str) -> None:
         """Take a variant of PyTorch's builds (`cu128`, `cpu`) for what it says: the target's CUDA."""
         self.cuda[cuda_of(variant) or "cpu"] = None
 
     def cuda_version(self, text: str, place: Place) -> None:
-        """Take a CUDA version out of a version, a match spec or a label (`12.4.1`, `>=12.1,<13`, `cuda-12.4.0`)."""
-        versions = _CUDA.findall(text)
-        if versions:
-            self.cuda[max(versions, key=numbers)] = None
+        """Take a CUDA that a label, a tag or a file names (`12.4.1`): its minor version, or the newest of a major."""
+        named = _CUDA.search(text)
+        if named and named[1]:
+            self.cuda[named[0]] = None
+        elif named:
+            self.cuda_bounds[f"{named[0]}.*"] = None
         else:
-            self.note(f"CUDA {text.strip(' =')!r} has no minor version: choose one with --cuda", place)
+            self.note(f"CUDA {text.strip(' =')!r} is no version: choose one with --cuda", place)
+
+    def cuda_of_match_spec(self, bound: str, place: Place) -> None:
+        """Take what a match spec says of the version of a package that is there to choose a CUDA."""
+        version, _ = version_and_build(f"cuda {bound}")
+        if version in ("", "*"):
+            self.note("a CUDA without a version is asked for: choose one with --cuda", place)
+            return
+        self.cuda_bounds[version] = None
+        if exact := re.fullmatch(r"={0,2}([0-9]+\.[0-9]+)(?:\.[0-9*]+)*", version):
+            self.cuda[exact[1]] = None
+
+    def settled_cuda(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Give the CUDA versions that are named, newest first, and the bounds that choose one where none is: what lies
+        outside the bounds is told."""
+        named = sorted((one for one in self.cuda if one != "cpu"), key=numbers, reverse=True)
+        bounds = tuple(self.cuda_bounds)
+        if machines := self.cuda_of_machines:
+            # the CUDA that drivers reach, which counts where nothing else chooses one
+            if not named and (not bounds or within(bounds, [machines])):
+                named, bounds = ([machines], bounds) if "." in machines else (named, (*bounds, f"{machines}.*"))
+            else:
+                self.note(f"machines with CUDA {machines} are left out: a target's `driver` says what they have")
+        inside = within(bounds, named)
+        if not (inside or candidates(bounds, "linux-64")):
+            self.note(f"no CUDA is {' and '.join(bounds)}: choose one with --cuda")
+            return tuple(named), ()
+        for one in named:
+            if one not in inside:
+                self.note(f"CUDA {one} is left out: {' and '.join(bounds)} is asked for, too")
+        return tuple(inside), bounds
 
     def index(self, url: str, place: Place, name: str | None = None, *, first: bool = False) -> str | None:
         """Take an index, and give its name in the spec; PyTorch's say the CUDA, and PyPI needs no name.
@@ -183,10 +284,10 @@ class Gathered:
         The `first` index of a file, in PyPI's place, may be a mirror of PyPI. A further one never is: a package of its
         own must not come from PyPI.
         """
-        if has_credentials(url) or "${" in url:
-            self.note("an index's credentials are left out: give them by netrc, the keyring or UV_INDEX_…", place)
-            url = re.sub(r"\$\{[^}]*\}(?::\$\{[^}]*\})?@", "", without_credentials(url))
-        known = index_name(url)
+        bare = self._address(url, "an index's", place)
+        if bare is None:
+            return None
+        url, known = bare, index_name(bare)
         if known == "pypi" and (first or is_pypi_itself(url)):
             if not is_pypi_itself(url):
                 text = f"{url} is taken for a mirror of PyPI: your configuration says where PyPI is"
@@ -209,13 +310,17 @@ class Gathered:
         say."""
         for variant in _BUILD.findall(unquote(url)):
             self.build_of(variant)
+        bare = self._address(url, "a page's", place)
+        if bare is None:
+            return None
+        url = bare
         if re.search(r"/whl/(?:torch(?:_stable)?(?:\.html|/)|(?:cpu|cu[0-9]+)/)", url):
             self.note(f"the page {url} is left out: envspec has PyTorch's builds by the target's CUDA", place)
         elif not url.startswith(("http://", "https://")):
             self.note(f"the folder {url!r} is left out: give files by their URLs", place)
         else:
             wanted = slug(name or index_name(url).replace("/", "-").removesuffix(".html"))
-            known = self._index_name(without_credentials(url), self.find_links, wanted, place)
+            known = self._index_name(url, self.find_links, wanted, place)
             if host_of(url) not in _PAGES:
                 text = f'packages come from {known} only where sources say so: sources = {{ PKG = "{known}" }}'
                 self.note(text, place)
@@ -246,14 +351,51 @@ class Gathered:
         return name
 
     def python_version(self, text: str, place: Place) -> None:
-        """Take the Python that a match spec or a specifier asks for: one version, or a range to choose from."""
-        exact = re.fullmatch(r"\s*={0,2}\s*(3\.[0-9]{1,2})(?:\.[0-9*]+)*(?:=\S*)?\s*", text)
-        if exact and exact[1] not in PYTHONS:
-            self.note(f"Python {exact[1]} is left out: envspec takes {PYTHONS[0]} to {PYTHONS[-1]}", place)
-        elif exact:
-            self.python = exact[1]
-        elif text.strip(" *="):
-            self.requires_python = text.strip()
+        """Take the Python that a tag or a file names, with its patch release where envspec knows the build."""
+        named = _PYTHON.match(text)
+        if not named:
+            self.requires(text, place)
+            return
+        minor, patch = named.groups(default="")
+        if minor not in PYTHONS:
+            self.note(f"Python {minor} is left out: envspec takes {PYTHONS[0]} to {PYTHONS[-1]}", place)
+            return
+        known = [version for platform in TRIPLES for version in versions_of(minor, platform)]
+        if patch and f"{minor}{patch}" not in known:
+            self.note(f"Python {minor}{patch} is taken as {minor}: envspec knows no build of it", place)
+            patch = ""
+        self.python = f"{minor}{patch}"
+
+    def python_of_match_spec(self, bound: str, place: Place) -> None:
+        """Take what a match spec says of Python's version, as rattler reads it."""
+        asked = f"python {version_and_build(f'python {bound}')[0]}"
+        specifier = specifier_of(lambda version: admits(asked, version, ""), bound)
+        # a Python without a release says that there is none
+        self.requires("<0" if specifier is None else specifier, place, bound)
+
+    def requires(self, specifier: str | None, place: Place, written: str | None = None) -> None:
+        """Take a bound on Python beside those that there are. `written` is the file's own text for it."""
+        specifier, written = (specifier or "").strip(), (written or specifier or "").strip(" =")
+        if not specifier:
+            return
+        clauses = f"{self.requires_python or ''},{specifier}".split(",")
+        together = ",".join(dict.fromkeys(clause.strip() for clause in clauses if clause.strip()))
+        fitting = [minor for minor in PYTHONS if releases_of(minor, together)]
+        if not fitting:
+            why = f"the file says {self.requires_python} too" if self.requires_python else "envspec takes "
+            why += "" if self.requires_python else f"{PYTHONS[0]} to {PYTHONS[-1]}"
+            why = why if is_requirement(f"python {specifier}") else "it isn't a specifier"
+            self.note(f"Python {written} is left out: {why}", place)
+            return
+        releases = releases_of(fitting[0], together)
+        bound = bound_of(releases) if len(fitting) == 1 else together
+        if len(fitting) > 1 or (bound is not None and len(releases) > 1):
+            self.requires_python = together
+            return
+        self.python = fitting[0] if bound is None else releases[0]
+        if self.python == f"{fitting[0]}.0" and self.python not in written:
+            text = f"Python {written} means {self.python} alone"
+            self.note(f"{text}: write {fitting[0]}.* for the newest {fitting[0]}", place)
 
     def take(self, other: Draft, file: str) -> None:
         """Take what another file asks for, which contradicts nothing here."""
@@ -263,7 +405,10 @@ class Gathered:
             for listed, into in ((other.indexes, self.indexes), (other.find_links, self.find_links))
             for name, url in listed.items()
         }
-        for into, texts in ((self.pip, other.pip), (self.own, other.own), (self.constraints, other.constraints)):
+        is_further = self.project and other.project and self.project[0] != other.project[0]
+        # only what the project that the spec names asks for is left to its file
+        own = self.own if other.project and not is_further else self.pip
+        for into, texts in ((self.pip, other.pip), (own, other.own), (self.constraints, other.constraints)):
             for text in texts:
                 self.requirement(text, place, into)
         for text, _ in other.overrides:
@@ -276,17 +421,24 @@ class Gathered:
         for kept, more in (
             *((self.conda, other.conda), (self.channels, other.channels), (self.apt, other.apt)),
             *((self.unisolated, other.unisolated), (self.platforms, other.platforms), (self.cuda, other.cuda)),
+            (self.cuda_bounds, other.cuda_bounds),
         ):
             kept.update(dict.fromkeys(more))
         self.notes.update(dict.fromkeys(other.notes))
-        self.available |= other.available
-        self.python, self.description = self.python or other.python, self.description or other.description
+        if self.python is None or (other.python or "").startswith(f"{self.python}."):
+            self.python = other.python
+        self.description = self.description or other.description
         self.exclude_newer = self.exclude_newer or other.exclude_newer
         if other.requires_python and other.requires_python != self.requires_python:
             self.requires_python = ",".join(filter(None, (self.requires_python, other.requires_python)))
-        if self.project and other.project and self.project[0] != other.project[0]:
-            self.note(f"the project in {other.project[0]} is left out: a spec takes one local project", place)
-        elif other.project:
+        if is_further and other.project:
+            text = f"the requirements of the project in {other.project[0]} are listed: a spec names one local project"
+            self.note(text, place)
+        if other.available and (is_further or (other.own and not other.project)):
+            self.note(f"left out of the project that is listed: {', '.join(other.available)}", place)
+        elif other.project and not is_further:
+            self.available |= other.available
+        if other.project and not is_further:
             extras = (*(self.project[1] if self.project else ()), *other.project[1])
             self.project = other.project[0], tuple(dict.fromkeys(extras))
         self.targets = self.targets or other.targets
@@ -296,10 +448,10 @@ class Gathered:
         if self.hashes:
             count = f"{self.hashes} requirement{'s' if self.hashes > 1 else ''}"
             self.note(f"the hashes of {count} are left out: the lock has its own")
-        versions = sorted((one for one in self.cuda if one != "cpu"), key=numbers, reverse=True)
+        versions, cuda_bounds = self.settled_cuda()
         if len(versions) > 1:
             self.note(f"CUDA {', '.join(versions)}: the target has the newest; add targets for the others")
-        if versions and "cpu" in self.cuda:
+        if (versions or cuda_bounds) and "cpu" in self.cuda:
             self.note("CPU builds: add a target without cuda for these")
         return Draft(
             self.python,
@@ -307,7 +459,7 @@ class Gathered:
             self.description,
             self.exclude_newer,
             tuple(self.pip.values()),
-            _without(self.own, self.pip),
+            tuple(text for key, text in self.own.items() if " @ " not in self.pip.get(key, "")),
             tuple(self.conda),
             tuple(self.channels),
             tuple(self.constraints.values()),
@@ -316,7 +468,7 @@ class Gathered:
             self.find_links,
             {**self._sources_of_pages(), **self.sources},
             tuple(self.unisolated),
-            tuple(versions) or tuple(self.cuda),
+            versions or (("cpu",) if "cpu" in self.cuda else ()),
             tuple(self.platforms),
             self.variables,
             tuple(self.apt),
@@ -325,11 +477,8 @@ class Gathered:
             tuple(self.notes),
             self.targets,
             self.name,
+            cuda_bounds,
         )
-
-
-def _without(own: dict[tuple[str, str], str], others: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    return tuple(text for key, text in own.items() if key not in set(others))
 
 
 _KNOWN = (
@@ -393,8 +542,11 @@ def dependency(name: str, value: Any, gathered: Gathered, place: Place) -> str |
     extras = strings(value.get("extras"), "extras")
     head = f"{name}[{','.join(extras)}]" if extras else name
     marker = all_of(*_markers(value), _python(value, name, gathered, place))
-    if "path" in value or value.get("workspace"):
-        gathered.note(f"{name} is left out: it's a folder of its own, and a spec takes one local project", place)
+    if "path" in value:
+        gathered.folder(name, Path(place.file).parent / string(value["path"], "path"), extras, place)
+        return None
+    if value.get("workspace"):
+        gathered.note(f"{name} is left out: it's a project of this workspace, which `--from` takes too", place)
         return None
     for key in value:
         if key not in _KNOWN:

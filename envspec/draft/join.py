@@ -8,10 +8,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.texts import few, plural
+from envspec.draft.cuda import candidates, within
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft, Note
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name, is_satisfiable, parse_requirement, parse_specifier
+from envspec.packages.requirement import (
+    canonical_name,
+    is_requirement,
+    is_satisfiable,
+    parse_requirement,
+    parse_specifier,
+)
 
 _MOST = 8
 """Packages in which a file may contradict the preferred one and still be about the same environment."""
@@ -45,7 +52,7 @@ class Declaration(Struct, frozen=True):
             f"the project with {plural(len(draft.own), 'requirement')}" if draft.project else "",
             *(plural(count, word) for count, word in counts if count),
             *(f"Python {one}" for one in (draft.python, draft.requires_python) if one),
-            f"CUDA {', '.join(draft.cuda)}" if draft.cuda else "",
+            f"CUDA {', '.join(draft.cuda or draft.cuda_bounds)}" if draft.cuda or draft.cuda_bounds else "",
         ]
         return ", ".join(filter(None, parts)) + (f" ({names})" if names else "")
 
@@ -62,7 +69,7 @@ class Contradiction(Struct, frozen=True):
 def join(sources: Iterable[Declaration], prefer: Sequence[str]) -> Draft:
     """Join what several files ask for. Where they contradict each other in a package, the first of the preferred files
     counts."""
-    drafts = {one.file: one.draft for one in sources}
+    drafts = _without_one_another({one.file: one.draft for one in sources})
     against: dict[tuple[str, str], list[Contradiction]] = {}
     for found in contradictions(drafts):
         chosen = next((one for one in prefer if one in found.said), None)
@@ -84,14 +91,48 @@ def join(sources: Iterable[Declaration], prefer: Sequence[str]) -> Draft:
     return gathered.draft()
 
 
+def _without_one_another(drafts: Mapping[str, Draft]) -> dict[str, Draft]:
+    """Return the drafts without their requirements on projects among them, which no index is asked for: what those
+    ask for counts, with the extras that others ask of them."""
+    found = dict(drafts)
+    homes = {canonical_name(draft.name): file for file, draft in reversed([*drafts.items()]) if draft.name}
+    for file, draft in drafts.items():
+        for parsed in map(parse_requirement, (*draft.pip, *draft.own)):
+            name = canonical_name(parsed.name)
+            home = homes.get(name, file)
+            if home != file and not parsed.url:
+                found[file] = without(found[file], name, f"it's the project of {home}", file)
+                found[home] = with_extras(found[home], sorted(parsed.extras))
+    return found
+
+
+def with_extras(draft: Draft, extras: Iterable[str]) -> Draft:
+    """Return the draft of a project with the requirements of these extras; one that it doesn't have becomes a note."""
+    for extra in extras:
+        key = next((one for one in draft.available if canonical_name(one) == canonical_name(f"extra {extra}")), None)
+        if key is None:
+            draft = replace(draft, notes=(*draft.notes, Note(f"the project has no extra {extra}")))
+            continue
+        project = draft.project and (draft.project[0], tuple(dict.fromkeys((*draft.project[1], extra))))
+        lines = [one for one in draft.available[key] if is_requirement(one)]
+        itself = [one for one in lines if requirement_name(one) == canonical_name(draft.name or "")]
+        own = (*draft.own, *(one for one in lines if one not in itself))
+        left = {name: one for name, one in draft.available.items() if name != key}
+        draft = replace(draft, own=own, project=project, available=left)
+        draft = with_extras(draft, sorted({one for text in itself for one in parse_requirement(text).extras}))
+    return draft
+
+
 def contradictions(drafts: Mapping[str, Draft]) -> Iterator[Contradiction]:
     """Find what files contradict each other in."""
     pythons = {file: one for file, draft in drafts.items() if (one := draft.python or draft.requires_python)}
     bounds = (one if one.startswith(tuple("<>=!~")) else f"=={one}.*" for one in pythons.values())
     if not _can_hold(bounds):
         yield Contradiction("Python", pythons, "--python")
-    cudas = {file: one for file, draft in drafts.items() if (one := _cuda(draft))}
-    if len(set(cudas.values())) > 1:
+    cudas = {file: one for file, draft in drafts.items() if (one := _cuda(draft) or ",".join(draft.cuda_bounds))}
+    named = {one for one in map(_cuda, drafts.values()) if one}
+    of_cuda = [one for draft in drafts.values() for one in draft.cuda_bounds]
+    if len(named) > 1 or not (within(of_cuda, named) if named else candidates(of_cuda, "linux-64")):
         yield Contradiction("CUDA", cudas, "--cuda")
     asked: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
     for file, draft in drafts.items():

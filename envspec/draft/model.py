@@ -45,6 +45,7 @@ class Draft(Struct, frozen=True):
     sources       packages of one index alone: name → index
     unisolated    packages that are built in the environment itself
     cuda          the CUDA versions that the file names, newest first; "cpu" alone where it wants none
+    cuda_bounds   the versions of match specs that bound the CUDA, of which each holds
     variables     of the environment
     apt           packages of the image's distribution
     project       the folder of a pyproject.toml whose dependencies are the spec's, and its extras
@@ -75,6 +76,7 @@ class Draft(Struct, frozen=True):
     notes: tuple[Note, ...] = ()
     targets: tuple[NewTarget, ...] = ()
     name: str | None = None
+    cuda_bounds: tuple[str, ...] = ()
 
     @property
     def day(self) -> str | None:

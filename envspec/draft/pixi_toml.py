@@ -16,13 +16,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.errors import Place
+from envspec.draft.cuda import candidates
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered, dependency, has_project
 from envspec.draft.model import NewTarget
-from envspec.facts import torch_builds
 from envspec.facts.virtual_packages import ARCHSPEC
 from envspec.lock.formats.intent import MARK
-from envspec.packages.version_numbers import numbers
 from envspec.review.diff.foreign.shape import optional, sequence, string, strings, table
 from envspec.spec.schema import PLATFORMS
 
@@ -121,7 +120,7 @@ def channels(data: Mapping[str, Any], gathered: Gathered, place: Place) -> None:
     for channel in sequence(data.get("channels"), "channels"):
         one = table(channel, "a channel") if isinstance(channel, dict) else {"channel": channel}
         name = string(one.get("channel"), "a channel")
-        gathered.channels[name] = None
+        gathered.channel(name, place)
         if "priority" in one:
             gathered.note(f"the priority of {name} is left out: a spec's channels count in their order", place)
 
@@ -217,7 +216,8 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
     environments = _environments(data, text.startswith(MARK), gathered, place)
     activation = table(data.get("activation"), "activation")
     variables = table(activation.get("env"), "activation.env")
-    gathered.variables.update({key: string(value, key) for key, value in variables.items()})
+    for key, value in variables.items():
+        gathered.variable(key, string(value, key), place)
     _note_activation({"scripts": activation.get("scripts")}, gathered, place)
     for selected in _target_tables(data):
         _note_activation(table(selected.get("activation"), "activation"), gathered, place)
@@ -232,7 +232,7 @@ def read(text: str, data: Mapping[str, Any], path: Path, gathered: Gathered) -> 
             feature(part, gathered, place)
             system = requirements(_system(part), "system-requirements", gathered, place)
             if "cuda" in system:
-                gathered.cuda_version(system.pop("cuda"), place)
+                gathered.cuda_of_machines = system.pop("cuda")
             for key in system:
                 gathered.note(f"system-requirements: {key} is left out: add it to the target", place)
             _note_target_parts(part, known, gathered, place)
@@ -347,9 +347,9 @@ def _targets(environments: Iterable[_Environment], known: Sequence[Platform], ga
 
 def _target(name: str, platform: Platform, asked: Gathered, place: Place) -> NewTarget:
     said = platform.system
-    if "cuda" in said:
-        asked.cuda_version(_with_minor(said["cuda"], platform.subdir), place)
-    cuda = max((one for one in asked.cuda if one != "cpu"), key=numbers, default=None)
+    asked.cuda_of_machines = said.get("cuda")
+    named, bounds = asked.settled_cuda()
+    cuda = next(iter(named or (candidates(bounds, platform.subdir) if bounds else ())), None)
     capability = said.get("capability")
     return NewTarget(
         name,
@@ -359,13 +359,6 @@ def _target(name: str, platform: Platform, asked: Gathered, place: Place) -> New
         glibc=said.get("glibc"),
         cpu=said.get("cpu"),
     )
-
-
-def _with_minor(cuda: str, subdir: str) -> str:
-    """Return a CUDA; for a major alone, the newest that torch has builds for."""
-    minors = (one.cuda for one in torch_builds.builds(platform=subdir) if one.cuda and one.trust != "planned")
-    same = [one for one in minors if one.startswith(f"{cuda}.")]
-    return max(same, key=numbers) if cuda.isdigit() and same else cuda
 
 
 def _common(each: Sequence[Sequence[_Asked]]) -> tuple[_Asked, ...]:
@@ -380,7 +373,7 @@ def _join(each: Sequence[Gathered], gathered: Gathered, place: Place) -> None:
         gathered.note(f"Python {', '.join(pythons)}: a spec has one, and this one the first", place)
     for one in each:
         gathered.python = gathered.python or one.python
-        gathered.requires_python = gathered.requires_python or one.requires_python
+        gathered.requires(one.requires_python, place)
         for key, text in one.overrides.items():
             if gathered.overrides.setdefault(key, text) != text:
                 gathered.note(

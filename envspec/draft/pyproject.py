@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from envspec.base.errors import Place
 from envspec.draft import pixi_toml
 from envspec.draft.gather import Gathered, all_of, dependency, pep440
 from envspec.draft.requirements_txt import RequirementsReader
+from envspec.packages.python_range import specifier_of_alternatives
 from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
 from envspec.review.diff.foreign.shape import Malformed, optional, sequence, string, strings, table, tables
 
@@ -73,7 +75,7 @@ def _project(data: Mapping[str, Any], path: Path, gathered: Gathered, pip: Requi
     project = table(data["project"], "project")
     gathered.description = gathered.description or optional(project.get("description"), "description")
     gathered.name = gathered.name or optional(project.get("name"), "name")
-    gathered.requires_python = gathered.requires_python or optional(project.get("requires-python"), "requires-python")
+    gathered.requires(optional(project.get("requires-python"), "requires-python"), place)
     own_extras = table(project.get("optional-dependencies"), "optional-dependencies")
     extras = {canonical_name(name): strings(asked, name) for name, asked in own_extras.items()}
     own_name = canonical_name(optional(project.get("name"), "name") or "")
@@ -190,9 +192,9 @@ def _uv_source(
                 _uv_index(indexes[index], gathered, place)
             continue
         if "path" in one or one.get("workspace"):
-            for key in [key for key in gathered.own if key[0] == canonical_name(name)]:
-                del gathered.own[key]
-            gathered.note(f"{name} is left out: it's a folder of its own, and a spec takes one local project", place)
+            keys = [key for key in gathered.own if key[0] == canonical_name(name)]
+            extras = {extra for key in keys for extra in parse_requirement(gathered.own.pop(key)).extras}
+            dependency(name, {**one, "extras": sorted(extras)}, gathered, place)
             continue
         if index is None:
             _uv_address(name, one, gathered, place)
@@ -247,8 +249,11 @@ def _poetry(poetry: Mapping[str, Any], gathered: Gathered, place: Place) -> None
         names[name] = gathered.index(url, place, name, first=is_first) if url else "pypi"
     for name, value in table(poetry.get("dependencies"), "tool.poetry.dependencies").items():
         if name.lower() == "python":
-            python = pep440(string(value, name))
-            gathered.requires_python = gathered.requires_python or python
+            text = string(value, name)
+            alternatives = [pep440(part.strip()) for part in re.split(r"\|\|?", text)]
+            specifier = specifier_of_alternatives([one for one in alternatives if one is not None])
+            # a bound without a release says that there is none
+            gathered.requires("<0" if specifier is None else specifier, place, text)
             continue
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, dict) and one.get("optional"):

@@ -10,8 +10,10 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import SpecError, SpecErrors
+from envspec.base.errors import Place, SpecError, SpecErrors
+from envspec.base.redact import redact
 from envspec.base.texts import printable
+from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.lock.toml_text import inline_strings, key, string, value
 from envspec.packages.requirement import canonical_name
@@ -71,7 +73,11 @@ def _without(draft: Draft, text: str, refused: Sequence[SpecError]) -> Draft | N
             notes = [Note(f"the spec doesn't name the project, and lists what its file does: {error}")]
             if found.available:
                 notes.append(Note(f"left out with the project's name: {', '.join(found.available)}"))
-            found = replace(found, project=None, notes=(*found.notes, *notes))
+            listed = Gathered()
+            for text in (*found.own, *found.pip):
+                listed.requirement(text, Place(os.path.join(found.project[0], "pyproject.toml")))
+            pip = tuple(listed.pip.values())
+            found = replace(found, project=None, own=(), pip=pip, notes=(*found.notes, *notes, *listed.notes))
             # what else was refused may be of the project
             return found
         less = _less(found, line)
@@ -235,4 +241,4 @@ def _aside(text: str | None) -> str:
 
 def _comment(text: str) -> str:
     """Return a text that stays in its comment and its line."""
-    return re.sub(r"\s+", " ", printable(text))[:300]
+    return re.sub(r"\s+", " ", printable(redact(text)))[:300]

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from envspec.base.errors import InputError, Place
 from envspec.draft import cog_yaml, dockerfile, environment_yml, pixi_toml, pyproject, setup_py
 from envspec.draft.gather import Gathered
-from envspec.draft.join import PART, Declaration
+from envspec.draft.join import PART, Declaration, with_extras
 from envspec.draft.model import Draft, Note
 from envspec.draft.requirements_txt import RequirementsReader
 from envspec.packages.other_formats import BEGINS, PINS, TITLES, format_of
@@ -22,8 +24,9 @@ from envspec.review.diff.foreign.shape import Malformed, malformed, text_of, tom
 KNOWN = ", ".join(TITLES[form].partition(" ")[2] for form in BEGINS)
 
 
-def read_draft(path: Path, root: Path | None = None) -> Draft:
+def read_draft(path: Path, root: Path | None = None, known: frozenset[str] = frozenset()) -> Draft:
     """Read what a file asks for, with the files that it names below `root`: the current folder or the file's own.
+    `known` has the folders of projects that are being read already.
 
     Raises InputError for a file that doesn't exist, has no known format or isn't of its format, StorageError, and
     ToolError for YAML without PyYAML.
@@ -73,7 +76,24 @@ def read_draft(path: Path, root: Path | None = None) -> Draft:
         else:
             gathered.note(f"the project in {folder} isn't read: it lies outside {below.name}", Place(str(path)))
             gathered.project = None
+    known |= {os.path.realpath(one) for one in (path.parent, gathered.project[0] if gathered.project else "")}
+    for name, extras in gathered.folders.items():
+        if not Path(os.path.realpath(name)).is_relative_to(os.path.realpath(below)):
+            gathered.note(f"the project in {name} isn't read: it lies outside {below.name}", Place(str(path)))
+        elif os.path.realpath(name) not in known:
+            _take_further(Path(name) / "pyproject.toml", extras, gathered, below, known)
     return gathered.draft()
+
+
+def _take_further(path: Path, extras: tuple[str, ...], gathered: Gathered, below: Path, known: frozenset[str]) -> None:
+    """Take the requirements of a project that isn't the one which the spec names."""
+    try:
+        further = with_extras(read_draft(path, below, known | {os.path.realpath(path.parent)}), extras)
+    except InputError as error:
+        gathered.note(f"the project's dependencies aren't read: {error.message}", error.place or Place(str(path)))
+        return
+    gathered.note("the requirements of the project are listed: a spec names one local project", Place(str(path)))
+    gathered.take(replace(further, project=None), str(path))
 
 
 def _project(path: Path, gathered: Gathered, reader: RequirementsReader) -> None:

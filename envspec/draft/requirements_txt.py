@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import Place
-from envspec.base.redact import without_credentials
+from envspec.base.redact import redact_command, without_credentials
 from envspec.draft.gather import Gathered, has_project, is_folder
 from envspec.packages.other_formats import (
     EDITABLE,
@@ -101,7 +101,7 @@ class RequirementsReader:
         else:
             option = re.split(r"[ =]", line, maxsplit=1)[0]
             why = _WITHOUT_EFFECT.get(option, "a spec has no such option")
-            gathered.note(f"{without_credentials(line)[:100]} is left out: {why}", place)
+            gathered.note(f"{redact_command(line)[:100]} is left out: {why}", place)
 
     def _bare(self, line: str, place: Place) -> str:
         bare = without_options(line)
@@ -146,10 +146,12 @@ class RequirementsReader:
         places = (Path(folder.partition(";")[0].strip()), path.parent / folder.partition(";")[0].strip())
         target = next(filter(has_project, places), None)
         known = self.gathered.project
+        extras = [extra for extra in map(str.strip, rest.partition("]")[0].split(",")) if extra]
         if target is not None and (known is None or os.path.abspath(known[0]) == os.path.abspath(target)):
-            extras = (one.strip() for one in rest.partition("]")[0].split(","))
-            taken = dict.fromkeys([*(known[1] if known else ()), *filter(None, extras)])
+            taken = dict.fromkeys([*(known[1] if known else ()), *extras])
             self.gathered.project = (str(target), tuple(taken))
+        elif target:
+            self.gathered.folder(what, target, extras, place)
         else:
             self.gathered.note(f"{what!r} is left out: {self._why_not(folder, places)}", place)
 
@@ -157,8 +159,6 @@ class RequirementsReader:
         """Say why a path is no project that the spec could take."""
         if re.search(r"\.(?:whl|tar\.gz|zip)\s*$", what):
             return "it's a file of one machine"
-        if self.gathered.project:
-            return "a spec takes one local project"
         return "no pyproject.toml is there" if any(map(is_folder, places)) else "there is no such folder"
 
 

@@ -9,12 +9,15 @@ from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, together
 from envspec.base.finding import Finding
+from envspec.draft.cuda import candidates
 from envspec.draft.model import Draft, NewTarget, Note
 from envspec.facts import gpus as gpu_facts, released, torch_builds
 from envspec.packages.names import requirement_name
+from envspec.packages.python_range import parse_python
 from envspec.packages.version_numbers import numbers
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Spec
+from envspec.spec.schema import PYTHONS
 
 CPU = NewTarget("cpu", "linux-64")
 _CPU_ALONE = ("osx-64", "osx-arm64")
@@ -73,10 +76,11 @@ def choose(
     named = machines.cuda or next((one for one in draft.cuda if one != "cpu"), None)
     if draft.targets:
         options = [tuple(_on_machine(one, machines, alone=len(draft.targets) == 1) for one in draft.targets)]
-    elif machines.cuda == "cpu" or not (named or machines.gpus or machines.driver):
+    elif machines.cuda == "cpu" or not (named or draft.cuda_bounds or machines.gpus or machines.driver):
         options = [_on(platforms, None, machines)]
     else:
-        options = [_on(platforms, cuda, machines) for cuda in ([named] if named else _candidates(platforms[0]))]
+        cudas = [named] if named else candidates(draft.cuda_bounds, platforms[0])
+        options = [_on(platforms, cuda, machines) for cuda in cudas]
     of_triton = _torch_of_triton(draft)
     judging = replace(draft, pip=(*draft.pip, of_triton[0])) if of_triton else draft
     specs = [(targets, judged(judging, targets)) for targets in options]
@@ -86,7 +90,7 @@ def choose(
         attempts = [_attempt(spec if len(pythons) == 1 else _with(spec, python), python, one) for one, spec in specs]
         if working := [one for one in attempts if not one.errors]:
             best = max(working, key=lambda one: _rank(_newest(one, draft), one.targets[0].cuda, platforms[0]))
-            why = _why(best, refused, machines, None if named else _newest(best, draft))
+            why = _why(best, refused, machines, None if named else _newest(best, draft), draft.cuda_bounds)
             why = {key: f"{of_triton[1]}: {one}" for key, one in why.items()} if of_triton else why
             return ChosenMachines(best.targets, python, why)
         refused += attempts
@@ -124,7 +128,8 @@ def _attempt(spec: Spec, python: str, targets: tuple[NewTarget, ...]) -> _Attemp
 
 
 def _with(spec: Spec, python: str) -> Spec:
-    return replace(spec, python=python, python_range=None)
+    minor, bound = parse_python(python, PYTHONS) or (python, None)
+    return replace(spec, python=minor, python_range=bound)
 
 
 def _newest(attempt: _Attempt, draft: Draft) -> str | None:
@@ -133,8 +138,10 @@ def _newest(attempt: _Attempt, draft: Draft) -> str | None:
     return next((one for one in feasible if day is None or (released.date("torch", one) or day) < day), None)
 
 
-def _why(best: _Attempt, refused: Sequence[_Attempt], machines: Machines, torch: str | None) -> dict[str, str]:
-    """Give the reasons of what was chosen. `torch` is the release that a CUDA was chosen for."""
+def _why(
+    best: _Attempt, refused: Sequence[_Attempt], machines: Machines, torch: str | None, bounds: Sequence[str]
+) -> dict[str, str]:
+    """Give the reasons of what was chosen. `torch` is the release that a CUDA was chosen for, within `bounds`."""
     found: dict[str, str] = {}
     if newer := next(filter(None, (one.of_python for one in refused)), None):
         found["python"] = newer
@@ -142,7 +149,8 @@ def _why(best: _Attempt, refused: Sequence[_Attempt], machines: Machines, torch:
     if cuda and torch:
         pypi = torch_builds.pypi_variant(torch, best.targets[0].platform) == torch_builds.variant_of(cuda)
         runs = f" and driver {machines.driver} runs" if machines.driver else ""
-        found["cuda"] = f"torch {torch} has {'its build on PyPI for it' if pypi else 'a build for it'}{runs}"
+        says = "".join(f"the files: {one}; " for one in bounds)
+        found["cuda"] = f"{says}torch {torch} has {'its build on PyPI for it' if pypi else 'a build for it'}{runs}"
     return found
 
 
@@ -186,12 +194,6 @@ def _platforms_of(names: Sequence[str]) -> tuple[str, ...]:
         gpu.platform for one in names if not gpu_facts.on_platform(one, "linux-64") for gpu in gpu_facts.find(one)
     )
     return tuple(dict.fromkeys(filter(None, elsewhere)))
-
-
-def _candidates(platform: str) -> list[str]:
-    """List the CUDA versions that torch has builds for, newest first."""
-    known = {one.cuda for one in torch_builds.builds(platform=platform) if one.cuda and one.trust != "planned"}
-    return sorted(known, key=numbers, reverse=True) or ["12.8"]
 
 
 def _on(platforms: Sequence[str], cuda: str | None, machines: Machines) -> tuple[NewTarget, ...]:

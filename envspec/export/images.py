@@ -5,13 +5,17 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place
+from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import printable
 from envspec.export import compat, nvcc
 from envspec.export.environment import COMPILING, is_compiled
 from envspec.export.plan import ImageReference, OnBase, Plan
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.model import Lock, LockedImage, LockedTarget, Pin, SoundLock
 from envspec.spec.model import Spec
 
 IMAGES = ("dockerfile", "apptainer")
@@ -250,9 +254,44 @@ def on_base(spec: Spec, lock: Lock, target: LockedTarget) -> OnBase | None:
 
 
 def reference(lock: Lock, name: str) -> ImageReference:
-    """Give an image with its digest in the lock."""
-    known = lock.image(name)
-    return ImageReference(name, known.digest if known else None)
+    """Give an image with its digest in the lock; of CUDA's images, one that the lock pins goes before a newer tag."""
+    known = lock.image(name) or earlier_cuda_image(lock, name)
+    return ImageReference(known.name, known.digest) if known else ImageReference(name, None)
+
+
+def earlier_cuda_image(lock: Lock, name: str) -> LockedImage | None:
+    """Give the image that an earlier table had of the same CUDA version for the same use, where the lock pins that one
+    and not today's."""
+    today = _CUDA_IMAGE.fullmatch(name)
+    if today is None or lock.image(name):
+        return None
+    alike = (one for one in lock.images if (own := _CUDA_IMAGE.fullmatch(one.name)) and own.groups() == today.groups())
+    return next(alike, None)
+
+
+_CUDA_IMAGE = re.compile(r"nvidia/cuda:(\d+\.\d+)\.\d+(-[a-z0-9.-]+)")
+
+
+def with_locked_images(spec: Spec, lock: SoundLock) -> tuple[Spec, SoundLock]:
+    """Give a spec that names no base image with the one that its lock pins, though the default is another today; and
+    the lock with what of its images today's facts give otherwise."""
+    doubts = []
+
+    def doubt(what: str, today: str, locked: str, targets: tuple[str, ...] = ()) -> None:
+        said = f"by today's facts the {what} is {today} (the lock says {locked}), so {locked} counts"
+        doubts.append(Finding("warning", "image-changed", said, targets=targets))
+
+    base = spec.image.base
+    same = [one.name for one in lock.images if one.name.partition(":")[0] == base.partition(":")[0]]
+    if "image.base" not in spec.places and base not in same and len(same) == 1:
+        doubt("base image", base, same[0])
+        spec = replace(spec, image=replace(spec.image, base=same[0]))
+    for target in lock:
+        with suppress(InputError):
+            for name in of_target(spec, target):
+                if earlier := earlier_cuda_image(lock, name):
+                    doubt("image with CUDA", name, earlier.name, (target.name,))
+    return spec, replace(lock, doubts=merge_targets((*lock.doubts, *doubts)))
 
 
 def devel(cuda: str, spec: Spec, target: LockedTarget) -> str:

@@ -81,6 +81,7 @@ class _Runs(Struct, frozen=True):
     built: Mapping[str, tuple[Run, ...]]
     conda: Mapping[str, Mapping[str, str]]
     python: Mapping[str, Mapping[str, str]]
+    has_variants: bool
 
     @staticmethod
     def of(spec: Spec, lock: SoundLock, targets: Sequence[LockedTarget]) -> _Runs:
@@ -103,6 +104,7 @@ class _Runs(Struct, frozen=True):
                 },
             ),
             share_out("python", {name: [uv_table(build)] for name, build in builds.items() if build}, "json", head=""),
+            any(pin.artifact and pin.artifact.variant for one in lock for pin in one.pins),
         )
 
 
@@ -147,8 +149,7 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     with_torch = [pin.name for pin in target.pins if any(one.name == "torch" for one in pin.built_with or ())]
     for name in (*(name for step, _ in steps for name in step.unisolated), *with_torch):
         refuse_unknown_gpus(name, target)
-    has_variants = any(pin.artifact and pin.artifact.variant for each in lock for pin in each.pins)
-    scripts = (*([FETCH_VARIANTS] if has_variants else []), *(service.script for service in wanted))
+    scripts = (*([FETCH_VARIANTS] if runs.has_variants else []), *(service.script for service in wanted))
     carries = tuple(
         sorted(name for name in carried_names(scripts) if not spec.base or name.startswith((f"{CHECK}/", "warned.sh")))
     )

@@ -67,15 +67,16 @@ def share_out(
     for target, own in blocks.items():
         for lines in own:
             owners.setdefault(lines, []).append(target)
-    texts: dict[tuple[str, ...], str] = {}
+    parts: dict[tuple[str, ...], list[str]] = {}
     for lines, targets in sorted(owners.items()):
-        texts[tuple(targets)] = texts.get(tuple(targets), head) + lines
+        parts.setdefault(tuple(targets), [head]).append(lines)
     found: dict[str, dict[str, str]] = {target: {} for target in blocks}
-    for of, text in sorted(texts.items()):
+    for of, lines_of in sorted(parts.items()):
         names = ",".join(of)
         if len(names) > _LONG:
             names = f"{of[0]},{hashlib.sha256(names.encode()).hexdigest()[:8]}"
         path = f"{REQUIREMENTS}/{group}{'' if len(of) == len(blocks) else f'@{names}'}.{kind}"
+        text = "".join(lines_of)
         for target in of:
             found[target][path] = text
     return found

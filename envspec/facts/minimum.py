@@ -1,4 +1,4 @@
-"""A target's minimum: its compute capabilities, the oldest driver that it starts with, and their former values."""
+"""A target's minimum: its compute capabilities, and the oldest driver that it starts with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from envspec.facts import gpus, toolkits
 from envspec.facts.compute_capability import is_integrated, order, sm_of
-from envspec.facts.tables import read
 from envspec.packages.version_numbers import numbers
 
 
@@ -36,35 +35,3 @@ def driver_floor(cuda: str | None, platform: str, names: Sequence[str]) -> str |
     if compatible and asked and all(map(is_integrated, asked)):
         return str(max(branch, toolkits.branch(compatible)))
     return str(branch) if compatible and branch > numbers(compatible)[0] else compatible
-
-
-# Former values of corrected tables: values that a lock may still hold, and nothing else.
-
-
-def driver_floors(cuda: str | None, platform: str, names: Iterable[str]) -> tuple[str | None, ...]:
-    """List the driver floors that a target may have: today's first, then those that earlier tables gave."""
-    asked = tuple(names)
-    found = capabilities(asked)
-    former = (
-        row["was"] or None
-        for row in read("former")["floors"]
-        if row.get("cuda", cuda) == cuda
-        and row.get("platform", platform) == platform
-        and ("capability" not in row or row["capability"] in found)
-    )
-    return (driver_floor(cuda, platform, asked), *(former if cuda else ()))
-
-
-def architecture_sets(names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """List the architectures that a target's GPUs may have: today's first, then with each of them as it was."""
-    asked = tuple(names)
-    sets = [architectures(asked)]
-    for row in read("former")["architectures"]:
-        before = {row["was"] if gpu.name == row["gpu"] else gpu.capability for name in asked for gpu in gpus.find(name)}
-        sets.append(tuple(map(sm_of, sorted(before, key=order))))
-    return tuple(dict.fromkeys(sets))
-
-
-def provides(name: str) -> tuple[tuple[str, ...], ...]:
-    """List what a conda package was said to provide before."""
-    return tuple((row["was"],) if row["was"] else () for row in read("former")["provides"] if row["name"] == name)

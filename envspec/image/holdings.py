@@ -22,6 +22,7 @@ from envspec.binaries.wheel import record_rows
 from envspec.image.base import BaseFiles, ReadPaths
 from envspec.lock.inventory import Inventory, is_package
 from envspec.packages.edges import Markers
+from envspec.packages.other_formats import logical_lines
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.version_numbers import numbers
 
@@ -309,5 +310,4 @@ def _fuller(one: str, other: str) -> bool:
 def _constraints(files: BaseFiles) -> Iterator[str]:
     for path in sorted(files.files):
         if _CONSTRAINTS.fullmatch(path):
-            lines = (line.partition("#")[0].strip() for line in files.text(path).splitlines())
-            yield from (line for line in lines if line)
+            yield from (line for _, line in logical_lines(files.text(path)))

@@ -426,6 +426,7 @@ class Installation(Struct, frozen=True, dict=True):
             fetching.begin(missing)
             return pip_addresses(missing, self.spec, settings, self.env, store.fetcher)
 
+        loose = {"UV_DEFAULT_INDEX": settings.default_index, "UV_EXCLUDE_NEWER": self.lock.inputs.exclude_newer}
         with scratch_folder(settings.scratch()) as folder:
             collector = Collector(store, urls, settings.find_links, on_bytes=fetching.came)
             builder = WheelBuilder(
@@ -446,6 +447,7 @@ class Installation(Struct, frozen=True, dict=True):
                 scratch=folder,
                 held=held,
                 progress=self.progress,
+                loose={name: text for name, text in loose.items() if text},
             )
             notes |= dict.fromkeys(installer.install(self.target.name, pins, damaged, record_group))
         return known

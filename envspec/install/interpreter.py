@@ -15,6 +15,7 @@ from urllib.parse import quote
 from envspec.base import programs
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, ToolError
+from envspec.base.places import data_home, home_of
 from envspec.base.redact import redact
 from envspec.base.settings import Settings, load_settings, trusted_folder
 from envspec.export.python_build import RELEASES, TABLE, folder_name, uv_table
@@ -47,7 +48,7 @@ def may_fetch(env: Mapping[str, str], uv: Uv) -> bool:
 
 def uvs_folder(env: Mapping[str, str]) -> Path:
     """Give the folder of uv's Pythons."""
-    return Path(env.get(_FOLDER_VARIABLE) or _data(env) / "uv" / "python")
+    return Path(env.get(_FOLDER_VARIABLE) or data_home(env) / "uv" / "python")
 
 
 def with_shared_pythons(env: Mapping[str, str], shared: Path | None) -> Mapping[str, str]:
@@ -101,12 +102,7 @@ def fetch_python(python: str, build: LockedPython | None, env: Mapping[str, str]
 
 
 def _own_folder(build: LockedPython, env: Mapping[str, str]) -> Path:
-    return _data(env) / "envspec" / "python" / build.build
-
-
-def _data(env: Mapping[str, str]) -> Path:
-    home = Path(env.get("HOME", "~")).expanduser()
-    return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share")
+    return data_home(env) / "envspec" / "python" / build.build
 
 
 def _release_in(root: Path) -> str | None:
@@ -256,9 +252,8 @@ def _candidates(python: str, env: Mapping[str, str]) -> Iterator[str]:
         for each in (name, "python3", "python"):
             if os.path.isabs(folder) and (found := shutil.which(each, path=folder)):
                 yield found
-    home = Path(env.get("HOME", "~")).expanduser()
     uvs = uvs_folder(env)
-    pyenvs = Path(env.get("PYENV_ROOT") or home / ".pyenv") / "versions"
+    pyenvs = Path(env.get("PYENV_ROOT") or home_of(env) / ".pyenv") / "versions"
     for kept, pattern in ((uvs, f"cpython-{python}.*"), (pyenvs, f"{python}.*")):
         yield from sorted(glob.glob(os.path.join(glob.escape(str(kept)), pattern, "bin", name)), reverse=True)
 

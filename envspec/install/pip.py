@@ -53,6 +53,7 @@ class PipInstaller(Struct, frozen=True):
     scratch    an empty folder for uv's input
     held       the descriptor that holds the prefix; uv inherits it, so that where a system can't end a uv whose envspec
                was killed, others stay out until it has ended
+    loose      uv's variables for builds of which the lock doesn't say with what
     """
 
     uv: Uv
@@ -62,6 +63,7 @@ class PipInstaller(Struct, frozen=True):
     scratch: Path
     held: int
     progress: Progress
+    loose: Mapping[str, str]
 
     def install(
         self, label: str, pins: Sequence[Pin], damaged: Collection[str], done: Callable[[Sequence[Pin]], None]
@@ -174,12 +176,16 @@ class PipInstaller(Struct, frozen=True):
         git = any(pin.git for pin in pins)
         if not git:
             command.append("--require-hashes")
-        if not all(pin.is_wheel for pin in pins):
+        # of a lock before there were build environments, whose reader was warned: its build asks the index
+        loose = not all(pin.is_wheel or pin.built_with is not None for pin in pins)
+        more = self.loose if loose else {} if git else self.uv.cut_off("127.0.0.1")
+        if not loose and not all(pin.is_wheel for pin in pins):
             (place / "build-constraints.txt").write_text(build_constraints(pins), encoding="utf-8")
             command += ["--build-constraints", "build-constraints.txt", "--require-build-hashes"]
-        # git alone goes to the network
-        command += ["--no-index", *([] if git and not self.uv.offline else ["--offline"])]
-        status, told = self._run(command, place, {} if git else self.uv.cut_off("127.0.0.1"))
+        # git and such builds alone go to the network
+        command += [] if loose else ["--no-index"]
+        command += [] if (git or loose) and not self.uv.offline else ["--offline"]
+        status, told = self._run(command, place, more)
         if status == 0:
             return
         # what it did so far comes first

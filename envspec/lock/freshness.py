@@ -45,6 +45,17 @@ def reasons(case: SpecCase, lock: Lock) -> tuple[Finding, ...]:
     )
 
 
+def concerns_environment(change: Finding, target: str | None) -> bool:
+    """Say whether a reason that `reasons` gave may make another environment of a target; of any target for None."""
+    if change.targets and target is not None and target not in change.targets:
+        return False
+    said = dict(change.evidence or ())
+    if change.code == "target-added":
+        return target in (None, said["target"])
+    is_reworded = change.code in ("override-changed", "accept-changed") and None not in (said["old"], said["new"])
+    return change.code != "image-python-changed" and not is_reworded
+
+
 def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Finding, ...]:
     """Return whether the lock has the digest of a base image that the spec no longer names. `used` are the images of
     the spec's recipes.

@@ -15,7 +15,7 @@ from envspec.base.errors import Place
 from envspec.base.finding import Finding
 from envspec.base.texts import nearest
 from envspec.lock.model import LockedTarget, Pin, SolverView
-from envspec.packages.edges import Overrides, effective, markers_of, reach
+from envspec.packages.edges import ByExtra, Overrides, effective, markers_of, reach
 from envspec.packages.names import conda_name
 from envspec.packages.requirement import canonical_name, extras_in, head_of
 
@@ -159,11 +159,11 @@ class Graph(Struct, frozen=True):
     def _grow(self, node: Node, edge: Edge | None, seen: dict[Node, float], depth: float, *, inverse: bool) -> Tree:
         """Grow a tree. `seen` has how deep each package was expanded, `depth` is how deep this one may be."""
         edges = (self.incoming if inverse else self.outgoing).get(node, ())
-        next_ones = [(e.source if inverse else e.target, e) for e in edges]
         if seen.get(node, 0) >= depth:
-            return Tree(node, edge, repeated=node in seen and bool(next_ones))
+            return Tree(node, edge, repeated=node in seen and bool(edges))
         seen[node] = depth
-        children = tuple(self._grow(n, e, seen, depth - 1, inverse=inverse) for n, e in next_ones if n is not None)
+        following = ((each.source if inverse else each.target, each) for each in edges)
+        children = tuple(self._grow(n, e, seen, depth - 1, inverse=inverse) for n, e in following if n is not None)
         return Tree(node, edge, children)
 
     def _distances(self) -> dict[Node, int]:
@@ -230,13 +230,20 @@ class _Builder:
 
     def build(self) -> _Edges:
         outgoing: dict[Node, tuple[Edge, ...]] = {}
+        grown: dict[Node, ByExtra] = {}
         roots = tuple(dict.fromkeys((*self._pip_roots(), *self._conda_roots())))
 
-        def following(node: Node, extras: frozenset[str]) -> Iterator[tuple[Node, frozenset[str]]]:
-            edges = outgoing[node] = tuple(self._edges(node, extras))
-            return map(_target_and_extras, edges)
+        def following(node: Node, added: frozenset[str], first: bool) -> Iterator[tuple[Node, frozenset[str]]]:
+            texts = self.dependencies[node]
+            if first:
+                outgoing[node] = tuple(self._edges(node, added, texts))
+                return map(_target_and_extras, outgoing[node])
+            if node not in grown:
+                grown[node] = ByExtra(texts)
+            return map(_target_and_extras, self._edges(node, added, grown[node].lines(added)))
 
         extras = reach(map(_target_and_extras, roots), following)
+        outgoing |= {node: tuple(self._edges(node, extras[node], self.dependencies[node])) for node in grown}
         incoming: dict[Node, list[Edge]] = {}
         for node in sorted(outgoing):
             for edge in sorted(outgoing[node], key=_requirement):
@@ -256,8 +263,7 @@ class _Builder:
         for text in self.asked.conda_requirements:
             yield from self._conda_edge(None, text)
 
-    def _edges(self, node: Node, extras: frozenset[str]) -> Iterable[Edge]:
-        texts = self.dependencies[node]
+    def _edges(self, node: Node, extras: frozenset[str], texts: Iterable[str]) -> Iterable[Edge]:
         if node.kind != "conda":
             return self._pip_edges(node, texts, extras)
         return (edge for text in texts for edge in self._conda_edge(node, text))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from envspec.base.errors import LockError, Place
-from envspec.base.finding import Finding, merge_targets
+from envspec.base.finding import Finding, Severity, errors, merge_targets
 from envspec.base.texts import printable
 from envspec.lock.inputs import SpecCase
 from envspec.lock.model import Lock, LockedTarget, SoundLock, SpecInputs, TargetInputs
@@ -73,9 +73,10 @@ _WHOLE: tuple[Callable[[Lock], Iterator[Finding]], ...] = (
 
 
 class UnsoundLock(LockError):
-    """The lock's pins can't be right for its spec: the lock is old, or was tampered with.
+    """The lock's pins can't be right, though its inputs are the spec's: the lock was tampered with, or is by a faulty
+    envspec.
 
-    `flaws` has all flaws; the message names the first ones.
+    `flaws` has all errors; the message names the first ones.
     """
 
     def __init__(self, path: str, flaws: Sequence[Finding], relock: str) -> None:
@@ -107,9 +108,13 @@ def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
     """Return what is wrong with a lock; empty when nothing is.
 
     With a spec, every target is judged by what the spec asks for now, whatever the lock records. Without a spec, it is
-    judged by the inputs that the lock records.
+    judged by the inputs that the lock records. What today's facts alone give otherwise is a warning: `check` and `lock`
+    take none of both, what installs and exports takes a lock with warnings.
     """
-    of_all = tuple(flaw for rule in _WHOLE for flaw in rule(lock))
+    of_all = (
+        *(flaw for rule in _WHOLE for flaw in rule(lock)),
+        *(flaw for one in lock for flaw in derived.other_target_facts(LockedCase(one, lock.inputs), "warning")),
+    )
     if case is None:
         return merge_targets((*_judge_each(lock, lock.inputs), *of_all))
     case = case.beside(lock)
@@ -117,7 +122,8 @@ def judge(lock: Lock, case: SpecCase | None = None) -> tuple[Finding, ...]:
     return merge_targets(
         (
             *_judge_each(known, case.shared),
-            *_missing_builds(known, case),
+            *_facts_of_others(lock, known, case.shared),
+            *_missing_builds(lock, known, case),
             *(
                 Finding("error", "unknown-target", "the spec has no such target", targets=(target.name,))
                 for target in lock
@@ -139,10 +145,21 @@ def _with_inputs(target: LockedTarget, inputs: TargetInputs) -> LockedTarget:
     return replace(target, inputs=replace(inputs, python_version=own.python_version, newest_python=own.newest_python))
 
 
-def _missing_builds(targets: Iterable[LockedTarget], case: SpecCase) -> Iterator[Finding]:
+def _facts_of_others(lock: Lock, targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator[Finding]:
+    """Yield what the facts give otherwise of targets whose GPUs, CUDA or platform the spec changed."""
+    for target in targets:
+        own, new = lock.target(target.name), target.inputs
+        if own and (own.inputs.gpus, own.inputs.cuda, own.inputs.platform) != (new.gpus, new.cuda, new.platform):
+            yield from derived.other_target_facts(LockedCase(target, shared), "error")
+
+
+def _missing_builds(lock: Lock, targets: Iterable[LockedTarget], case: SpecCase) -> Iterator[Finding]:
+    # schema 1 has none, and an early lock of schema 2 has none either
+    has_some = any(pin.built_with is not None for target in lock for pin in target.pins)
+    severity: Severity = "error" if lock.schema > 2 or has_some else "warning"
     for target in targets:
         against_lock = case.spec.terms_of(target.name).built_against_lock
-        yield from builds.missing_build_environments(LockedCase(target, case.shared), against_lock)
+        yield from builds.missing_build_environments(LockedCase(target, case.shared), against_lock, severity)
 
 
 def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Finding, ...]:
@@ -158,39 +175,43 @@ def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Fin
 
 
 def judge_target(target: LockedTarget, shared: SpecInputs) -> tuple[Finding, ...]:
-    """Return what is wrong with one target, by the inputs that it records."""
+    """Return what is wrong with one target's pins, by the inputs that it records."""
     return tuple(_judge_each((target,), shared))
 
 
 def _judge_each(targets: Iterable[LockedTarget], shared: SpecInputs) -> Iterator[Finding]:
     judged: dict[object, tuple[Finding, ...]] = {}
     for target in targets:
-        # Pins are compared as objects, since comparing thousands by value takes longer than judging them.
-        pins = tuple(map(id, target.pins))
-        for shown, rules in _RULES:
-            inputs = shown(target.inputs)
-            if (rules, inputs, pins) not in judged:
-                own = LockedTarget(target.name, inputs, target.pins, provided=target.provided, extras=target.extras)
-                case = LockedCase(own, shared)
-                judged[rules, inputs, pins] = tuple(flaw for rule in rules for flaw in rule(case))
-            for flaw in judged[rules, inputs, pins]:
-                yield replace(flaw, targets=(target.name,))
-        yield from derived.wrong_target_facts(LockedCase(target, shared))
-        # their GPUs decide, which most rules aren't shown
-        yield from cuda.wrong_variants(LockedCase(target, shared))
+        yield from _judge_pins(target, shared, judged)
+        today = derived.with_todays_names(target)
+        if today is not target:
+            # by these names, too, every requirement has to be met
+            by_today = tuple(_judge_pins(today, shared, {}))
+            yield from by_today
+            yield from derived.other_names(LockedCase(target, shared), "error" if errors(by_today) else "warning")
 
 
-def outdated_facts(lock: Lock) -> tuple[tuple[str, str], ...]:
-    """Return what today's tables give otherwise than those that the lock was made with: target and sentence. Such a
-    lock is sound."""
-    cases = (LockedCase(target, lock.inputs) for target in lock)
-    return tuple((case.target.name, said) for case in cases for said in derived.differing_facts(case))
+def _judge_pins(
+    target: LockedTarget, shared: SpecInputs, judged: dict[object, tuple[Finding, ...]]
+) -> Iterator[Finding]:
+    # Pins are compared as objects, since comparing thousands by value takes longer than judging them.
+    pins = tuple(map(id, target.pins))
+    for shown, rules in _RULES:
+        inputs = shown(target.inputs)
+        if (rules, inputs, pins) not in judged:
+            own = LockedTarget(target.name, inputs, target.pins, provided=target.provided, extras=target.extras)
+            case = LockedCase(own, shared)
+            judged[rules, inputs, pins] = tuple(flaw for rule in rules for flaw in rule(case))
+        for flaw in judged[rules, inputs, pins]:
+            yield replace(flaw, targets=(target.name,))
+    # their GPUs decide, which most rules aren't shown
+    yield from cuda.wrong_variants(LockedCase(target, shared))
 
 
 def sound(lock: Lock, case: SpecCase, path: str) -> SoundLock:
-    """Judge a lock against its spec and return it as sound. Raises UnsoundLock; `path` is the lock's, for the
-    message."""
+    """Judge a lock against its spec and return it as sound, with its warnings. Raises UnsoundLock for errors; `path`
+    is the lock's, for the message."""
     flaws = judge(lock, case)
-    if flaws:
-        raise UnsoundLock(path, flaws, f"envspec lock {case.spec.path}")
-    return SoundLock.of(lock)
+    if wrong := errors(flaws):
+        raise UnsoundLock(path, wrong, f"envspec lock {case.spec.path}")
+    return SoundLock.of(replace(lock, targets=tuple(map(derived.strictest, lock))), flaws)

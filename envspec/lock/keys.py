@@ -92,6 +92,7 @@ SHAPES = {
     "python-range": (_SPECIFIER, "a version specifier"),
     "requires-python": (_SPECIFIER, "a version specifier"),
     "glibc": (re.compile(r"\d+\.\d+"), "a glibc version"),
+    "driver-floor": (re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}"), "a driver version"),
     "architectures": (re.compile(r"sm_[1-9]\d{1,2}"), 'compute capabilities as "sm_90"'),
 }
 CORRECTION = dict.fromkeys(("package", "version", "file", "sha256", "constraint", "reason"), str)

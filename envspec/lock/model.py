@@ -8,6 +8,7 @@ from typing import ClassVar
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
+from envspec.base.finding import Finding
 from envspec.base.records import RecordWithNotes
 from envspec.lock.inventory import Inventory
 from envspec.packages.python_range import releases_of
@@ -274,9 +275,10 @@ class LockedTarget(RecordWithNotes, frozen=True, eq=False):
     provided  the packages of its base that stay, each with the version that requirements see
               (`envspec.lock.inventory`), and what their `extras` require: of the inventory beside the lock, which the
               lock's text doesn't hold
+    as_locked the architectures and the driver floor of the lock's text, where today's facts gave stricter ones
     """
 
-    notes: ClassVar = frozenset({"provided", "extras"})
+    notes: ClassVar = frozenset({"provided", "extras", "as_locked"})
 
     name: str
     inputs: TargetInputs
@@ -285,6 +287,7 @@ class LockedTarget(RecordWithNotes, frozen=True, eq=False):
     driver_floor: str | None = None
     provided: tuple[tuple[str, str], ...] = ()
     extras: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    as_locked: tuple[tuple[str, ...], str | None] | None = None
 
     @property
     def is_past_requires_python(self) -> bool:
@@ -461,8 +464,13 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
 
 
 class SoundLock(Lock, frozen=True, eq=False):
-    """A lock that passed every rule. Only `judge.sound` makes one; what installs, exports or runs requires one."""
+    """A lock without an error. Only `judge.sound` makes one; what installs, exports or runs requires one. Its targets
+    have the stricter of what the lock and today's facts say. `doubts` are the warnings of the judgement."""
+
+    notes: ClassVar = Lock.notes | {"doubts"}
+
+    doubts: tuple[Finding, ...] = ()
 
     @classmethod
-    def of(cls, lock: Lock) -> SoundLock:
-        return cls(**asdict(lock))
+    def of(cls, lock: Lock, doubts: tuple[Finding, ...] = ()) -> SoundLock:
+        return cls(**asdict(lock) | {"doubts": doubts})

@@ -6,13 +6,14 @@ stands at a path that two of its wheels have would be up to its threads.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 
 from envspec.lock.model import LockedTarget, Pin
-from envspec.packages.edges import Overrides, effective, markers_of
+from envspec.packages.edges import ByExtra, Overrides, effective, markers_of
 from envspec.packages.requirement import head_of
 
 _Node = tuple[str, frozenset[str]]
@@ -42,12 +43,21 @@ def pip_order(target: LockedTarget) -> tuple[str, ...]:
     """Name the pip packages of a target in the order in which pip installs them: what others require first, of equals
     the last name first (`Resolver.get_installation_order` of pip 26.3, which promises no order within a cycle)."""
     children = _edges(target)
+    parents: dict[_Node, list[_Node]] = {}
+    for node, below in children.items():
+        for child in below:
+            parents.setdefault(child, []).append(node)
+    waits_for = {node: len(below) for node, below in children.items() if node != _ROOT}
     weight: dict[_Node, int] = {}
-    left = dict(children)
-    while leaves := {node for node, below in left.items() if node != _ROOT and not below & left.keys()}:
-        weight |= dict.fromkeys(leaves, len(left))
-        left = {node: below for node, below in left.items() if node not in leaves}
-    weight |= _depths({node: sorted(below & left.keys(), key=_sort_items) for node, below in left.items()})
+    leaves = [node for node, number in waits_for.items() if not number]
+    while leaves:
+        weight |= dict.fromkeys(leaves, len(children) - len(weight))
+        above = Counter(parent for leaf in leaves for parent in parents.get(leaf, ()) if parent != _ROOT)
+        for parent, number in above.items():
+            waits_for[parent] -= number
+        leaves = [parent for parent in above if not waits_for[parent]]
+    left = children.keys() - weight.keys()
+    weight |= _depths({node: sorted(children[node] & left, key=_sort_items) for node in children if node in left})
     names = {name for name, extras in weight if not extras} - {""}
     ordered = sorted(names, key=lambda name: (weight[name, frozenset()], name), reverse=True)
     unreached = {pin.name for pin in target.pins if pin.kind == "pip"} - names
@@ -63,6 +73,7 @@ def _edges(target: LockedTarget) -> dict[_Node, frozenset[_Node]]:
     markers = markers_of(inputs.platform, inputs.full_python)
     overrides = Overrides(tuple(requirement for requirement, _ in inputs.overrides))
     pins = {pin.name: pin for pin in target.pins if pin.kind == "pip"}
+    by_extra: dict[str, ByExtra] = {}
     found: dict[_Node, frozenset[_Node]] = {}
     waiting = [_ROOT]
     while waiting:
@@ -70,7 +81,12 @@ def _edges(target: LockedTarget) -> dict[_Node, frozenset[_Node]]:
         if node in found:
             continue
         name, extras = node
-        asked = pins[name].dependencies if name else inputs.requirements
+        asked: Iterable[str] = pins[name].dependencies if name else inputs.requirements
+        if extras:
+            if name not in by_extra:
+                by_extra[name] = ByExtra(asked)
+            # what it requires without them is the child's
+            asked = by_extra[name].lines(extras)
         heads = (head_of(one) for line in asked for one, _ in effective(line, extras, markers, overrides))
         below = {(head.name, frozenset(some)) for head in heads if head.name in pins for some in ((), head.extras)}
         found[node] = frozenset((below | {(name, frozenset())} if extras else below) - {node})

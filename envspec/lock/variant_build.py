@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from envspec.facts import minimum, toolkits
+from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin, TargetInputs, WheelVariant
 from envspec.packages.variant_choice import CUDA_LOWER, SM_ARCH, TargetMachine
 from envspec.packages.variants import NVIDIA, Property, read_property
@@ -45,7 +46,8 @@ def built_version(pin: Pin) -> str:
     if variant is None or "+" in pin.version:
         return pin.version
     if is_for_cpu(variant):
-        return f"{pin.version}+cpu"
+        # of others `cpu-variant` judges the same
+        return f"{pin.version}+cpu" if pin.name in FAMILY else pin.version
     cuda = cuda_of(variant)
     return f"{pin.version}+cu{cuda.replace('.', '')}" if cuda else pin.version
 

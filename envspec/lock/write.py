@@ -259,6 +259,7 @@ def env_head(lock: Lock) -> dict[str, object]:
 def target_head(target: LockedTarget) -> dict[str, object]:
     """Return the first values of a target's table; one that isn't known is None."""
     own = target.inputs
+    architectures, floor = target.as_locked or (target.architectures, target.driver_floor)
     return {
         "platform": own.platform,
         "python": own.python,
@@ -266,10 +267,10 @@ def target_head(target: LockedTarget) -> dict[str, object]:
         "glibc": own.glibc,
         "cuda": own.cuda,
         "gpus": list(own.gpus),
-        "architectures": list(target.architectures),
+        "architectures": list(architectures),
         "driver": own.driver,
         "cpu": own.cpu,
-        "driver-floor": target.driver_floor,
+        "driver-floor": floor,
     }
 
 

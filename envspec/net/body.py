@@ -15,6 +15,8 @@ from envspec.net.limits import Limits
 if TYPE_CHECKING:
     import urllib3
 
+    from envspec.net.transport import Deadline
+
 _PIECE = 1 << 18
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """zlib's window bits for each accepted content coding."""
@@ -36,10 +38,12 @@ class Pace:
     whole  the whole body has to arrive within `whole_seconds`
     clock  seconds
     came   is told of the bytes as they come
+    deadline  of the request; without `whole`, each byte that comes puts it off as far as the least rate allows
     """
 
     url: str
     limits: Limits
+    deadline: Deadline | None = None
     whole: bool = False
     clock: Callable[[], float] = time.monotonic
     came: Callable[[int], None] = lambda count: None
@@ -48,6 +52,7 @@ class Pace:
 
     def __post_init__(self) -> None:
         self._begun = self.clock()
+        self._put_off()
 
     def add(self, count: int) -> None:
         """Count the bytes received so far. Raises IndexFailure for a peer that is too slow."""
@@ -58,6 +63,17 @@ class Pace:
             raise too_slow(self.url, passed, self._received)
         if self.whole and passed > self.limits.whole_seconds:
             raise too_slow(self.url, passed, self._received)
+        self._put_off()
+
+    def _put_off(self) -> None:
+        if self.deadline is not None and not self.whole:
+            enough = max(self.limits.first_seconds, self._received / self.limits.bytes_per_second)
+            self.deadline.ends = self._begun + enough
+
+    def judge_end(self) -> None:
+        """Raise IndexFailure where the deadline cut the connection, which reads as an end or as a fault of the peer."""
+        if self.deadline is not None and self.deadline.cut:
+            raise too_slow(self.url, time.monotonic() - self.deadline.begun, self._received)
 
 
 def too_slow(url: str, seconds: float, received: int) -> IndexFailure:
@@ -69,8 +85,15 @@ def too_slow(url: str, seconds: float, received: int) -> IndexFailure:
 
 def pieces(response: urllib3.response.BaseHTTPResponse, pace: Pace) -> Iterator[bytes]:
     """Yield a body as it comes, still packed. Raises IndexFailure for a slow peer, and urllib3's HTTPError."""
+    from urllib3.exceptions import HTTPError
+
     while True:
-        piece: bytes = response.read1(_PIECE, decode_content=False)
+        try:
+            piece: bytes = response.read1(_PIECE, decode_content=False)
+        except (OSError, HTTPError):
+            pace.judge_end()
+            raise
+        pace.judge_end()
         pace.add(len(piece))
         if not piece:
             return
@@ -83,10 +106,15 @@ def read_whole(response: urllib3.response.BaseHTTPResponse, most: int, pace: Pac
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     unpack = _plain if coding in ("", "identity") else _unpacker(coding, pace.url)
     body = bytearray()
-    for piece in pieces(response, pace):
-        body += unpack(piece, most + 1 - len(body))
-        if len(body) > most:
-            raise TooMuch
+    try:
+        for piece in pieces(response, pace):
+            body += unpack(piece, most + 1 - len(body))
+            if len(body) > most:
+                raise TooMuch
+    except BaseException:
+        # what is left of it on the wire would be taken for the next answer
+        response.close()
+        raise
     return bytes(body)
 
 

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from envspec.base import programs
 from envspec.base.errors import IndexFailure
-from envspec.base.places import refuse_link_out
+from envspec.base.places import home_of, refuse_link_out
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
@@ -29,8 +29,10 @@ from envspec.net import limits
 from envspec.net.body import Pace, TooLarge, TooMuch, pieces, read_whole, too_slow
 from envspec.net.transport import (
     REDIRECTS,
-    HeadTooSlow,
+    Deadline,
     Patience,
+    PeerTooSlow,
+    deadline,
     is_loopback,
     proxy_for,
     retries,
@@ -40,6 +42,7 @@ from envspec.net.transport import (
 
 if TYPE_CHECKING:
     import urllib3
+    from urllib3.response import BaseHTTPResponse
 
 # Passwords from the user's keyring, read as uv reads them with `keyring-provider = "subprocess"`: with the program
 # `keyring`, for a user that the index's URL names without a password.
@@ -132,9 +135,8 @@ def _retries(env: Mapping[str, str]) -> int:
 def give_up_seconds(env: Mapping[str, str], longest: float = 0) -> float:
     """Give the seconds after which a Fetcher gives up on a request, all tries and pauses included.
     `longest` is the longest time-out that an index has of its own."""
-    one = _CONNECT_SECONDS + max(read_timeout(env), longest) + 5
-    # the body may take that long, and so may the pauses that a server asks for
-    return (_retries(env) + 1) * one + 2 * limits.LIMITS.whole_seconds
+    # the deadline of all tries together; a last look-up of a name, and what this machine takes itself
+    return limits.LIMITS.whole_seconds + max(read_timeout(env), longest) + _CONNECT_SECONDS + 5
 
 
 class Reply(Struct, frozen=True):
@@ -240,7 +242,13 @@ class Fetcher:
             return
         span = {"Range": f"bytes={start}-"} if start else {}
         span |= {"If-None-Match": known} if known else {}
-        response = self._request(bare, {**span, **self._authorization(bare, own)}, self._retry(bare))
+        with deadline(self.limits.whole_seconds) as whole:
+            response = self._request(bare, {**span, **self._authorization(bare, own)}, self._retry(bare, whole), whole)
+            yield from self._opened(bare, response, most, start, known, whole)
+
+    def _opened(
+        self, bare: str, response: BaseHTTPResponse, most: int | None, start: int, known: str | None, whole: Deadline
+    ) -> Iterator[Stream]:
         try:
             self._judge(bare, response.status)
             bound = self.limits.file_bytes if most is None else most
@@ -257,7 +265,7 @@ class Fetcher:
             if (_total(response) or 0) > bound:
                 raise _larger(bare, bound)
             with self.progress.fetching(_file_of(bare), _total(response)) as came:
-                body = pieces(response, Pace(bare, self.limits, came=came))
+                body = pieces(response, Pace(bare, self.limits, whole, came=came))
                 yield Stream(bare, bound, body, start if resumed else 0, etag=etag)
         finally:
             # what is left of it on the wire would be taken for the next answer
@@ -271,34 +279,32 @@ class Fetcher:
             return stream.sha256, stream.length
 
     def _ask(self, url: str, headers: Mapping[str, str], limit: int, *, cut: bool = False) -> Reply:
-        from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
-
         bare, own = split_credentials(url)
         if (path := self.local_path(bare)) is not None:
             return _local_reply(path, bare, headers, limit)
-        retries = self._retry(bare)
         sent = {**headers, **self._authorization(bare, own)}
+        with deadline(self.limits.whole_seconds) as whole:
+            return self._answer(bare, sent, limit, whole, cut=cut)
+
+    def _answer(self, bare: str, sent: Mapping[str, str], limit: int, whole: Deadline, *, cut: bool) -> Reply:
+        from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
+
+        retries = self._retry(bare, whole)
         body, too_much = b"", False
         try:
             while True:
-                response = self._request(bare, sent, retries)
+                response = self._request(bare, sent, retries, whole)
                 # a page is a step of something else, a whole wheel is a download
                 progress = self.progress if limit > self.limits.page_bytes else Progress()
                 try:
                     with progress.fetching(_file_of(bare), _total(response)) as came:
-                        body = read_whole(response, limit, Pace(bare, self.limits, whole=True, came=came))
+                        body = read_whole(response, limit, Pace(bare, self.limits, whole, whole=True, came=came))
                     break
                 except TooMuch:
-                    # what is left of it on the wire would be taken for the next answer
-                    response.close()
                     too_much = True
                     break
-                except IndexFailure:
-                    response.close()
-                    raise
                 except (ProtocolError, ReadTimeoutError) as error:
                     # urllib3 retries requests alone; a body that breaks off takes from the same number of tries
-                    response.close()
                     retries = (response.retries or retries).increment("GET", bare, error=error)
                     retries.sleep()
             response.release_conn()
@@ -319,8 +325,8 @@ class Fetcher:
         file.seek(start)
         return Stream(bare, bound, iter(lambda: file.read(1 << 20), b""), start, etag=etag)
 
-    def _retry(self, bare: str) -> urllib3.Retry:
-        return retries(self.retries, bare, self.limits.whole_seconds)
+    def _retry(self, bare: str, whole: Deadline) -> urllib3.Retry:
+        return retries(self.retries, bare, lambda: whole.left)
 
     def _unread(self, bare: str, error: Exception) -> IndexFailure:
         """The message about a request that urllib3 gave up."""
@@ -338,8 +344,8 @@ class Fetcher:
         return IndexFailure(f"{bare} can't be read: {reason}", hint=_HINT)
 
     def _request(
-        self, bare: str, headers: Mapping[str, str], retries: urllib3.Retry
-    ) -> urllib3.response.BaseHTTPResponse:
+        self, bare: str, headers: Mapping[str, str], retries: urllib3.Retry, whole: Deadline
+    ) -> BaseHTTPResponse:
         """Send one GET and leave its body unread. Raises IndexFailure."""
         from urllib3.exceptions import HTTPError
 
@@ -355,10 +361,15 @@ class Fetcher:
 
             more["timeout"] = urllib3.Timeout(connect=_CONNECT_SECONDS, read=own.seconds)
         try:
-            return self.pool(bare).request("GET", bare, headers=sent, retries=retries, preload_content=False, **more)
-        except HeadTooSlow:
-            raise own.gave_up(bare) if own else too_slow(bare, self.limits.first_seconds, 0) from None
+            with whole.holds():
+                pool = self.pool(bare)
+                return pool.request("GET", bare, headers=sent, retries=retries, preload_content=False, **more)
+        except PeerTooSlow:
+            passed = self.limits.whole_seconds if whole.cut else self.limits.first_seconds
+            raise own.gave_up(bare) if own and not whole.cut else too_slow(bare, passed, 0) from None
         except HTTPError as error:
+            if whole.cut:
+                raise too_slow(bare, self.limits.whole_seconds, 0) from None
             raise self._unread(bare, error) from None
         except ValueError:
             # urllib3 joins where a redirect leads with urljoin, and lets its error through
@@ -529,7 +540,7 @@ def _begins_at(response: Any, start: int) -> bool:
 
 
 def _netrc(env: Mapping[str, str]) -> netrc | None:
-    path = Path(env.get("NETRC") or Path(env.get("HOME", "~")).expanduser() / ".netrc")
+    path = Path(env.get("NETRC") or home_of(env) / ".netrc")
     try:
         found = netrc(str(path))
     except (OSError, NetrcParseError, UnicodeDecodeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import subprocess
 import threading
@@ -18,12 +19,13 @@ from msgspec import Struct
 from envspec.base import programs
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError
+from envspec.base.places import config_home, home_of
 from envspec.base.redact import redact, register, without_credentials
 from envspec.base.settings import Credentials, split_credentials
-from envspec.net.body import Pace, TooMuch, read_whole
+from envspec.net.body import Pace, TooMuch, read_whole, too_slow
 from envspec.net.fetch import reason_of
 from envspec.net.limits import LIMITS
-from envspec.net.transport import is_loopback
+from envspec.net.transport import PeerTooSlow, deadline, is_loopback
 
 if TYPE_CHECKING:
     import urllib3
@@ -96,10 +98,10 @@ def _files(env: Mapping[str, str]) -> Iterator[Path]:
     if env.get("REGISTRY_AUTH_FILE"):
         yield Path(env["REGISTRY_AUTH_FILE"])
         return
-    home = Path(env.get("HOME", "~")).expanduser()
-    if env.get("XDG_RUNTIME_DIR"):
+    home = home_of(env)
+    if os.path.isabs(env.get("XDG_RUNTIME_DIR", "")):
         yield Path(env["XDG_RUNTIME_DIR"]) / "containers" / "auth.json"
-    yield Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "containers" / "auth.json"
+    yield config_home(env, home) / "containers" / "auth.json"
     yield Path(env.get("DOCKER_CONFIG") or home / ".docker") / "config.json"
 
 
@@ -342,21 +344,24 @@ class Registries:
                     f"{shown} isn't https, so envspec doesn't contact it", hint="set up a certificate for the registry"
                 )
             try:
-                response = self._pool(url).request(
-                    method,
-                    url,
-                    headers=headers,
-                    body=form,
-                    redirect=False,
-                    retries=urllib3.Retry(total=1, redirect=False, status=0),
-                    timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
-                    preload_content=False,
-                )
-                location = response.headers.get("Location")
-                body = read_whole(response, limit, Pace(shown, LIMITS, whole=True))
-                response.release_conn()
+                with deadline(LIMITS.whole_seconds) as whole:
+                    with whole.holds():
+                        response = self._pool(url).request(
+                            method,
+                            url,
+                            headers=headers,
+                            body=form,
+                            redirect=False,
+                            retries=urllib3.Retry(total=1, redirect=False, status=0),
+                            timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
+                            preload_content=False,
+                        )
+                    location = response.headers.get("Location")
+                    body = read_whole(response, limit, Pace(shown, LIMITS, whole, whole=True))
+                    response.release_conn()
+            except PeerTooSlow:
+                raise too_slow(shown, LIMITS.whole_seconds, 0) from None
             except TooMuch:
-                response.close()
                 raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, the limit for a manifest") from None
             except (HTTPError, ValueError) as error:
                 raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None

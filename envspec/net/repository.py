@@ -17,12 +17,12 @@ from urllib.parse import quote, urlencode, urlsplit
 from msgspec import Struct
 
 from envspec.base.errors import IndexFailure
-from envspec.net.body import Pace, TooMuch, read_whole
+from envspec.net.body import Pace, TooMuch, read_whole, too_slow
 from envspec.net.fetch import Fetcher, reason_of
 from envspec.net.file_store import BY_INDEX, FileStore, WantedFile
 from envspec.net.limits import LIMITS
 from envspec.net.registry import MANIFEST_TYPES, ImageAddress, Registries, needs_login, resolve_location, shown_address
-from envspec.net.transport import is_loopback
+from envspec.net.transport import Deadline, PeerTooSlow, deadline, is_loopback
 
 if TYPE_CHECKING:
     from urllib3.response import BaseHTTPResponse
@@ -280,22 +280,29 @@ class Repository:
             )
         own = self._authorization() if _same_origin(url, self.origin) else None
         sent = {"Accept-Encoding": "identity", **headers, **({"Authorization": own} if own else {})}
-        try:
-            response: BaseHTTPResponse = self._fetcher.pool(url).request(
-                method,
-                url,
-                body=body,
-                headers=sent,
-                # what is read may come from elsewhere, and urllib3 drops the token on the way there
-                redirect=method in ("GET", "HEAD"),
-                retries=urllib3.Retry(total=3, connect=2, read=0, redirect=3, status=0, raise_on_redirect=False),
-                timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
-                preload_content=False,
-            )
-        except HTTPError as error:
-            raise _Broken(f"{shown} can't be reached: {reason_of(error)}", hint="check the network") from None
-        self._answered = True
-        return _Answer(response.status, response.headers, _body(response, limit, shown))
+        sending = len(body or b"") / LIMITS.bytes_per_second
+        with deadline(LIMITS.whole_seconds + sending) as whole:
+            try:
+                with whole.holds():
+                    response: BaseHTTPResponse = self._fetcher.pool(url).request(
+                        method,
+                        url,
+                        body=body,
+                        headers=sent,
+                        # what is read may come from elsewhere, and urllib3 drops the token on the way there
+                        redirect=method in ("GET", "HEAD"),
+                        retries=urllib3.Retry(
+                            total=3, connect=2, read=0, redirect=3, status=0, raise_on_redirect=False
+                        ),
+                        timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
+                        preload_content=False,
+                    )
+            except PeerTooSlow:
+                raise too_slow(shown, LIMITS.whole_seconds, 0) from None
+            except HTTPError as error:
+                raise _Broken(f"{shown} can't be reached: {reason_of(error)}", hint="check the network") from None
+            self._answered = True
+            return _Answer(response.status, response.headers, _body(response, limit, shown, whole))
 
     def _judge(self, answer: _Answer, right: tuple[int, ...], what: str) -> None:
         if answer.status in right:
@@ -328,16 +335,14 @@ def _same_origin(url: str, origin: str) -> bool:
     return urlsplit(url)[:2] == urlsplit(origin)[:2]
 
 
-def _body(response: Any, limit: int, shown: str) -> bytes:
+def _body(response: Any, limit: int, shown: str, whole: Deadline) -> bytes:
     from urllib3.exceptions import HTTPError
 
     try:
-        body = read_whole(response, limit, Pace(shown, LIMITS, whole=True))
+        body = read_whole(response, limit, Pace(shown, LIMITS, whole, whole=True))
         response.release_conn()
         return body
     except TooMuch:
-        response.close()
         raise IndexFailure(f"{shown} sends more than {limit} bytes, the limit for such an answer") from None
     except HTTPError as error:
-        response.close()
         raise _Broken(f"{shown} breaks off: {reason_of(error)}", hint="check the network") from None

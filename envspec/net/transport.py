@@ -1,14 +1,15 @@
-"""urllib3's connections, with what it lacks: a bound on the time for an answer's head, and one look-up of a host's name
-for all of them."""
+"""urllib3's connections, with what it lacks: deadlines that hold whatever a peer sends, and one look-up of a host's
+name for all of them."""
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -72,58 +73,127 @@ HOSTS = HostNames()
 """What this process knows."""
 
 
-class HeadTooSlow(Exception):
-    """A peer took too long for the head of its answer."""
+class PeerTooSlow(Exception):
+    """A peer took too long for the head of its answer, or a deadline passed before it came."""
+
+
+class Deadline:
+    """A moment at which a peer is given up, whatever it sends till then.
+
+    It counts within a handshake, a head, the length of a chunk, a trailer and a body, and for all tries and redirects
+    together. urllib3's time-out begins anew with every byte.
+
+    ends  the moment, of `time.monotonic`
+    cut   it has passed, and the connection was cut
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.begun = time.monotonic()
+        self.ends = self.begun + seconds
+        self.cut = False
+        self._peer: socket.socket | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def left(self) -> float:
+        """The seconds until it ends."""
+        return self.ends - time.monotonic()
+
+    def guard(self, peer: Any) -> None:
+        """Cut this connection when the time has come, in place of the one that was named before. Raises PeerTooSlow if
+        it has."""
+        # a copy: a socket is taken over by TLS, and a connection lets go of its own while the answer is read
+        self.release()
+        with self._lock:
+            if self.cut:
+                raise PeerTooSlow
+            self._peer = socket.socket(fileno=os.dup(peer.fileno()))
+
+    def release(self) -> None:
+        """Let go of the connection."""
+        with self._lock:
+            before, self._peer = self._peer, None
+        if before is not None:
+            before.close()
+
+    def give_up(self) -> None:
+        with self._lock:
+            self.cut = True
+            if self._peer is not None:
+                with suppress(OSError):
+                    self._peer.shutdown(socket.SHUT_RDWR)
+
+    @contextmanager
+    def holds(self) -> Iterator[None]:
+        """Let it count for the connections that this thread makes and takes."""
+        before, _OF_THREAD.deadline = _of_thread(), self
+        try:
+            yield
+        finally:
+            _OF_THREAD.deadline = before
+
+
+_OF_THREAD = threading.local()
+
+
+def _of_thread() -> Deadline | None:
+    return getattr(_OF_THREAD, "deadline", None)
 
 
 class _Watch:
-    """One thread that gives up all that takes longer than some seconds. A timer for each answer would be a thread for
-    each, and who starts a thread waits until Python gives that one its turn."""
+    """One thread that gives up on all that takes too long. A timer for each answer would be a thread for each, and who
+    starts a thread waits until Python gives that one its turn."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        # what began first ends first
-        self._begun: dict[object, tuple[float, Callable[[], None]]] = {}
+    _LOOK = 1.0
+    """Seconds between two looks: a deadline that comes meanwhile may end before all that are known."""
+
+    def __init__(self) -> None:
+        self._deadlines: set[Deadline] = set()
         self._lock = threading.Lock()
         self._watching = False
 
-    def begin(self, give_up: Callable[[], None]) -> object:
-        watched = object()
+    @contextmanager
+    def over(self, deadline: Deadline) -> Iterator[Deadline]:
         with self._lock:
-            self._begun[watched] = (time.monotonic() + self._seconds, give_up)
+            self._deadlines.add(deadline)
             starts, self._watching = not self._watching, True
         if starts:
             threading.Thread(target=self._watch, daemon=True).start()
-        return watched
-
-    def end(self, watched: object) -> None:
-        with self._lock:
-            self._begun.pop(watched, None)
+        try:
+            yield deadline
+        finally:
+            with self._lock:
+                self._deadlines.discard(deadline)
+            deadline.release()
 
     def _watch(self) -> None:
         while True:
             with self._lock:
-                watched, (ends, give_up) = next(iter(self._begun.items()), (None, (0.0, None)))
-                if give_up is None:
+                if not self._deadlines:
                     self._watching = False
                     return
-                left = ends - time.monotonic()
-                if left <= 0:
-                    del self._begun[watched]
-            if left > 0:
-                time.sleep(left)
-            else:
-                give_up()
+                passed = [one for one in self._deadlines if one.left <= 0]
+                self._deadlines.difference_update(passed)
+                pause = min((one.left for one in self._deadlines), default=self._LOOK)
+            for one in passed:
+                one.give_up()
+            time.sleep(max(0.01, min(pause, self._LOOK)))
+
+
+_WATCH = _Watch()
+
+
+def deadline(seconds: float) -> AbstractContextManager[Deadline]:
+    """Watch over a deadline in so many seconds."""
+    return _WATCH.over(Deadline(seconds))
 
 
 def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
-    """Make urllib3's pools, with connections that raise HeadTooSlow for a peer that takes longer for an answer's head.
-    urllib3's own time-out begins anew with every byte."""
+    """Make urllib3's pools, with connections that raise PeerTooSlow for a peer that takes so many seconds for an
+    answer's head, or longer than the deadline of the thread that asks."""
     from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
     from urllib3.connection import HTTPConnection, HTTPSConnection
     from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
-
-    watch = _Watch(seconds)
 
     class Timed(HTTPConnection):
         def _new_conn(self) -> socket.socket:
@@ -148,31 +218,31 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
 
         def _connect(self, address: str) -> socket.socket:
             self._dns_host = address
-            return super()._new_conn()
+            peer = super()._new_conn()
+            try:
+                if whole := _of_thread():
+                    whole.guard(peer)
+            except PeerTooSlow:
+                peer.close()
+                raise
+            return peer
 
         def getresponse(self) -> Any:
-            cut = threading.Event()
-            # the socket, for the connection lets go of it while it reads
-            peer = self.sock
-
-            def give_up() -> None:
-                cut.set()
-                with suppress(OSError):
-                    peer.shutdown(socket.SHUT_RDWR)
-
-            watched = watch.begin(give_up)
-            try:
-                answer = super().getresponse()
-            except (OSError, HTTPException):
-                if cut.is_set():
-                    raise HeadTooSlow from None
-                raise
-            finally:
-                watch.end(watched)
-            if cut.is_set():
-                # a head that was cut reads as one that ended
-                raise HeadTooSlow
-            return answer
+            whole = _of_thread()
+            with deadline(seconds) as head:
+                for one in (head, whole):
+                    if one is not None:
+                        one.guard(self.sock)
+                try:
+                    answer = super().getresponse()
+                except (OSError, HTTPException):
+                    if head.cut or (whole and whole.cut):
+                        raise PeerTooSlow from None
+                    raise
+                if head.cut or (whole and whole.cut):
+                    # a head that was cut reads as one that ended
+                    raise PeerTooSlow
+                return answer
 
     class TimedTls(Timed, HTTPSConnection):
         pass
@@ -208,22 +278,20 @@ class Patience(Struct, frozen=True):
         )
 
 
-def retries(count: int, url: str, longest: float, sleep: Callable[[float], None] = time.sleep) -> urllib3.Retry:
+def retries(
+    count: int, url: str, left: Callable[[], float], sleep: Callable[[float], None] = time.sleep
+) -> urllib3.Retry:
     """So many more tries, each after a growing pause, or after the one that the server asks for (`Retry-After`, RFC
     9110 §10.2.3, in seconds or as a date).
 
-    A server may have one request wait for `longest` seconds in all. One that asks for more is given up at once: the
+    `left` gives the seconds that the request still has. A server that asks to wait for more is given up at once: the
     request then raises IndexFailure. `url` is for the message, without credentials.
     """
     import urllib3
     from urllib3.exceptions import InvalidHeader
 
-    left = longest
-
     class Retries(urllib3.Retry):
-        # urllib3 makes a new one for each try, so what all share stands outside
         def sleep_for_retry(self, response: urllib3.response.BaseHTTPResponse) -> bool:
-            nonlocal left
             try:
                 asked = self.get_retry_after(response)
             except (InvalidHeader, ValueError, OverflowError):
@@ -231,11 +299,10 @@ def retries(count: int, url: str, longest: float, sleep: Callable[[float], None]
                 return False
             if not asked:
                 return False
-            if asked > left:
+            if asked > (seconds := max(0.0, left())):
                 wants = f"it answers HTTP {response.status} and asks to wait {asked:.0f} s (Retry-After)"
-                hint = f"run the same command again later: envspec waits {longest:.0f} s at most"
+                hint = f"run the same command again later: envspec waits {seconds:.0f} s at most"
                 raise IndexFailure(f"{url} is given up: {wants}", hint=hint)
-            left -= asked
             sleep(asked)
             return True
 

@@ -197,10 +197,28 @@ def _positional(text: str) -> tuple[str, str]:
 
 
 def _version_fits(wanted: str, version: str) -> bool:
-    # parentheses group, which no package's metadata has been seen to need
-    if not wanted or "(" in wanted:
+    if not wanted:
         return True
+    if "(" in wanted:
+        return _group_fits(wanted, version)
     return any(all(_clause_fits(one, version) for one in every.split(",") if one) for every in wanted.split("|"))
+
+
+def _group_fits(wanted: str, version: str) -> bool:
+    """Judge a version with parentheses, which group."""
+    for sign, joined in (("|", any), (",", all)):
+        parts, depth = [""], 0
+        for letter in wanted:
+            depth += {"(": 1, ")": -1}.get(letter, 0)
+            if letter == sign and not depth:
+                parts.append("")
+            else:
+                parts[-1] += letter
+        if len(parts) > 1:
+            return joined(_version_fits(part.strip(), version) for part in parts)
+    inner = wanted.strip()
+    is_group = inner.startswith("(") and inner.endswith(")")
+    return _version_fits(inner[1:-1].strip(), version) if is_group else _clause_fits(inner, version)
 
 
 def _clause_fits(clause: str, version: str) -> bool:

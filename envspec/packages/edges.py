@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
-from envspec.packages.requirement import TEXTS, RequirementHead, head_of, parse_marker
+from envspec.packages.requirement import TEXTS, RequirementHead, canonical_name, head_of, parse_marker
 from envspec.packages.tags import marker_environment
 
 # Overrides: requirements that take the place of all others on their package, as uv's `--overrides` has them.
@@ -44,7 +44,28 @@ class Overrides:
         found = self._by_name.get(one.name)
         if found is None or one.marker is None:
             return found
-        return found if _of_extras(str(one.marker), tuple(sorted(extras))) else ()
+        marker = str(one.marker)
+        return found if _of_extras(marker, _that_matter(marker, extras)) else ()
+
+
+_NAMED_EXTRA = re.compile(r"""\bextra\s*[=!]=\s*(?:"([^"]*)"|'([^']*)')|(?:"([^"]*)"|'([^']*)')\s*[=!]=\s*extra\b""")
+
+
+@lru_cache(maxsize=TEXTS)
+def named_extras(marker: str) -> frozenset[str] | None:
+    """Give the extras that a marker compares with: any other extra has the answer that none has. None where it compares
+    extras in another way than by `==` and `!=`.
+
+    A marker is then judged once for each extra that it names, however many extras a package is asked for: METADATA in
+    which extras lead to each other would cost the cube of its size otherwise."""
+    if "extra" in _NAMED_EXTRA.sub("", marker):
+        return None
+    return frozenset(canonical_name("".join(names)) for names in _NAMED_EXTRA.findall(marker))
+
+
+def _that_matter(marker: str, extras: Collection[str]) -> tuple[str, ...]:
+    named = named_extras(marker)
+    return tuple(sorted(extras if named is None else named.intersection(extras)))
 
 
 @lru_cache(maxsize=TEXTS)
@@ -82,19 +103,19 @@ class Markers:
             self._held[extras] = _Held(lambda text: head_of(text) if self._judge(text, extras) else None)
         return self._held[extras]
 
-    def hold(self, requirement: str, extras: Iterable[str] = ()) -> bool:
+    def hold(self, requirement: str, extras: Collection[str] = ()) -> bool:
         """Say whether a requirement holds if `extras` of its own package are asked for: with one of them, or without
         any. Raises ValueError for a text that isn't a requirement.
         """
-        return self.heads(frozenset(extras))[requirement] is not None
+        return self._judge(requirement, extras)
 
-    def _judge(self, requirement: str, extras: frozenset[str]) -> bool:
+    def _judge(self, requirement: str, extras: Collection[str]) -> bool:
         marker = head_of(requirement).marker
         if marker is None:
             return True
         # Many requirements share a marker, and writing one out costs more than judging it.
         text = requirement.partition(";")[2].strip()
-        for extra in ("", *sorted(extras)):
+        for extra in ("", *_that_matter(text, extras)):
             key = (text, extra)
             if key not in self._judged:
                 self._judged[key] = marker.evaluate({**self._environment, "extra": extra})
@@ -121,13 +142,13 @@ def markers_of(platform: str, python: str) -> Markers:
 
 
 def effective(
-    requirement: str, extras: Iterable[str], markers: Markers, overrides: Overrides
+    requirement: str, extras: Collection[str], markers: Markers, overrides: Overrides
 ) -> Iterable[tuple[str, bool]]:
     """Give what a requirement of a package with these extras comes to in a target, each with whether it is an
     override: itself if it holds, or those overrides of its package that hold. Raises ValueError as `Markers.hold`."""
     if not overrides and head_of(requirement).marker is None:
         return ((requirement, False),)  # as most are
-    instead = overrides.instead_of(requirement, frozenset(extras))
+    instead = overrides.instead_of(requirement, extras)
     if instead is not None:
         return [(one, True) for one in instead if markers.hold(one)]
     return ((requirement, False),) if markers.hold(requirement, extras) else ()
@@ -135,22 +156,37 @@ def effective(
 
 def reach(
     roots: Iterable[tuple[Package, frozenset[str]]],
-    following: Callable[[Package, frozenset[str]], Iterable[tuple[Package, frozenset[str]]]],
+    following: Callable[[Package, frozenset[str], bool], Iterable[tuple[Package, frozenset[str]]]],
 ) -> dict[Package, frozenset[str]]:
     """Find every package that the roots lead to, with the extras that are asked of it.
 
-    `following` gives the requirements of a package with some of its extras. It is called again when more extras are
-    wanted, until there are no more: its last answer for a package holds.
+    `following` gives the requirements of a package. Its last argument says whether it is asked for this package first:
+    then it gives what holds without an extra or with one of these, and later what one of these adds. It is asked once
+    for each extra of a package.
     """
-    found: dict[Package, frozenset[str]] = {}
+    reached: dict[Package, set[str]] = {}
     waiting = [*roots][::-1]
     while waiting:
         package, extras = waiting.pop()
-        known = found.get(package)
-        if known is not None:
-            if extras <= known:
-                continue
-            extras |= known
-        found[package] = extras
-        waiting += [*following(package, extras)][::-1]
-    return found
+        first = package not in reached
+        known = reached.setdefault(package, set())
+        added = extras - known
+        if first or added:
+            known |= added
+            waiting += [*following(package, added, first)][::-1]
+    return {package: frozenset(extras) for package, extras in reached.items()}
+
+
+class ByExtra:
+    """The requirements of a package by the extras that bring them."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._by_extra: dict[str | None, list[str]] = {}
+        for line in lines:
+            named = named_extras(line.partition(";")[2].strip())
+            for extra in (None,) if named is None else named:
+                self._by_extra.setdefault(extra, []).append(line)
+
+    def lines(self, extras: Iterable[str]) -> Iterable[str]:
+        """Give the requirements that may hold with one of these extras and don't hold without one."""
+        return dict.fromkeys(line for extra in (*sorted(extras), None) for line in self._by_extra.get(extra, ()))

@@ -116,18 +116,32 @@ EGG = re.compile(r"[#&]egg=(?P<name>[A-Za-z0-9._-]+(?:\[[A-Za-z0-9._, -]*\])?)")
 """The name, with its extras, that pip reads of a URL."""
 
 
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
+
+
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines with their numbers: continued ones joined, comments and empty ones left out."""
-    joined, start = "", 0
+    """Yield the lines with their numbers: continued ones joined, comments and empty ones left out.
+
+    Source: pip 26.3, `_internal/req/req_file.py`: a comment that fills its line ends what is continued and is never
+    continued itself, blanks behind a backslash make it one of the line, and the last line may end in one.
+    """
+    joined: list[str] = []
+    start = 0
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
-        start = start or number
-        if line.rstrip().endswith("\\"):
-            joined += line.rstrip()[:-1] + " "
+        is_comment = line.lstrip().startswith("#")
+        if line.endswith("\\") and not is_comment:
+            joined.append(line.strip("\\"))
+            start = start or number
             continue
-        whole = re.sub(r"(?:^|\s)#.*$", "", joined + line).strip()
-        joined, at, start = "", start, 0
-        if whole:
-            yield at, whole
+        # a blank in front makes the comment one also behind a continued line
+        yield from _logical_line(start or number, "".join((*joined, " " if is_comment else "", line)))
+        joined, start = [], 0
+    yield from _logical_line(start, "".join(joined))
+
+
+def _logical_line(number: int, text: str) -> Iterator[tuple[int, str]]:
+    if bare := _COMMENT.sub("", text).strip():
+        yield number, bare
 
 
 def without_options(line: str) -> str:

@@ -5,17 +5,19 @@ A spec's Python is a minor version, which decides wheels' tags and folders, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
 
-from envspec.packages.requirement import published_requirement
+from envspec.packages.requirement import parse_specifier, published_requirement
 from envspec.packages.tags import takes_python
 from envspec.packages.version_numbers import numbers
 
 _PATCHES = 40
 """More patch releases than any minor version of CPython had."""
+_MINORS = tuple(f"3.{minor}" for minor in range(30))
+"""More minor versions than any bound names."""
 _CAPPING = ("<", "!", "=", "~")
 """How the clauses begin that a later Python may break."""
 
@@ -61,6 +63,59 @@ def range_between(first: str, last: str) -> str:
         return f"=={first}"
     after = f"{minor}.{int(patch) + 1}" if int(patch) + 1 < _PATCHES else minor_after(minor)
     return f">={first},<{after}"
+
+
+def narrow(bound: str, more: str, minors: Iterable[str]) -> str | None:
+    """Write the bound that two have together on the releases of these minor versions; `bound` itself where that is all
+    of it. None where no release is left."""
+    own = {minor: found for minor in minors if (found := releases_of(minor, bound))}
+    left = {minor: tuple(one for one in releases if takes_python(more, one)) for minor, releases in own.items()}
+    if left == own or not any(left.values()):
+        return bound if any(left.values()) else None
+    if len(own) == 1:
+        return bound_of(next(iter(left.values())))
+    return normalise_specifier(f"{bound},{more}")
+
+
+def bound_of(releases: Sequence[str]) -> str | None:
+    """Write the bound that admits exactly these patch releases of a minor version; None for all of them."""
+    every = releases_of(releases[0].rpartition(".")[0], None)
+    if tuple(releases) == every:
+        return None
+    between = every[every.index(releases[0]) : every.index(releases[-1])]
+    gaps = (f"!={version}" for version in between if version not in releases)
+    return normalise_specifier(",".join((range_between(releases[0], releases[-1]), *gaps)))
+
+
+def specifier_of_alternatives(specifiers: Sequence[str]) -> str | None:
+    """Write the specifier of what one of these admits, as Poetry's `||` joins them; empty for all, None for none."""
+    if len(specifiers) == 1:
+        return specifiers[0]
+    return specifier_of(lambda version: any(takes_python(one, version) for one in specifiers))
+
+
+def specifier_of(is_admitted: Callable[[str], bool], text: str = "") -> str | None:
+    """Write the specifier of the releases that are admitted, `text` itself where that is one and admits the same; empty
+    for all of Python 3, None for none."""
+    every = [version for minor in _MINORS for version in releases_of(minor, None)]
+    left = {version for version in every if is_admitted(version)}
+    if not left or len(left) == len(every):
+        return "" if left else None
+    try:
+        parse_specifier(text)
+    except ValueError:
+        pass
+    else:
+        if text and all(takes_python(text, version) == (version in left) for version in every):
+            return text.strip()
+    first, last = (next(version for version in several if version in left) for several in (every, reversed(every)))
+    at, end = every.index(first), every.index(last) + 1
+    clauses = [f">={first.removesuffix('.0')}"] if at else []
+    clauses += [f"<{every[end].removesuffix('.0')}"] if end < len(every) else []
+    for minor in _MINORS:
+        gaps = [version for version in releases_of(minor, None) if version in every[at:end] and version not in left]
+        clauses += [f"!={minor}.*"] if len(gaps) == _PATCHES else [f"!={version}" for version in gaps]
+    return ",".join(clauses)
 
 
 def is_within(version: str, minor: str, bound: str | None) -> bool:

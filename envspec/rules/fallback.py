@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from envspec.base.finding import Finding
 from envspec.facts import torch_builds
+from envspec.facts.build_labels import other_maker
 from envspec.rules.case import Case
 from envspec.rules.wanted import Wanted
 
@@ -27,7 +28,7 @@ def _build_findings(case: Case, wanted: Wanted) -> Iterator[Finding]:
     asked = wanted.local or _conda_variant(wanted)
     if asked is None:
         return
-    if other := foreign_build(asked):
+    if other := other_maker(asked):
         message = f"{wanted.label} asks for PyTorch's build for {other}, and envspec locks for CUDA and for CPUs only"
         remedy = "drop the build from the requirement: the target's `cuda`, or none for the CPU, chooses it"
         yield Finding("error", "unsupported-build", message, key="torch", remedy=remedy)
@@ -43,14 +44,6 @@ def _build_findings(case: Case, wanted: Wanted) -> Iterator[Finding]:
         message = f"{text} asks for a build that isn't the target's: the target is for {of}"
         remedy = "drop the build from the requirement, or change the target's `cuda`"
         yield Finding("error", "cuda-mismatch", message, key="torch", remedy=remedy)
-
-
-_OTHERS = {"rocm": "AMD's ROCm", "xpu": "Intel's GPUs (XPU)", "hpu": "Intel's Gaudi", "mps": "Apple's GPUs (MPS)"}
-
-
-def foreign_build(local: str) -> str | None:
-    """Name what a local version's build is for, where that is neither CUDA nor the CPU ("rocm6.4"); else None."""
-    return next((name for start, name in _OTHERS.items() if local.startswith(start)), None)
 
 
 def _conda_variant(wanted: Wanted) -> str | None:

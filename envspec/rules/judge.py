@@ -16,6 +16,7 @@ from envspec.packages.version_numbers import numbers
 from envspec.rules import companions, fallback, machine as machine_rules, nearest
 from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, apply_acceptances, of_target
+from envspec.rules.secret_variables import secret_variables
 from envspec.rules.wanted import (
     Specifier,
     Wanted,
@@ -115,6 +116,7 @@ def judge(spec: Spec, target: Target, *, told: bool = True) -> Verdict:
     for companion in family:
         for problem in companions.findings(companion, wanted, versions, lambda version: _works(wanted, version, case)):
             found.append(_leave_working_ways(problem, asked, before))
+    found += secret_variables(spec)
     found = [one if one.severity == "error" and not told else one.try_ways(lambda way: "") for one in found]
     found = list(apply_acceptances(found, spec.pip_terms(target).accept))
     return Verdict(

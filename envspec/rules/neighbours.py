@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from packaging.version import Version
@@ -11,9 +11,11 @@ from envspec.base.errors import Way
 from envspec.base.finding import Finding
 from envspec.binaries.build_notes import BuildNotes
 from envspec.facts import neighbours, torch_builds
+from envspec.facts.build_labels import BuildLabel, label_of, other_maker
+from envspec.facts.gpu_only import holds_host_code_alone
 from envspec.facts.reach import neighbour_is_newer
 from envspec.facts.wheels import FAMILY
-from envspec.packages.build_label import BuildLabel, label_of
+from envspec.packages.archive_entries import SOURCES
 from envspec.packages.version_numbers import numbers
 from envspec.rules.case import Case
 from envspec.rules.wheel_code import WheelBuild
@@ -24,6 +26,15 @@ class Origin(Struct, frozen=True):
 
     index: str
     file: str
+
+
+ReleaseWheels = Callable[[str], Iterable[tuple[str, str]]]
+"""Gives the releases of a package on its index, each with the wheel that the target takes of it."""
+
+
+def no_releases(name: str) -> Iterable[tuple[str, str]]:
+    """Give no releases: those of an index aren't known."""
+    return ()
 
 
 class Surroundings(Struct, frozen=True):
@@ -55,18 +66,29 @@ def surroundings(torch: str | None, cuda: str | None, platform: str, *, wheel: b
     return Surroundings(torch, cuda, platform, neighbours.cxx11abi(torch) if torch and known else None)
 
 
-def label_mismatch(label: BuildLabel, around: Surroundings) -> str | None:
-    """Say for what else a wheel was built by its own label ("torch 2.4 and CUDA 11.8"); None where the label fits."""
+_CPU_ALONE = ("torchdata", "torchtext")
+"""Packages without code for GPUs whose only wheels on PyTorch's indexes are `+cpu`."""
+
+
+def label_mismatch(name: str, label: BuildLabel, around: Surroundings, file: str = "") -> str | None:
+    """Say for what else a wheel (`file`) was built by its own label ("torch 2.4 and CUDA 11.8"); None where the label
+    fits. What holds no code for GPUs is the same for all of them."""
     wrong = []
-    if label.torch and around.torch and label.torch != _minor(around.torch):
-        wrong.append(f"torch {label.torch}")
+    if around.torch and not label.fits_torch(_minor(around.torch)):
+        wrong.append(f"torch {' or '.join(label.torch)}")
     if around.cuda and label.cuda and label.cuda_major != around.cuda_major:
         wrong.append(f"CUDA {label.cuda}")
-    if around.cuda and label.torch and label.cpu and not label.cuda:
+    if around.cuda and label.other:
+        wrong.append(label.other)
+    elif around.cuda and label.cpu and not label.cuda and not _holds_nothing_for_gpus(name, file):
         wrong.append("the CPU")
     if None not in (label.cxx11abi, around.cxx11abi) and label.cxx11abi is not around.cxx11abi:
         wrong.append("the newer C++ ABI" if label.cxx11abi else "the older C++ ABI")
     return " and ".join(wrong) or None
+
+
+def _holds_nothing_for_gpus(name: str, file: str) -> bool:
+    return name in _CPU_ALONE or file.endswith("-none-any.whl") or holds_host_code_alone(name)
 
 
 def problems(
@@ -75,22 +97,32 @@ def problems(
     builds: Mapping[str, str],
     origins: Mapping[str, Origin],
     read: Mapping[str, WheelBuild],
+    releases: ReleaseWheels = no_releases,
 ) -> Iterator[Finding]:
-    """Find the wheels that were compiled for another torch or CUDA than the pins have: by label, by the facts, or by
-    what was `read` in them.
+    """Find the wheels that were compiled for another torch, CUDA or maker's GPUs than the pins have: by label, by the
+    facts, or by what was `read` in them.
 
-    `builds` names conda's packages, which are made for each other.
+    `builds` has the build strings of conda's packages, which are made for each other.
     """
     torch = pins.get("torch", pins.get("pytorch"))
     around = surroundings(torch, case.cuda, case.platform, wheel="torch" in pins)
     for name, version in sorted(pins.items()):
-        if name in builds or name in FAMILY:
+        if name in builds:
+            yield from _of_conda_build(name, version, builds[name], around)
             continue
         origin = origins.get(name, Origin("pypi", ""))
         label = label_of(version, origin.file)
-        if label is not None and label_mismatch(label, around):
-            yield from _of_label(f"{name} {version}", label, around)
+        if name in FAMILY:
+            # torch is judged by its tables, and its companions by torch, but for the maker
+            if name != "torch" and label is not None and label.other:
+                yield from _of_label(name, version, BuildLabel(other=label.other), around, releases)
             continue
+        if label is not None and label_mismatch(name, label, around, origin.file):
+            yield from _of_label(name, version, label, around, releases, origin.file)
+            continue
+        if label is not None and label.unread and not origin.file.endswith((*SOURCES, "-none-any.whl")):
+            yield _unread(name, version, label)
+            label = label if label != BuildLabel(unread=label.unread) else None
         pypis = origin.index == "pypi" and (not origin.file or origin.file.endswith(".whl"))
         built_for = read[name].built_for if name in read else BuildNotes()
         rows = neighbours.of_release(name, version, case.platform) if pypis else ()
@@ -105,22 +137,53 @@ def problems(
                 yield from _of_notes(f"{name} {version}", own, around, without=rows[0].without)
 
 
-def _of_label(name: str, label: BuildLabel, around: Surroundings) -> Iterator[Finding]:
-    wrong = label_mismatch(label, around)
+def _of_conda_build(name: str, version: str, build: str, around: Surroundings) -> Iterator[Finding]:
+    other = other_maker(build)
+    if other and around.cuda:
+        message = f"{name} {version} {build} is built for {other}, and the target has {around}"
+        remedy = f"name a version and a build of {name} for CUDA {around.cuda} in [conda] dependencies"
+        yield Finding("error", "built-for-another", message, key="cuda", remedy=remedy, package=name)
+
+
+def _unread(name: str, version: str, label: BuildLabel) -> Finding:
+    message = f"{name} {version}: the label {label.unread} isn't read, so it may be built for something else"
+    return Finding("info", "label-unread", message, key="torch", package=name)
+
+
+def _of_label(
+    name: str, version: str, label: BuildLabel, around: Surroundings, releases: ReleaseWheels, file: str = ""
+) -> Iterator[Finding]:
+    wrong = label_mismatch(name, label, around, file)
     if wrong is None:
         return
-    message = f"{name} is built for {wrong}, as its label says, and the target has {around}"
+    message = f"{name} {version} is built for {wrong}, as its label says, and the target has {around}"
     wanted = around.torch and f"torch {_minor(around.torch)}"
     cuda = around.cuda and f"CUDA {around.cuda_major}"
     strings = "" if around.cxx11abi is None else f"cxx11abi{str(around.cxx11abi).upper()}"
     listed = ", ".join(part for part in (wanted, cuda, strings if label.cxx11abi is not None else "") if part)
+    fitting = _fitting(name, version, around, releases(name))
     yield Finding(
         "error",
         "built-for-another",
         message,
         key="torch",
         remedy=f"take its wheel for {listed}, or build it from source",
+        package=name,
+        ways=(Way(f'write "{name}=={fitting}"', line=f"{name}=={fitting}"),) if fitting else (),
     )
+
+
+def _fitting(name: str, version: str, around: Surroundings, releases: Iterable[tuple[str, str]]) -> str | None:
+    """Give the version of a package whose label fits the target: of the same release if there is one, then one for just
+    its CUDA, then the newest."""
+    fitting = [
+        (each.partition("+")[0] == version.partition("+")[0], label.cuda == around.cuda, Version(each), each)
+        for each, file in releases
+        if (label := label_of(each, file)) is not None
+        and label != BuildLabel(unread=label.unread)
+        and not label_mismatch(name, label, around, file)
+    ]
+    return max(fitting)[3] if fitting else None
 
 
 def _of_notes(

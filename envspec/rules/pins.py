@@ -15,6 +15,7 @@ from packaging.version import Version
 from envspec.base.errors import Place, Way
 from envspec.base.finding import Finding, Severity
 from envspec.facts import gpu_only, gpus, libraries, torch_builds
+from envspec.facts.build_labels import label_of, maker_in_name, other_maker
 from envspec.facts.compute_capability import can_translate, covers, sm_of
 from envspec.facts.cuda_stack import TORCH, VERSIONED_BY_CUDA, cuda_major_in, holds_code_for_gpus, of_both_majors
 from envspec.facts.frameworks import Framework, frameworks
@@ -28,39 +29,44 @@ from envspec.packages.version_numbers import numbers
 from envspec.rules import nearest, neighbours, wheel_code
 from envspec.rules.build import compiler, problems
 from envspec.rules.case import CandidateBuild, Case, apply_acceptances, conda_builds_of, pip_builds
-from envspec.rules.fallback import foreign_build
 from envspec.rules.judge import case_of, locate
 from envspec.rules.machine import for_servers
 from envspec.rules.wanted import COMPANIONS, Wanted, parse, torch_of
 from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Located, Spec, Target
 
-# Rules for CPU targets: packages made for CUDA, which install there and do nothing or fail at import.
+# Rules for CPU targets: packages made for GPUs, which install there and do nothing or fail at import.
 
 _NAMED = re.compile(r"[\w-]+-gpu|[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
 """onnxruntime-gpu, nvidia-dali-cuda120, jax-cuda12-plugin."""
 
-_LOCAL = re.compile(r"\+(?:pt\d+)?cu\d")
-"""torch-scatter 2.1.2+pt24cu118, flash-attn 2.8.3+cu12torch2.8."""
-
 
 def _without_gpu(
-    case: Case, pins: Mapping[str, str], needs: Mapping[str, Iterable[str]], is_cuda: Callable[[str], bool]
+    case: Case,
+    pins: Mapping[str, str],
+    needs: Mapping[str, Iterable[str]],
+    origins: Mapping[str, neighbours.Origin],
+    is_cuda: Callable[[str], bool],
 ) -> Iterator[Finding]:
-    """Find the pins of a CPU target that are made for CUDA, torch aside.
+    """Find the pins of a CPU target that are made for GPUs. torch and its companions for CUDA are judged apart.
 
     `needs` has the names that each pin requires; `is_cuda` says whether a name is one of CUDA's own packages.
     """
     if case.cuda is not None:
         return
     for name, version in sorted(pins.items()):
-        if name in FAMILY or is_cuda(name):
+        if is_cuda(name):
             continue
-        known = gpu_only.needs_gpu(name, version, case.platform)
+        label = label_of(version, origins[name].file if name in origins else None)
+        known = None if name in FAMILY else gpu_only.needs_gpu(name, version, case.platform)
         if known:
-            yield _problem(f"{name} {version}", f": {known.what}", known.instead)
-        elif _NAMED.fullmatch(name) or _LOCAL.search(version):
-            yield _problem(f"{name} {version}", "", _INSTEAD)
+            yield _problem(f"{name} {version}", "CUDA", f": {known.what}", known.instead)
+        elif other := (label and label.other) or maker_in_name(name, gpus=True):
+            yield _problem(f"{name} {version}", other, "", _CPU_BUILD)
+        elif name in FAMILY:
+            continue
+        elif _NAMED.fullmatch(name) or (label and label.cuda):
+            yield _problem(f"{name} {version}", "CUDA", "", _INSTEAD)
         elif brought := sorted({other for other in needs.get(name, ()) if other in pins and is_cuda(other)}):
             listed = ", ".join(brought[:3]) + (f" and {len(brought) - 3} more" if len(brought) > 3 else "")
             message = f"{name} {version} requires {listed}, which has no use in a CPU target"
@@ -68,14 +74,15 @@ def _without_gpu(
             yield Finding("warning", "cuda-major-mixed", message, key="cuda", remedy=hint)
 
 
+_CPU_BUILD = "leave out what asks for it, or take its CPU build if there is one"
 _INSTEAD = "list the package in the CUDA targets only, or take its CPU build if there is one"
 
 
-def _problem(label: str, what: str, instead: str) -> Finding:
+def _problem(name: str, made_for: str, what: str, instead: str) -> Finding:
     return Finding(
         "warning",
         "gpu-only",
-        f"{label} is made for CUDA, and this is a CPU target{what}",
+        f"{name} is made for {made_for}, and this is a CPU target{what}",
         key="platform",
         remedy=instead,
     )
@@ -91,6 +98,7 @@ class PinnedVersions(Struct, frozen=True):
     read           what was read in some wheels
     architectures  the compute capabilities of a variant's machine code and PTX
     order          pip's packages in the order of installation
+    releases       gives the releases of a package on its index, each with the wheel that the target takes of it
     """
 
     versions: Mapping[str, str]
@@ -100,6 +108,7 @@ class PinnedVersions(Struct, frozen=True):
     read: Mapping[str, WheelBuild] = field(default_factory=dict)
     architectures: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
     order: Sequence[str] = ()
+    releases: neighbours.ReleaseWheels = neighbours.no_releases
 
 
 def judge_pins(
@@ -123,10 +132,10 @@ def judge_pins(
         *_triton_alone(case, pins),
         *_companions(case, pins, builds),
         *_cuda_majors(case, pins, pinned.needs, read),
-        *_without_gpu(case, pins, _names(pinned.needs), _is_dead_weight),
+        *_without_gpu(case, pins, _names(pinned.needs), origins, _is_dead_weight),
         *_libraries(case, pins),
         *wheel_code.overlap_problems(pinned.order, read, builds),
-        *neighbours.problems(case, run, builds, origins, read),
+        *neighbours.problems(case, run, builds, origins, read, pinned.releases),
         *wheel_code.problems(case, run, read, own),
         *wheel_code.of_sources(case, run, read),
         *(() if _has_cuda(spec.image.base) else wheel_code.missing_libraries(case, run, read, own)),
@@ -164,6 +173,12 @@ def _torch(
     if version is None:
         return
     public, _, local = version.partition("+")
+    if other := other_maker(local):
+        # in a CPU target `_without_gpu` tells it
+        message = f"torch {version} is a build for {other}, and the target is for CUDA {case.cuda}"
+        remedy = "take torch from the PyTorch index for this CUDA"
+        yield from (Finding("error", "unsupported-build", message, key="torch", remedy=remedy),) if case.cuda else ()
+        return
     said = wheel_code.of_torch(public, read, pins.get("triton")) if read else None
     if said is not None:
         yield wheel_code.torch_notice(version, said)
@@ -172,19 +187,13 @@ def _torch(
             wrong = replace(wrong, bound=_for_this_cuda(case, public))
         yield from (wrong,) if wrong else _of_build(case, "pip", public, [said])
         return
-    if case.cuda and torch_builds.is_own_build(version, origin.index) and not foreign_build(local):
+    if case.cuda and torch_builds.is_own_build(version, origin.index):
         yield from _own_torch(case, version, read)
         return
     if torch_builds.release(public) is None:
         yield _newer(f"torch {public}")
         return
     variant = local or torch_builds.pypi_variant(public, case.platform) or "cpu"
-    if case.cuda and (other := foreign_build(variant)):
-        message = f"torch {version} is PyTorch's build for {other}, and the target is for CUDA {case.cuda}"
-        yield Finding(
-            "error", "unsupported-build", message, key="torch", remedy="take torch from the PyTorch index for this CUDA"
-        )
-        return
     if not re.fullmatch(r"cpu|cu\d+", variant):
         yield Finding("info", "torch-local-build", f"torch {version} isn't a build of PyTorch's own", key="torch")
         return
@@ -527,13 +536,6 @@ def _first_without(found: LibraryWheel, capability: str, case: Case) -> tuple[st
 
 # Rules for frameworks beside torch: in a CUDA target, one without its CUDA backend computes on the CPU, in silence.
 
-_OF_ANOTHER_VENDOR = {
-    "AMD's GPUs": re.compile(r"(?:[\w-]+-)?rocm\d*(?:-[\w-]+)?"),
-    "Intel's GPUs": re.compile(r"[\w-]+-(?:xpu|oneapi(?:-[\w-]+)?)"),
-    "Google's TPUs": re.compile(r"libtpu(?:-nightly)?"),
-}
-"""jax-rocm7-plugin, tensorflow-rocm, pytorch-triton-xpu, jax-oneapi-plugin; libtpu, which jax[tpu] brings."""
-
 _OF_A_VENDOR = re.compile(r"(?:(?:cuda|rocm)\d*|oneapi|tpu)(?:[-_]\w+)*")
 """Extras that bring a backend, in place of which the target's stands: cuda13, cuda12-local, rocm7_local, oneapi."""
 
@@ -577,8 +579,7 @@ def framework_problems(
             alone = pins.keys().isdisjoint(TORCH)
             yield _of_cpu_wheel(name, pins[name], "error" if alone else "warning", case, direct.get(name))
     for name, version in sorted(pins.items()):
-        vendor = next((vendor for vendor, names in _OF_ANOTHER_VENDOR.items() if names.fullmatch(name)), None)
-        if vendor:
+        if vendor := maker_in_name(name):
             message = f"{name} {version} is made for {vendor}, and the target is for CUDA {case.cuda}"
             remedy = f"leave out what asks for it; `envspec why {name}` shows that"
             yield Finding("error", "other-vendor", message, remedy=remedy, package=name)

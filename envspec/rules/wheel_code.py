@@ -10,10 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.version import Version
 
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, Severity
 from envspec.base.texts import without_unseen
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
+from envspec.facts.build_labels import maker_in_name
 from envspec.facts.compute_capability import (
     KINDS_OF_CODE,
     REST_UNREAD,
@@ -29,6 +30,9 @@ from envspec.facts.torch_builds import variant_of
 from envspec.packages.version_numbers import numbers
 from envspec.rules.build import compiles_ptx
 from envspec.rules.case import CandidateBuild, Case
+
+_LISTED = 3
+"""The packages, or AMD's GPUs, that a message names before it counts the rest."""
 
 
 class WheelBuild(Struct, frozen=True):
@@ -126,12 +130,13 @@ def problems(
         if name in own and is_for_gpus(name) and build.is_for_cpus:
             yield _cpu_build(name, version, case)
         others = (
+            *_of_another_maker(name, version, build.code, case),
             *_of_another_library(name, version, build.code, pins, major),
             *_of_another_version(name, version, build.code.versions, case.cuda or ""),
         )
         for found in others:
-            # one that doesn't say that it is for GPUs may work without
-            yield replace(found, severity="warning", bound=None) if build.by_content else found
+            # one that doesn't say that it is for GPUs may work without another library
+            yield replace(found, severity="warning", bound=None) if build.by_content and found.bound else found
         libraries = _loadable_libraries(build.code, major)
         for capability in case.capabilities:
             if libraries and not any(_runs(one, capability, build) for one in libraries):
@@ -224,6 +229,24 @@ def _binds(one: CompiledLibrary, library: str) -> bool:
     """Say whether a module is named after a library: it binds it for those who ask, and the rest goes without it, as
     cupy does (cupy/cuda/cudnn.py in 13.6.0's wheel)."""
     return posixpath.basename(one.member).partition(".")[0] == library
+
+
+def _of_another_maker(name: str, version: str, code: DeviceCode, case: Case) -> Iterator[Finding]:
+    """Find a wheel with HIP code and nothing for CUDA: a build for AMD's GPUs. One with both is right for either."""
+    amd = [one for one in code.libraries if one.hip is not None]
+    if not amd or any(one.sm or one.ptx or one.cuda for one in code.libraries) or maker_in_name(name):
+        return
+    gpus = sorted({gpu for one in amd for gpu in one.hip or ()})
+    more = f" and {len(gpus) - _LISTED} more" if gpus[_LISTED:] else ""
+    listed = f" ({', '.join(gpus[:_LISTED])}{more})" if gpus else ""
+    message = (
+        f"{name} {version} is built for AMD's GPUs{listed}, as {without_unseen(amd[0].member[-80:])} in its wheel says,"
+        f" and the target has CUDA {case.cuda}: nothing in {'it' if code.complete else 'the part that was read'} is "
+        "compiled for CUDA"
+    )
+    severity: Severity = "error" if code.complete else "warning"
+    remedy = f"take a release or a build that is made for CUDA {case.cuda}"
+    yield Finding(severity, "built-for-another", message, key="cuda", remedy=remedy, package=name)
 
 
 def _of_another_library(
@@ -400,8 +423,6 @@ def _order(text: str) -> tuple[int, int, str]:
 
 _ASIDE = ("test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts")
 """Folders that wheels carry by mistake, and are imported by none."""
-_LISTED = 3
-"""The packages that a message names before it counts the rest."""
 
 
 def conda_owner(name: str) -> str:

@@ -278,6 +278,7 @@ class Project(Struct, frozen=True):
     dependencies    of the project, with the extras and groups that the spec asks for
     build_requires  requirements of its build, locked like the others; None where there is nothing to build
     of_targets      the same as `dependencies`, by target, for those that ask for more
+    python          the bound on Python that it and the spec have together
     """
 
     path: str
@@ -286,6 +287,7 @@ class Project(Struct, frozen=True):
     dependencies: tuple[Located, ...] = ()
     build_requires: tuple[Located, ...] | None = None
     of_targets: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NO_LINES)
+    python: str = ""
 
     def requirements(self, target: str) -> tuple[Located, ...]:
         """Return all that a target asks for because of the project, its build included."""

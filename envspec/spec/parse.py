@@ -205,7 +205,7 @@ def load_text(text: str, path: str, lookups: Lookups = NO_TABLES) -> Spec:
     spec = parse_spec(text, path, lookups)
     if spec.asked_project is None:
         return spec
-    return with_project(spec)
+    return with_project(spec, lookups)
 
 
 def parse_spec(text: str, path: str, lookups: Lookups = NO_TABLES) -> Spec:

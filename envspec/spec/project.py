@@ -20,9 +20,13 @@ from envspec.base.reader.nodes import PACKAGE
 from envspec.base.reader.positions import Path as KeyPath, TooDeep, toml_positions
 from envspec.base.texts import nearest
 from envspec.packages.names import requirement_name
+from envspec.packages.python_range import narrow, parse_python
 from envspec.packages.requirement import canonical_name, head_of, is_requirement, parse_specifier
 from envspec.spec.document import MAX_BYTES, project_root
+from envspec.spec.matrix import NO_TABLES, Lookups
 from envspec.spec.model import Located, Project, ProjectParts, Spec
+from envspec.spec.newer import span_of
+from envspec.spec.schema import PYTHONS
 from envspec.spec.values import BadValue, requirement
 
 # The dependencies of a local pyproject.toml, as a spec's own: [project] (PEP 621), its extras, and dependency groups
@@ -50,8 +54,8 @@ def parse_project(
     exclude_newer: str | None = None,
 ) -> Project:
     """Read a project's dependencies, extras and groups. `path` is its folder, `file` names it in errors, `python` is
-    the spec's ("3.12"), `tied` has the packages of which the spec itself says where they come from, `exclude_newer` is
-    the spec's.
+    the spec's bound on it ("==3.12.*"), `tied` has the packages of which the spec itself says where they come from,
+    `exclude_newer` is the spec's.
 
     Raises SpecError or SpecErrors for what isn't TOML, has no [project], lists its dependencies elsewhere (`dynamic`),
     lacks an extra or group, or refuses the Python.
@@ -115,13 +119,13 @@ class _Reader:
         self._refuse_dynamic(wanted)
         lines = {located.text: located for located in sorted(self._requirements(wanted), key=_position)}
         self._refuse_sources(lines.values(), tied)
-        self._judge_python(python)
         return Project(
             folder,
             self.document.file,
             self.name,
             tuple(lines.values()),
             self._build_requires(),
+            python=self._narrow_python(python),
         )
 
     def _refuse_dynamic(self, wanted: ProjectParts) -> None:
@@ -201,21 +205,24 @@ class _Reader:
             message = f"{key_path(path)} gives {plain} a source of its own, which the spec doesn't know of"
             self.problem(path, message, hint, at_key=True)
 
-    def _judge_python(self, python: str) -> None:
+    def _narrow_python(self, python: str) -> str:
+        """Return the bound on Python that the project and the spec have together."""
         path = ("project", "requires-python")
         text = self.value(path, str)
         try:
-            specifier = parse_specifier(text)
+            parse_specifier(text)
         except ValueError:
             self.problem(path, f"project.requires-python: {show(text)} isn't a specifier", 'for example: ">=3.10"')
-            return
-        # any patch release will do: which one is installed isn't known here
-        if not any(specifier.contains(f"{python}.{patch}") for patch in (0, 99)):
+            return python
+        found = narrow(python, text, PYTHONS)
+        if found is None:
             self.problem(
                 path,
-                f"project.requires-python: {show(text)} excludes Python {python}, which the spec asks for",
+                f"project.requires-python: {show(text)} excludes Python {python.removeprefix('==').removesuffix('.*')},"
+                " which the spec asks for",
                 "choose another python in the spec's [env], or widen it here",
             )
+        return found or python
 
     def _build_requires(self) -> tuple[Located, ...] | None:
         """Return what a build of the project needs; None without [build-system]: then there is nothing to install, as
@@ -279,8 +286,9 @@ def project_location(spec: Spec) -> Location:
     return Location(root, "" if below == "." else below)
 
 
-def with_project(spec: Spec) -> Spec:
-    """Read the pyproject.toml that a spec names; the spec with what that says, the same without one.
+def with_project(spec: Spec, lookups: Lookups = NO_TABLES) -> Spec:
+    """Read the pyproject.toml that a spec names; the spec with what that says, the same without one. Its
+    requires-python bounds the spec's Python.
 
     Raises SpecError as `parse_project` does, and for a file that is missing, a link or elsewhere; StorageError.
     """
@@ -291,15 +299,21 @@ def with_project(spec: Spec) -> Spec:
     text = decode(_read(spec, location, shown), shown)
     tied = frozenset({*spec.pip.sources, *(_names_with_address(spec))})
     parts, below = spec.asked_project.parts, location.below or "."
+    bound = spec.python_range or f"=={spec.python}.*"
 
     def read(wanted: ProjectParts) -> Project:
-        return parse_project(
-            text, below, wanted, shown, python=spec.python, tied=tied, exclude_newer=spec.exclude_newer
-        )
+        return parse_project(text, below, wanted, shown, python=bound, tied=tied, exclude_newer=spec.exclude_newer)
 
     more = {one.name: one.project for one in spec.targets if one.project != ProjectParts()}
     of_targets = {name: read(parts.with_more(own)).dependencies for name, own in more.items()}
-    return replace(spec, project=replace(read(parts), of_targets=MappingProxyType(of_targets)))
+    project = replace(read(parts), of_targets=MappingProxyType(of_targets))
+    if project.python != bound:
+        # of a range, the newest minor version that is left
+        python, narrowed = parse_python(project.python, PYTHONS) or (spec.python, None)
+        before = None if span_of(spec.exclude_newer) else spec.exclude_newer
+        newest = lookups.newest(narrowed, before) if narrowed else None
+        spec = replace(spec, python=newest or python, python_range=narrowed)
+    return replace(spec, project=project)
 
 
 def _names_with_address(spec: Spec) -> list[str]:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -200,3 +201,72 @@ def test_a_known_secret_is_nowhere(secret: str, before: str, after: str) -> None
     register(secret)
     assert secret not in redact(f"{before}{secret}{after}") or "*" in secret
     assert secret not in redact(json.dumps({"a": secret}, ensure_ascii=False)) or "*" in secret
+
+
+@pytest.mark.parametrize(
+    "name",
+    re.findall(
+        r"\S+",
+        "HF_TOKEN WANDB_API_KEY UV_INDEX_MINE_PASSWORD GITHUB_PAT DB_PASS MYSQL_PWD AWS_ACCESS_KEY_ID TOKEN_1 KEY AUTH "
+        "AWS_SECRET_ACCESS_KEY apiKey dbPassword HFTOKEN MY_SECRET SECRET_KEY NPM_AUTH BASIC_AUTH AUTH_HEADER API_KEYS "
+        "ACCESS_TOKENS HF_TOKEN2 CREDENTIAL GOOGLE_APPLICATION_CREDENTIALS SSH_PRIVATE_KEY OPENAI_APIKEY ROOT_PASSWD "
+        "DOCKER_AUTH_CONFIG OAUTH_CLIENT_SECRET VAULT_SECRET_ID huggingface_token PASSWORD KEY_PASSPHRASE",
+    ),
+)
+def test_a_variable_whose_name_speaks_of_a_secret(name: str) -> None:
+    assert secrets.is_secret(name, "hunter22")
+    for harmless in ("", " ", "${HF_TOKEN}", "$HF_TOKEN", "${{ secrets.HF }}", "%HF_TOKEN%", "${HF_TOKEN:-}", "true"):
+        assert not secrets.is_secret(name, harmless)
+    assert secrets.is_secret(name, "${HF_TOKEN:-hunter22}") and not secrets.is_secret(name, "/run/secrets/hunter22")
+    assert secrets.is_secret(name, "123456") == bool("PASS" in name.upper() or "PWD" in name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    re.findall(
+        r"\S+",
+        "KEYBOARD MONKEY TOKENIZERS_PARALLELISM MAX_TOKENS VLLM_MAX_NUM_BATCHED_TOKENS TOKEN_COUNT TOKEN_LIMIT KEYMAP "
+        "PAD_TOKEN EOS_TOKEN BOS_TOKEN_ID PUBLIC_KEY SSH_PUBLIC_KEY AUTHORIZED_KEYS SSH_AUTH_SOCK PWD OLDPWD AUTHOR "
+        "XAUTHORITY AUTH_URL HF_TOKEN_PATH DB_PASSWORD_FILE SORT_KEY IMAGE_KEY TOKENIZER_NAME SECRETARY HOTKEY BYPASS "
+        "HF_HOME MAX_TOKEN_LENGTH TOKENS_PER_BATCH NO_AUTH KEY_COLUMN PASSENGERS PASS AUTH_TYPE CUDA_HOME PATH "
+        "NVIDIA_VISIBLE_DEVICES TORCH_CUDA_ARCH_LIST PYTHONHASHSEED OMP_NUM_THREADS HF_HUB_DISABLE_IMPLICIT_TOKEN",
+    ),
+)
+def test_a_variable_whose_name_speaks_of_none(name: str) -> None:
+    assert not secrets.is_secret(name, "hunter22")
+    assert secrets.is_secret(name, "https://me:hunter22@host/") and secrets.is_secret(name, "ghp_" + "0123456789ab" * 3)
+
+
+# the hosts that take a token in an index's path, put together here
+TOKEN_PATHS = [
+    ("https://dl.{}.io/{}/acme/repo/python/simple/", "cloudsmith", "https://dl.{}.io/basic/acme/repo/python/simple/"),
+    ("https://{}.io/priv/{}/acme/repo/pypi/simple", "packagecloud", "https://{}.io/acme/repo/pypi/simple"),
+    ("https://www.{}.org/F/feed/auth/{}/python/", "myget", "https://www.{}.org/F/feed/python/"),
+    ("https://repo.{}.io/{}/acme/", "fury", "https://repo.{}.io/acme/"),
+    ("https://repo.{}.io/{}/acme/torch/torch-1.whl", "fury", "https://repo.{}.io/acme/torch/torch-1.whl"),
+]
+
+
+@pytest.mark.parametrize(("url", "host", "bare"), TOKEN_PATHS)
+def test_a_token_in_the_path_of_a_host_that_takes_them(url: str, host: str, bare: str) -> None:
+    full = url.format(host, "hunter22token")
+    assert redact(f"a `{full}` is") == f"a `{url.format(host, '****')}` is"
+    assert without_credentials(full) == bare.format(host) == without_credentials(bare.format(host))
+    assert has_credentials(full) and has_credentials(f"git+{full}")
+    register_url(full)
+    assert redact("it said hunter22token") == "it said ****"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://dl.cloudsmith.io/public/acme/repo/python/simple/", "https://repo.fury.io/acme/", "https://a/priv/b/"],
+)
+def test_a_public_path_of_such_a_host(url: str) -> None:
+    assert redact(url) == url == without_credentials(url)
+
+
+def test_tokens_by_the_forms_of_their_services() -> None:
+    for token in ("hf_" + "aB3" * 10, "ghp_" + "aB3" * 12, "glpat-" + "aB3-" * 6, "AKIA" + "ABCD1234" * 2):
+        assert redact(f"login --with {token} now") == "login --with **** now"
+    assert redact("-----BEGIN RSA PRIVATE KEY-----\nAAAA\n") == "****"
+    assert redact("sk-learn and hf_transfer, ghostscript") == "sk-learn and hf_transfer, ghostscript"

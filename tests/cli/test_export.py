@@ -248,7 +248,7 @@ def test_named_index(locked: Callable[..., Lock], envspec: Envspec, index: Index
         assert internal.paths() == ["/simple/own-thing/"]
     project.spec(SPEC)
     code, out, err = export(envspec)
-    assert (code, out) == (2, "")
+    assert (code, out) == (1, "")
     assert f"a, b: {OWN.name} is from internal, but must come from pypi  [wrong-index]" in err
 
 

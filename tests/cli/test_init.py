@@ -404,7 +404,7 @@ def test_a_project_that_uv_builds_for_no_one_is_listed() -> None:
 def test_a_conda_export_named_requirements_txt() -> None:
     text = "# This file may be used to create an environment using:\n# platform: linux-64\n"
     found = draft("requirements.txt", text + "python=3.9.16=h7a1cb2a_0\nnumpy=1.24.3=py39\neinops=0.6.1=pypi_0\n")
-    assert (found.python, found.conda, found.pip) == ("3.9", ("numpy ==1.24.3",), ("einops==0.6.1",))
+    assert (found.python, found.conda, found.pip) == ("3.9.16", ("numpy ==1.24.3",), ("einops==0.6.1",))
 
 
 def test_a_source_of_an_extra_is_told() -> None:

@@ -469,7 +469,7 @@ def test_a_uv_lock_gives_the_first_pins_and_init_says_how(machine: Machine, inde
 def test_pins_that_do_not_fit_give_way(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0", "beta>=2"), *(wheel("beta", one) for one in ("1.0", "2.0", "3.0")))
     spec = machine.spec(SPEC)
-    (machine.folder / "requirements.txt").write_text("alpha==0.9\nbeta==2.0\n", "utf-8")
+    (machine.folder / "requirements.txt").write_text("alpha==0.9\nbeta==2.0 \\", "utf-8")
     machine.envspec("lock", spec, "--pins-from", "requirements.txt", status=0)
     assert machine.versions("cpu") == {"alpha": "1.0", "beta": "2.0"}
 

@@ -113,7 +113,8 @@ PIXI = (FILES / "pixi.toml").read_text(encoding="utf-8")
 
 def test_a_pixi_toml() -> None:
     found = draft("pixi.toml", PIXI)
-    assert (found.python, found.cuda) == ("3.11", ("12.6", "12.4"))
+    assert (found.python, found.cuda) == ("3.11", ("12.6",))
+    assert "machines with CUDA 12.4 are left out" in notes(found)
     assert found.conda == ("ffmpeg >=6,<8", "numpy ==1.26.4", "cmake")
     assert found.pip == ("torch>=2.6", "einops") and found.channels == ("conda-forge", "bioconda")
     assert (found.platforms, found.variables) == (("linux-64", "osx-arm64"), {"HF_HOME": "/cache"})

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.drafts import draft as begin
 
 from envspec.draft.model import Draft
 from envspec.draft.repository import read_draft
@@ -176,3 +177,35 @@ def test_a_known_page_is_the_source_of_its_packages(page: str, package: str) -> 
     found = draft(f"einops\n{package}\n--find-links {page}\n")
     ((name, url),) = found.find_links.items()
     assert (url, found.sources) == (page, {package: name})
+
+
+LAST = "six\n# why \\\nidna \\"
+"""A file whose last line ends in a backslash, and a comment, which continues nothing."""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.in", LAST),
+        ("other.txt", "-r list.txt\n"),
+        ("other.txt", "-c list.txt\nsix\nidna"),
+        ("setup.py", "from setuptools import setup\nsetup(install_requires=open('requirements/list.txt').read())\n"),
+        ("pyproject.toml", "[project]\nname = 'a'\ndynamic = ['dependencies']\n"
+         "[tool.setuptools.dynamic]\ndependencies = { file = ['list.txt'] }\n"),
+        ("cog.yaml", "build: { python_requirements: list.txt }\n"),
+        ("environment.yml", "dependencies: [{ pip: ['-r list.txt'] }]\n"),
+        ("environment.yml", "dependencies: [{ pip: ['six', 'idna \\'] }]\n"),
+        ("Dockerfile", "FROM x\nRUN pip install -r list.txt\n"),
+        ("Dockerfile", "FROM x\nRUN pip install six \\\n\n  # why \\\n idna \\"),
+        ("Dockerfile", "FROM x\nRUN <<EOF\npip install six \\\n  idna\nEOF\n"),
+        ("README.md", "```\npip install six \\\n  idna\n```\n"),
+    ],
+)  # fmt: skip
+def test_the_last_line_ends_in_a_backslash(name: str, text: str, here: Path) -> None:
+    """In every reader of such files, and where lines are continued otherwise."""
+    (here / "requirements").mkdir()
+    for path in ("list.txt", "requirements/list.txt"):
+        (here / path).write_text(LAST, encoding="utf-8")
+    found = begin(name, text)
+    asked = found.pip if "-c" not in text else (*found.pip, *found.constraints)
+    assert {one.partition("=")[0] for one in asked} == {"six", "idna"}, notes(found)

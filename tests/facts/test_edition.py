@@ -147,17 +147,20 @@ def test_a_broken_one_is_told(installed: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_newer_facts_make_no_lock_stale(installed: Path, root: Path) -> None:
-    """A floor that they correct stands in former.toml as it was: the lock is fresh and sound, and `doctor` tells."""
+def test_a_lock_serves_though_newer_facts_differ(installed: Path, root: Path, tmp_path: Path) -> None:
+    """`check` says where; what exports warns, and has the stricter floor."""
     edited(
         installed, "toolkits.toml", lambda text: text.replace('compat-linux = "525.60.13"', 'compat-linux = "526.0"')
     )
-    was = '  { was = "525.60.13", source = "windows-floors" },\n'
-    edited(installed, "former.toml", lambda text: text.replace("floors = [\n", "floors = [\n" + was))
-    assert run(installed, "check", "specs/mm-v2.9.toml", cwd=root)[0] == 0
+    code, out, _ = run(installed, "check", "specs/mm-v2.9.toml", cwd=root)
+    assert code == 1 and "by today's facts the driver floor is 526.0 (the lock says 525.60.13)" in out
+    asked = ("specs/mm-v2.9.toml", "--target", "cu128-hopper", "--format", "dockerfile")
+    code, out, err = run(installed, "export", *asked, "-o", str(tmp_path / "out"), cwd=root)
+    assert code == 0 and "by today's facts the driver floor is 526.0" in err and "cu126-volta" not in err
+    assert "driver>=526.0" in (tmp_path / "out" / "cu128-hopper" / "Dockerfile").read_text()
     _, out, err = run(installed, "doctor", "specs/mm-v2.9.toml", "--gpu", "H100", "--driver", "580.65.06", cwd=root)
     assert "note: facts 2099.1.1, from envspec-facts" in err
-    assert "its lock was made with other facts: the driver floor is" in out
+    assert "its lock: by today's facts the driver floor is 526.0" in out
 
 
 def test_the_switch_has_one_value(monkeypatch: pytest.MonkeyPatch) -> None:

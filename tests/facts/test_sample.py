@@ -19,7 +19,7 @@ def test_each_row_has_a_key_of_its_own() -> None:
     keys = [key for _, key, _ in rows()]
     assert len(keys) == len(set(keys))
     lists = {f"{path.stem}.{name}" for path in shipped_edition().folder.glob("*.toml") for name in lists_of(path.stem)}
-    assert lists - NAMED_BY.keys() == {"former.architectures", "former.floors", "former.provides", "wheel_code.wheels"}
+    assert lists - NAMED_BY.keys() == {"wheel_code.wheels"}
 
 
 def lists_of(table: str) -> list[str]:

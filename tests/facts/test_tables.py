@@ -31,8 +31,8 @@ def test_builds_asked_by_any_value_are_those_of_the_table() -> None:
 
 
 def test_every_table_says_how_far_it_reaches() -> None:
-    """But those of corrections, which are about the releases that they name, and of what was said before."""
-    assert set(reach()) == {*TABLES, "wheels"} - {"corrections", "former", "repodata_patches"}
+    """But those of corrections, which are about the releases that they name."""
+    assert set(reach()) == {*TABLES, "wheels"} - {"corrections", "repodata_patches"}
     assert all(reach().values())
 
 

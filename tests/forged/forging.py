@@ -5,6 +5,7 @@ refused-by    "check", or "verify" where `check` can't see it
 code          what it is refused with
 field         of verify's: the field of the lock's model that is changed
 stale         the lock's inputs are changed along, so that `check` names that instead
+shows         where commands that install or export only warn: what a file of theirs has all the same, `in-format`
 added         text for the spec's [pip], with `before`: the changes that make the shipped lock one of that spec
 [[change]]    what is changed, one after the other: see `CHANGES`. Of a package in every target that has it, or `in` one
 """
@@ -52,6 +53,8 @@ class Forgery:
     change: tuple[Change, ...]
     field: str = ""
     stale: bool = False
+    shows: str = ""
+    in_format: str = "dockerfile"
     added: str = ""
     before: tuple[Change, ...] = ()
 

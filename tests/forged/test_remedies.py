@@ -261,7 +261,6 @@ STATES = {
 
 ELSEWHERE = {
     "lock-damaged": "review/git/test_git_merge_scenarios.py: each conflict is ended by the command that is printed",
-    "facts-changed": "the tables of another day are needed: facts/test_former.py",
     "other-build": "as the others of `verify`; a source and its build are needed",
     "other-build-number": "as the others of `verify`; a channel's records are needed: forged/test_verify.py",
     "merge-lost": "it says what holds a package, and takes nothing back",

@@ -100,7 +100,7 @@ def spec(data: bytes, folder: Path) -> object:
 def pyproject(data: bytes, folder: Path) -> object:
     wanted = ProjectParts(("train", "data"), ("dev", "type-check"))
     text = decode(data, "pyproject.toml")
-    return parse_project(text, ".", wanted, "pyproject.toml", python="3.12", tied=frozenset())
+    return parse_project(text, ".", wanted, "pyproject.toml", python="==3.12.*", tied=frozenset())
 
 
 def lock(data: bytes, folder: Path) -> object:

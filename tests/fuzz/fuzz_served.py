@@ -17,6 +17,7 @@ from envspec.base.settings import split_credentials
 from envspec.binaries.elf import X86_64, MalformedElf, read_dynamic
 from envspec.binaries.import_time import modules_importing_at_start
 from envspec.binaries.wheel import open_wheel
+from envspec.facts.build_labels import label_of
 from envspec.image.base import FOR_IMAGES, read_layers
 from envspec.image.layer import Descriptor
 from envspec.image.manifest import MANIFEST, read_image
@@ -31,7 +32,6 @@ from envspec.net.provenance import parse_provenance
 from envspec.net.registry import Registries
 from envspec.net.simple_page import parse_page, refuse_foreign_page
 from envspec.packages.archive_entries import Bounds, source_fault, wheel_fault
-from envspec.packages.build_label import label_of
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variant_markers import for_variant
 from envspec.packages.variants import InvalidVariants, WheelOfVariant, read_name, read_variants

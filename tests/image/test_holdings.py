@@ -40,7 +40,7 @@ SYSTEM = {
     "usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.33": "",
     "usr/local/cuda-13.0/targets/x86_64-linux/lib/libcudart.so.13.0.88": "",
     "home/somebody/libcudart.so.12.0.0": "",
-    "etc/pip/constraint.txt": "numpy==1.26.4\n# a comment\ntorch==2.9.0a0+50eac811a6.nv25.09\n",
+    "etc/pip/constraint.txt": "numpy==1.26.4\n# a comment \\\ntorch==2.9.0a0+50eac811a6.nv25.09 \\",
     **record("torch", TORCH),
     **record("numpy", "1.26.4"),
     **record("gone", "1.0"),

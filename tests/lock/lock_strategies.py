@@ -191,6 +191,7 @@ _platforms = st.sampled_from(("linux-64", "osx-arm64"))
 _pythons = st.sampled_from(("3.10", "3.12"))
 _glibcs = st.none() | st.just("2.28")
 _cudas = st.none() | st.just("12.6")
+_floors = st.none() | st.sampled_from(("570", "525.60.13"))
 _architectures = st.lists(st.sampled_from(("sm_70", "sm_90", "sm_120")), max_size=2)
 
 
@@ -220,4 +221,4 @@ def _target(draw: st.DrawFn, pins: list[Pin]) -> tuple[TargetInputs, tuple[Pin, 
         python_range=draw(_specifiers),
     )
     in_order = tuple(sorted(pins, key=lambda pin: (pin.kind, pin.name)))
-    return inputs, in_order, tuple(draw(_architectures)), draw(optional_texts)
+    return inputs, in_order, tuple(draw(_architectures)), draw(_floors)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from envspec.lock.freshness import image_reasons, reasons, rendered_reasons
+from envspec.base.finding import Finding
+from envspec.lock.freshness import concerns_environment, image_reasons, reasons, rendered_reasons
 from envspec.lock.inputs import spec_case, spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedImage, LockedTarget
 from envspec.spec.model import Spec
@@ -113,3 +114,21 @@ def test_another_base_image(locked_images: tuple[str, ...], base: str, expected:
     lock = with_images(*locked_images)
     assert tuple(one.message for one in image_reasons(spec, lock, {base, TOOL})) == expected
     assert reasons(spec_case(spec), lock) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "concerns"),
+    [
+        (Finding("error", "requirement-added", "", targets=("a",)), {"a": True, "b": False, None: True}),
+        (Finding("error", "requirement-added", ""), {"a": True, None: True}),
+        (Finding("error", "image-python-changed", ""), {"a": False, None: False}),
+        (Finding("error", "target-added", "", evidence=(("target", "b"),)), {"a": False, "b": True, None: True}),
+        (Finding("error", "accept-changed", "", evidence=(("old", "x"), ("new", "y"))), {"a": False}),
+        (Finding("error", "accept-changed", "", evidence=(("old", None), ("new", "y"))), {"a": True}),
+        (Finding("error", "override-changed", "", evidence=(("old", "x"), ("new", "y"))), {"a": False}),
+        (Finding("error", "override-changed", "", evidence=(("old", "x"), ("new", None))), {"a": True}),
+        (Finding("error", "constraint-changed", "", evidence=(("old", "x"), ("new", "y"))), {"a": True}),
+    ],
+)
+def test_what_concerns_an_environment(change: Finding, concerns: dict[str | None, bool]) -> None:
+    assert {name: concerns_environment(change, name) for name in concerns} == concerns

@@ -402,3 +402,40 @@ def test_each_targets_own_gpus_are_judged(machine: Machine) -> None:
     two = LockedTarget("two", replace(one.inputs, gpus=("A100",)), one.pins)
     flaws = judge(replace(lock, targets=(one, two)))
     assert [(flaw.code, flaw.targets) for flaw in flaws] == [("wrong-architectures", ("two",))]
+
+
+# Names that today's table gives conda packages otherwise
+
+
+def with_conda(provides: tuple[str, ...], *more: Pin) -> Lock:
+    """A target whose requirement `scipy` conda's scipy meets; the lock says that it `provides` these."""
+    pin = replace(conda("scipy", "1.0"), index="conda-forge/linux-64", provides=provides, direct=True)
+    values = replace(inputs("scipy"), conda_requirements=("scipy",))
+    target = LockedTarget("t", values, (pin, *more))
+    return Lock("demo", SpecInputs(channels=("conda-forge",)), (target,))
+
+
+@pytest.mark.parametrize(
+    ("provides", "severities"),
+    [
+        (("scipy",), set()),
+        (("scipy", "other"), {"warning"}),
+        (("other",), {"error", "warning"}),
+    ],
+)
+def test_names_are_judged_as_locked_and_as_of_today(provides: tuple[str, ...], severities: set[str]) -> None:
+    found = [one for one in judge(with_conda(provides)) if one.code in ("wrong-provides", "requirement-missing")]
+    assert {one.severity for one in found} == severities
+    assert [one.message for one in found if one.code == "wrong-provides"] == (
+        [f"by today's facts scipy provides scipy (the lock says {', '.join(provides)})"] if severities else []
+    )
+
+
+def test_a_name_that_hides_a_missing_package_is_an_error() -> None:
+    lock = with_conda(("scipy", "other"))
+    values = replace(lock.targets[0].inputs, requirements=("other", "scipy"))
+    flaws = judge(replace(lock, targets=(replace(lock.targets[0], inputs=values),)))
+    assert {(one.code, one.severity) for one in flaws if one.code in ("wrong-provides", "requirement-missing")} == {
+        ("wrong-provides", "error"),
+        ("requirement-missing", "error"),
+    }

@@ -7,6 +7,13 @@ from envspec.lock.judge import judge_target
 from envspec.lock.model import Artifact, LockedTarget, Pin, SpecInputs, TargetInputs
 
 
+def codes(*pins: Pin, cuda: str | None = "12.8") -> list[tuple[str, str | None]]:
+    inputs = TargetInputs("linux-64", "3.12", "2.28", cuda)
+    of_builds = ("built-for-another", "wrong-cuda", "cpu-build")
+    flaws = judge_target(LockedTarget("t", inputs, pins), SpecInputs())
+    return [(flaw.code, flaw.package) for flaw in flaws if flaw.code in of_builds]
+
+
 def said(*pins: Pin, cuda: str | None = "12.8", platform: str = "linux-64") -> list[str]:
     inputs = TargetInputs(platform, "3.12", "2.28", cuda)
     flaws = judge_target(LockedTarget("t", inputs, pins), SpecInputs())
@@ -60,3 +67,45 @@ def test_without_torch_the_cuda_counts_alone() -> None:
         "torch-scatter 2.1.2+pt24cu118 is built for CUDA 11.8 by its label, but the target has CUDA 12.8"
     ]
     assert said(SCATTER, cuda=None) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "why"),
+    [
+        ("pytorch3d", "0.7.8+pt2.8.0rocm7.1", "built for AMD's ROCm 7.1 by its label"),
+        ("flash-attn", "2.8.4+rocm71torch2.8cxx11abitrue", "built for AMD's ROCm 7.1 by its label"),
+        ("vllm", "0.18.0+xpu", "built for Intel's GPUs (XPU) by its label"),
+        ("detectron2", "0.6+cpu", "built for the CPU by its label"),
+        ("natten", "0.21.6+cu128.torch210", "built for torch 2.10 by its label"),
+        ("jax-rocm10-plugin", "0.12.0", "made for AMD's GPUs, but the target is for CUDA 12.8"),
+        ("pytorch-triton-xpu", "3.5.0", "made for Intel's GPUs, but the target is for CUDA 12.8"),
+    ],
+)
+def test_a_build_for_another_maker(name: str, version: str, why: str) -> None:
+    (sentence,) = said(TORCH, pin(name, version))
+    assert sentence.startswith(f"{name} {version} is {why}")
+    if "+" not in version or "cpu" in version or "xpu" in version:
+        assert said(pin(name, version), cuda=None) == []
+
+
+@pytest.mark.parametrize("code", ["built-for-another", "other-vendor"])
+def test_a_name_of_another_maker_that_the_spec_accepts(code: str) -> None:
+    inputs = TargetInputs("linux-64", "3.12", "2.28", "12.8", accept=((f"{code}:jax-rocm10-plugin", "why"),))
+    flaws = judge_target(LockedTarget("t", inputs, (pin("jax-rocm10-plugin", "0.12.0"),)), SpecInputs())
+    assert not [one for one in flaws if one.code == "built-for-another"]
+
+
+@pytest.mark.parametrize("index", ["pytorch/rocm6.4", "amd", "url"])
+@pytest.mark.parametrize("local", ["rocm6.4", "xpu", "rocm7.2.0.lw.git7e1940d4"])
+def test_torch_and_its_companions_for_another_maker(local: str, index: str) -> None:
+    """Of a torch of one's own only its label says it: no lock says what is in its wheel."""
+    other = pin("torch", f"2.8.0+{local}", index=index)
+    assert codes(other) == [("wrong-cuda", "torch")]
+    assert codes(TORCH, pin("torchvision", f"0.23.0+{local}", index=index)) == [("wrong-cuda", "torchvision")]
+    assert codes(other, cuda=None) == []
+
+
+def test_a_conda_build_for_another_maker() -> None:
+    rocm = Pin("conda", "pytorch", "2.9.1", "own/linux-64", None, build="rocm72_py312_h1234567_0")
+    assert codes(rocm) == [("wrong-cuda", "pytorch")]
+    assert codes(rocm, cuda=None) == []

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urljoin
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import pytest
 import tomli
 from support.index import Index
 from support.packages import wheel
+from support.proxied import asked
 from support.torch_packages import stand_ins
 from uv import find_uv_bin
 
@@ -35,9 +36,9 @@ def proxy() -> Iterator[IndexProxy]:
         yield opened
 
 
-def get(url: str, method: str = "GET") -> tuple[int, bytes, dict[str, str]]:
+def get(proxy: IndexProxy, url: str, method: str = "GET") -> tuple[int, bytes, dict[str, str]]:
     try:
-        with urlopen(Request(url, method=method), timeout=10) as reply:
+        with urlopen(asked(proxy, url, method), timeout=10) as reply:
             return reply.status, reply.read(), dict(reply.headers)
     except HTTPError as error:
         with error:
@@ -51,7 +52,7 @@ def test_it_listens_on_loopback_alone(proxy: IndexProxy) -> None:
 @pytest.mark.parametrize("variant", wheels.variants())
 def test_a_page_equals_the_facts(proxy: IndexProxy, variant: str) -> None:
     for project in FAMILY:
-        status, body, headers = get(f"{proxy.url(variant)}/{project}/")
+        status, body, headers = get(proxy, f"{proxy.url(variant)}/{project}/")
         expected = facts_page(variant, project, belongs(variant))
         if not expected:
             assert status == 404
@@ -65,7 +66,7 @@ def test_a_page_equals_the_facts(proxy: IndexProxy, variant: str) -> None:
 
 def test_what_an_index_says_besides_the_facts_is_not_kept() -> None:
     with open_proxy({"cu126": lambda variant, project: []}) as live, open_proxy() as usual:
-        status, _, headers = get(f"{live.url('cu126')}/torch/")
+        status, _, headers = get(live, f"{live.url('cu126')}/torch/")
         assert (status, headers["Cache-Control"]) == (200, "no-store")
         assert (live.lasts("cu126"), usual.lasts("cu126")) == (False, True)
         assert live.url("cu126").rpartition("/")[2] == "cu126" != usual.url("cu126").rpartition("/")[2]
@@ -75,13 +76,13 @@ def test_what_an_index_says_besides_the_facts_is_not_kept() -> None:
 @pytest.mark.parametrize("stranger", STRANGERS)
 @pytest.mark.parametrize("variant", ["cpu", "cu126"])
 def test_other_names_are_not_there(proxy: IndexProxy, variant: str, stranger: str) -> None:
-    status, _, headers = get(f"{proxy.url(variant)}/{stranger}/")
+    status, _, headers = get(proxy, f"{proxy.url(variant)}/{stranger}/")
     assert (status, headers["Cache-Control"]) == (404, "no-store")
 
 
 def test_triton_is_there_where_it_is_asked_for(proxy: IndexProxy) -> None:
-    assert get(f"{proxy.url('cu126', triton=True)}/triton/")[0] == 200
-    assert get(f"{proxy.url('cu126', triton=True)}/idna/")[0] == 404
+    assert get(proxy, f"{proxy.url('cu126', triton=True)}/triton/")[0] == 200
+    assert get(proxy, f"{proxy.url('cu126', triton=True)}/idna/")[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -99,24 +100,24 @@ def test_triton_is_there_where_it_is_asked_for(proxy: IndexProxy) -> None:
     ],
 )
 def test_odd_paths_are_not_there(proxy: IndexProxy, path: str) -> None:
-    assert get(proxy.base + path)[0] == 404
+    assert get(proxy, proxy.base + path)[0] == 404
 
 
 def test_metadata_equals_the_facts(proxy: IndexProxy) -> None:
     page_url = f"{proxy.url('cu126')}/torch/"
-    rows = json.loads(get(page_url)[1])["files"]
+    rows = json.loads(get(proxy, page_url)[1])["files"]
     assert len(rows) > 10
     for row in rows[:: len(rows) // 10]:
         url = urljoin(page_url, row["url"])
         assert proxy.owns(url) and proxy.variant_of(url) == "cu126"
         known = wheels.load("cu126").file(row["filename"])
         assert known is not None and row["hashes"] == {"sha256": known.sha256}
-        status, body, _ = get(url + ".metadata")
+        status, body, _ = get(proxy, url + ".metadata")
         assert (status, body) == (200, wheels.metadata_text(known))
 
 
 def test_head_has_no_body(proxy: IndexProxy) -> None:
-    status, body, headers = get(f"{proxy.url('cu126')}/torch/", "HEAD")
+    status, body, headers = get(proxy, f"{proxy.url('cu126')}/torch/", "HEAD")
     assert (status, body) == (200, b"") and int(headers["Content-Length"]) > 1000
 
 
@@ -147,7 +148,7 @@ def test_a_mirrors_pages_are_joined_and_the_facts_win() -> None:
         },
     ]
     with open_proxy({"cu126": lambda variant, project: live if project == "torch" else []}) as proxy:
-        files = json.loads(get(f"{proxy.url('cu126')}/torch/")[1])["files"]
+        files = json.loads(get(proxy, f"{proxy.url('cu126')}/torch/")[1])["files"]
         by_name = {row["filename"]: row for row in files}
         assert by_name[known.file]["hashes"] == {"sha256": known.sha256}
         assert by_name["torch-99.0+cu126-cp312-cp312-manylinux_2_28_x86_64.whl"]["url"] == "../f/1./http/mirror/new.whl"
@@ -163,12 +164,12 @@ def test_a_mirror_of_a_cuda_that_the_facts_do_not_know() -> None:
         }
     ]
     with open_proxy({"cu150": lambda variant, project: live if project == "torch" else []}) as proxy:
-        (row,) = json.loads(get(f"{proxy.url('cu150')}/torch/")[1])["files"]
+        (row,) = json.loads(get(proxy, f"{proxy.url('cu150')}/torch/")[1])["files"]
         assert (row["filename"], row["hashes"]) == (live[0]["filename"], live[0]["hashes"])
         behind = proxy.file(urljoin(f"{proxy.url('cu150')}/torch/", row["url"]))
         assert behind is not None and behind.url == live[0]["url"]
-        assert get(f"{proxy.url('cu150')}/idna/")[0] == 404
-        assert get(f"{proxy.url('cu150')}/files/x.whl.metadata")[0] == 404
+        assert get(proxy, f"{proxy.url('cu150')}/idna/")[0] == 404
+        assert get(proxy, f"{proxy.url('cu150')}/files/x.whl.metadata")[0] == 404
 
 
 def test_a_mirror_that_fails_is_kept_for_the_message() -> None:
@@ -176,7 +177,7 @@ def test_a_mirror_that_fails_is_kept_for_the_message() -> None:
         raise IndexFailure("https://mirror/torch/ can't be read")
 
     with open_proxy({"cu126": broken}) as proxy:
-        status, body, _ = get(f"{proxy.url('cu126')}/torch/")
+        status, body, _ = get(proxy, f"{proxy.url('cu126')}/torch/")
         assert (status, body) == (424, b"https://mirror/torch/ can't be read")
 
 
@@ -195,7 +196,8 @@ def compiled(
     command = [
         find_uv_bin(), "pip", "compile", "requirements.in", "--format", "pylock.toml", "--quiet", "--no-header",
         "--python", sys.executable, "--python-version", "3.12", "--python-platform", "x86_64-manylinux_2_28",
-        "--only-binary", ":all:", "--index", proxy.url(variant), "--default-index", index.url, "--no-config",
+        "--only-binary", ":all:", "--index", proxy.with_login(proxy.url(variant)), "--default-index", index.url,
+            "--no-config",
     ]  # fmt: skip
     env = {"HOME": str(folder), "PATH": "/nonexistent"}
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)

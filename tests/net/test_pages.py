@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urljoin
-from urllib.request import urlopen
 
 import pytest
 from msgspec.structs import replace
 from support.index import Index, status
 from support.packages import sdist, wheel
+from support.proxied import body_of
 
 from envspec.base.errors import IndexFailure
 from envspec.facts.corrections import Correction, Corrections
@@ -291,9 +291,9 @@ def test_a_file_of_this_machine_is_served_of_its_own_index_alone(tmp_path: Path)
     (folder / dist.file).write_bytes(dist.content)
     path = path_of(FileAddress(WHEEL, (folder / dist.file).as_uri(), dist.sha256, None))
     with open_proxy(pages=pages(tmp_path)) as proxy:
-        assert urlopen(f"{proxy.index(Upstream(folder.as_uri(), flat=True))}/{path}").read() == dist.content
+        assert body_of(proxy, f"{proxy.index(Upstream(folder.as_uri(), flat=True))}/{path}") == dist.content
         with pytest.raises(HTTPError, match="404"):
-            urlopen(f"{proxy.index(Upstream('http://a.example'))}/{path}")
+            body_of(proxy, f"{proxy.index(Upstream('http://a.example'))}/{path}")
 
 
 @pytest.mark.parametrize(

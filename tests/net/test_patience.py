@@ -94,7 +94,7 @@ def test_what_is_no_time_is_as_if_nothing_had_been_said(index: Index, asked: str
 
 def test_nothing_is_slept_without_another_try() -> None:
     slept: list[float] = []
-    made = retries(0, "http://x", 300, slept.append)
+    made = retries(0, "http://x", lambda: 300 - sum(slept), slept.append)
     assert (made.connect, made.read, made.status, made.other) == (0, 0, 0, 0) and slept == []
 
 

@@ -1,15 +1,20 @@
 """What requirements ask for, in which targets they hold, and what they lead to."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import packaging.markers
 import pytest
+from hypothesis import given, settings, strategies as st
+from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement
+from support.examples import examples
 
 from envspec.lock.read import load
-from envspec.packages.edges import Markers, reach
+from envspec.packages.edges import ByExtra, Markers, Overrides, effective, reach
 from envspec.packages.requirement import canonical_name, head_of, is_requirement, published_requirement
+from envspec.packages.tags import marker_environment
 
 TRICKY = ("a", "A_b [X.y, z] (>=1) ;extra=='x'", "a[ ]", "a@https://example.org/a;b ; python_version<'3'",
           "a>=1.0.*,<2", "a [x] @ file:///x", "a===1;b", 'a; platform_version == "#1; x@y"')  # fmt: skip
@@ -70,14 +75,66 @@ def test_a_marker_says_nothing_of_this_machine() -> None:
     assert not Markers("linux-64", "3.12").hold(f"a; platform_release == '{release}'")
 
 
-def test_reach_asks_again_for_more_extras() -> None:
-    calls: list[tuple[str, frozenset[str]]] = []
-    none: frozenset[str] = frozenset()
-    edges = {"a": [("b", none), ("c", none)], "b": [], "c": [("b", frozenset("x")), ("a", none)]}
+def test_reach_asks_for_each_extra_once() -> None:
+    calls: list[tuple[str, frozenset[str], bool]] = []
+    none, x = frozenset[str](), frozenset("x")
+    edges = {"a": [("b", none), ("c", none)], "b": [], "c": [("b", frozenset("xy")), ("b", x), ("a", none)]}
 
-    def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        calls.append((name, extras))
+    def following(name: str, added: frozenset[str], first: bool) -> Iterator[tuple[str, frozenset[str]]]:
+        calls.append((name, added, first))
         return iter(edges[name])
 
-    assert reach([("a", none)], following) == {"a": none, "b": frozenset("x"), "c": none}
-    assert calls == [("a", none), ("b", none), ("c", none), ("b", frozenset("x"))]
+    assert reach([("a", none), ("b", x)], following) == {"a": none, "b": frozenset("xy"), "c": none}
+    assert calls == [("a", none, True), ("b", none, True), ("c", none, True), ("b", frozenset("xy"), False)]
+
+
+NAMES = st.sampled_from(["a", "b", "c", "A_b"])
+COMPARISONS = st.one_of(
+    st.builds("extra {} {!r}".format, st.sampled_from(["==", "!=", " == "]), NAMES),
+    st.builds("{!r} {} extra".format, NAMES, st.sampled_from(["==", "!="])),
+    st.sampled_from(
+        ["python_version > '3'", "sys_platform == 'win32'", "extra in 'a b'", "extra > 'a'", "'extra' == extra"]
+    ),
+)
+MARKERS = st.recursive(
+    COMPARISONS,
+    lambda inner: st.builds("({} {} {})".format, inner, st.sampled_from(["and", "or"]), inner),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=examples(100))
+@given(MARKERS, st.frozensets(NAMES.map(canonical_name)))
+def test_a_marker_holds_where_packaging_says_so_of_an_extra(marker: str, extras: frozenset[str]) -> None:
+    markers = Markers("linux-64", "3.12.1")
+    environment = marker_environment("linux-64", "3.12.1")
+    packagings = [Marker(marker).evaluate({**environment, "extra": extra}) for extra in ("", *extras)]
+    assert markers.hold(f"x; {marker}", extras) == any(packagings)
+    # whatever may hold with more extras alone is found by them
+    if any(packagings) and not packagings[0]:
+        assert f"x; {marker}" in ByExtra([f"x; {marker}"]).lines(extras)
+
+
+@pytest.mark.parametrize("overridden", [False, True])
+def test_chained_extras_cost_what_they_weigh(monkeypatch: pytest.MonkeyPatch, overridden: bool) -> None:
+    """Each extra leads to two others: judging all requirements for all extras cost the cube of their number."""
+    judged = Counter[int]()
+    evaluate = Marker.evaluate
+
+    def counted(self: Marker, *arguments: object, **named: object) -> bool:
+        judged[number] += 1
+        return evaluate(self, *arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Marker, "evaluate", counted)
+    overrides = Overrides(["beta==1"] if overridden else [])
+    for number in (200, 2_000):
+        lines = tuple(f"alpha[e{n + 1}-{number},e{n + 2}-{number}]; extra == 'e{n}-{number}'" for n in range(number))
+        markers, by_extra = Markers("linux-64", "3.12.1"), ByExtra(lines)
+
+        def following(name: str, added: frozenset[str], first: bool) -> Iterator[tuple[str, frozenset[str]]]:
+            texts = lines if first else by_extra.lines(added)  # noqa: B023 - called in this round alone
+            heads = (head_of(text) for line in texts for text, _ in effective(line, added, markers, overrides))  # noqa: B023
+            return ((head.name, head.extras) for head in heads)
+
+        assert len(reach([("alpha", frozenset([f"e0-{number}"]))], following)["alpha"]) == number + 2
+    assert judged[2_000] <= 12 * judged[200]

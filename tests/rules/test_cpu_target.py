@@ -8,6 +8,7 @@ import pytest
 
 from envspec.base.errors import Place
 from envspec.facts.gpu_only import gpu_only, needs_gpu
+from envspec.rules.neighbours import Origin
 from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.spec.model import Located, PipTable, Spec, Target
 
@@ -44,8 +45,38 @@ def test_made_for_cuda(name: str, version: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "version", "maker"),
+    [
+        ("jax-rocm10-plugin", "0.12.0", "AMD's GPUs"),
+        ("cupy-rocm-7-0", "14.0.1", "AMD's GPUs"),
+        ("pytorch-triton-rocm", "3.5.1", "AMD's GPUs"),
+        ("pytorch-triton-xpu", "3.5.0", "Intel's GPUs"),
+        ("flash-attn", "2.8.4+rocm71torch2.10cxx11abitrue", "AMD's ROCm 7.1"),
+        ("torch", "2.9.1+rocm6.4", "AMD's ROCm 6.4"),
+        ("torchvision", "0.24.1+xpu", "Intel's GPUs (XPU)"),
+        ("triton", "3.5.1+rocm7.2.0.gita272dfa8", "AMD's ROCm 7.2.0"),
+        ("deep-ep", "1.2.1+cu.12.8.torch.2.10", "CUDA"),
+    ],
+)
+def test_made_for_gpus_of_either_maker(name: str, version: str, maker: str) -> None:
+    message = f"{name} {version} is made for {maker}, and this is a CPU target"
+    assert told({name: version}) == [("warning", "gpu-only", message)]
+
+
+def test_a_label_that_the_file_alone_has_counts() -> None:
+    target = Target("t", "linux-64", None, glibc="2.28", place=HERE)
+    spec = Spec("specs/s.toml", "s", "3.12", (target,), pip=PipTable((Located("flash-attn", HERE),)))
+    origin = Origin("url", "flash_attn-2.8.4+rocm71torch2.10cxx11abiTRUE-cp312-cp312-linux_x86_64.whl")
+    (found,) = judge_pins(spec, target, PinnedVersions({"flash-attn": "2.8.4"}, origins={"flash-attn": origin}))
+    assert (found.code, found.severity) == ("gpu-only", "warning") and "AMD's ROCm 7.1" in found.message
+
+
+@pytest.mark.parametrize(
     ("name", "version"),
     [
+        ("libtpu", "0.0.30"),
+        ("acme", "1.0+cpu"),
+        ("acme", "1.0+computecanada"),
         ("bitsandbytes", "0.48.0"),
         ("faiss-cpu", "1.12.0"),
         ("numpy", "2.2.6"),

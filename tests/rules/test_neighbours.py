@@ -98,6 +98,105 @@ def test_a_cpu_build_of_an_extension_in_a_cuda_target() -> None:
     assert "built for the CPU" in finding.message
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "why"),
+    [
+        ("pytorch3d", "0.7.8+pt2.8.0rocm7.1", "AMD's ROCm 7.1"),
+        ("pytorch3d", "0.7.8+pt2.10.0rocm7.1", "torch 2.10 and AMD's ROCm 7.1"),
+        ("flash-attn", "2.8.4+rocm71torch2.8cxx11abifalse", "AMD's ROCm 7.1 and the older C++ ABI"),
+        ("vllm", "0.18.0+rocm700", "AMD's ROCm 7.0.0"),
+        ("intel-extension-for-pytorch", "2.8.10+xpu", "Intel's GPUs (XPU)"),
+        ("triton", "3.5.1+rocm7.2.0.gita272dfa8", "AMD's ROCm 7.2.0"),
+        ("torchvision", "0.23.0+rocm6.4", "AMD's ROCm 6.4"),
+        ("torchaudio", "2.8.0+xpu", "Intel's GPUs (XPU)"),
+        ("detectron2", "0.6+cpu", "the CPU"),
+        ("detectron2", "0.6+cpu.cxx11.abi", "the CPU"),
+        ("detectron2", "0.6+18f695fpt2.8.0cpu", "the CPU"),
+        ("natten", "0.21.0+cu130.torch28", "CUDA 13.0"),
+        ("natten", "0.21.6+cu128.torch210", "torch 2.10"),
+        ("natten", "0.17.1+torch240cu124", "torch 2.4"),
+        ("megablocks", "0.10.0+cu.12.8.torch.2.7", "torch 2.7"),
+        ("sageattention", "2.2.0+cu128torch2.9.0andhigher.post4", "torch 2.9"),
+    ],
+)
+def test_a_label_for_something_else_is_refused(name: str, version: str, why: str) -> None:
+    (finding,) = found("12.8", {"torch": "2.8.0+cu128", name: version})
+    assert finding.severity == "error" and finding.package == name
+    assert f"{name} {version} is built for {why}, as its label says" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("cuda", "torch", "name", "version", "file"),
+    [
+        ("13.0", "2.10.0+cu130", "natten", "0.21.6.dev5+cu130.torch210", ""),
+        ("13.0", "2.10.0+cu130", "natten", "0.21.6.dev5+cu130.torch210", "natten-0.21.6-cp313-cp313-linux_x86_64.whl"),
+        ("12.1", "2.1.0+cu121", "natten", "0.14.6+torch210cu121", "natten-0.14.6-cp310-cp310-linux_x86_64.whl"),
+        ("13.0", "2.10.0+cu130", "deep-ep", "1.2.1+cu.13.0.torch.2.10", ""),
+        ("12.8", "2.10.0", "nunchaku", "1.2.1+cu12.8torch2.10", ""),
+        ("12.8", "2.10.0", "sageattention", "2.2.0+cu128torch2.9.0andhigher.post4", ""),
+        ("12.8", "2.10.0", "torchtext", "0.18.0+cpu", None),
+        ("12.8", "2.10.0", "torchdata", "0.11.0+cpu", ""),
+        ("12.8", "2.10.0", "acme", "1.0+cpu", "acme-1.0+cpu-py3-none-any.whl"),
+        ("12.8", "2.10.0", "acme", "1.0+computecanada", ""),
+        (None, "2.10.0+cpu", "detectron2", "0.6+cpu", ""),
+        (None, "2.10.0+cpu", "pytorch3d", "0.7.8+pt2.10.0rocm7.1", ""),
+    ],
+)
+def test_a_label_for_the_target_is_taken(
+    cuda: str | None, torch: str, name: str, version: str, file: str | None
+) -> None:
+    origins = {} if file is None else {name: Origin("own", file or f"{name}-{version}-cp312-cp312-linux_x86_64.whl")}
+    # of torchtext's torch a table knows
+    assert not [one for one in found(cuda, {"torch": torch, name: version}, origins) if "label" in one.message]
+
+
+def releases(*versions: str) -> list[tuple[str, str]]:
+    return [(one, f"pytorch3d-{one}-cp312-cp312-linux_x86_64.whl") for one in versions]
+
+
+@pytest.mark.parametrize(
+    ("others", "line"),
+    [
+        (("0.7.8+pt2.10.0cu130", "0.7.8+pt2.10.0cpu", "0.7.8+pt2.9.0cu130"), "0.7.8+pt2.10.0cu130"),
+        # the same release before a newer one, just the target's CUDA before another of its major
+        (("0.7.9+pt2.10.0cu130", "0.7.8+pt2.10.0cu13", "0.7.8+pt2.10.0cu130"), "0.7.8+pt2.10.0cu130"),
+        (("0.7.9+pt2.10.0cu130", "0.7.7+pt2.10.0cu130"), "0.7.9+pt2.10.0cu130"),
+        (("0.7.8", "0.7.8+acme", "0.7.8+pt2.10.0cu128"), None),
+        ((), None),
+    ],
+)
+def test_the_file_that_fits_is_named(others: tuple[str, ...], line: str | None) -> None:
+    spec, target = spec_of("13.0", ("H100",))
+    pins = {"torch": "2.10.0+cu130", "pytorch3d": "0.7.8+pt2.10.0rocm7.1"}
+    pinned = PinnedVersions(pins, releases=lambda name: releases(*others, pins["pytorch3d"]))
+    (finding,) = [one for one in judge_pins(spec, target, pinned) if one.code == "built-for-another"]
+    assert [way.line for way in finding.ways] == ([f"pytorch3d=={line}"] if line else [])
+
+
+def test_a_label_that_no_form_fits_is_a_note() -> None:
+    def notes(version: str, file: str = "acme-1.0-cp312-cp312-linux_x86_64.whl", name: str = "acme") -> list[str]:
+        spec, target = spec_of("12.8", ("H100",))
+        pinned = PinnedVersions({"torch": "2.8.0", name: version}, origins={name: Origin("own", file)})
+        return [one.message for one in judge_pins(spec, target, pinned) if one.code == "label-unread"]
+
+    assert notes("1.0+gfx942") == [
+        "acme 1.0+gfx942: the label gfx942 isn't read, so it may be built for something else"
+    ]
+    assert notes("1.0+12.8") and notes("1.0+cu128xyz9")
+    assert not notes("1.0+computecanada") and not notes("1.0+g1a2b3c4.d20260219") and not notes("1.0")
+    # nothing is compiled in these
+    assert not notes("1.0+gfx942", "acme-1.0-py3-none-any.whl") and not notes("1.0+gfx942", "acme-1.0.tar.gz")
+
+
+def test_a_conda_build_for_another_maker() -> None:
+    spec, target = spec_of("12.8", ("H100",))
+    builds = {"pytorch": "rocm72_py312_h1234567_0", "numpy": "py312h7e67d67_1"}
+    pinned = PinnedVersions({"pytorch": "2.9.1", "numpy": "2.2.6"}, builds=builds)
+    (finding,) = [one for one in judge_pins(spec, target, pinned) if one.severity == "error"]
+    assert (finding.code, finding.package) == ("built-for-another", "pytorch")
+    assert "pytorch 2.9.1 rocm72_py312_h1234567_0 is built for AMD's ROCm 7.2" in finding.message
+
+
 def test_the_facts_speak_of_pypis_wheels_alone() -> None:
     pins = {"torch": "2.10.0+cu130", "xformers": "0.0.35"}
     assert found("13.0", pins, {"xformers": Origin("pytorch/cu130", "xformers-0.0.35-py39-none-any.whl")}) == []

@@ -113,6 +113,46 @@ def test_a_wheel_that_loads_another_cuda(
     assert wrong is None or wrong in told("built-for-another", found)[0].message
 
 
+HIP = CompiledLibrary("acme/_hip.so", hip=("gfx1100", "gfx90a", "gfx942", "gfx950"))
+ZSTANDARD = CompiledLibrary("acme/_hip.so", hip=())
+SASS = CompiledLibrary("acme/_cuda.so", ("9.0",))
+LOADS = CompiledLibrary("acme/_load.so", loads=("cudart.12",))
+
+
+@pytest.mark.parametrize("by_content", [False, True])
+@pytest.mark.parametrize(
+    ("libraries", "complete", "severity"),
+    [
+        ((HIP,), True, "error"),
+        ((ZSTANDARD,), True, "error"),
+        ((HIP,), False, "warning"),
+        # a wheel for both makers is right for either
+        ((HIP, SASS), True, None),
+        ((HIP, LOADS), True, None),
+        ((SASS,), True, None),
+    ],
+)
+def test_a_wheel_with_hip_code_alone_is_another_makers(
+    libraries: tuple[CompiledLibrary, ...], complete: bool, severity: str | None, by_content: bool
+) -> None:
+    read = {"acme": WheelBuild(code=DeviceCode(libraries, complete=complete, read=9), by_content=by_content)}
+    found = told("built-for-another", judged({"acme": "1.0"}, read, ("H100",)))
+    assert [one.severity for one in found] == ([severity] if severity else [])
+    if libraries == (HIP,):
+        said = (
+            "acme 1.0 is built for AMD's GPUs (gfx1100, gfx90a, gfx942 and 1 more), as acme/_hip.so in its wheel says"
+        )
+        assert said in found[0].message and found[0].package == "acme"
+    # its name says so already
+    named = judged({"cupy-rocm-7-0": "14.2.0"}, {"cupy-rocm-7-0": read["acme"]}, ("H100",))
+    assert told("built-for-another", named) == []
+
+
+def test_a_library_of_amds_is_undecided_until_all_was_read() -> None:
+    part = WheelBuild(code=DeviceCode((HIP,), complete=False), by_content=True)
+    assert part.is_undecided(["9.0"], "12") and not part.is_for_cpus
+
+
 @pytest.mark.parametrize(
     ("gpu", "cuda", "code"),
     [

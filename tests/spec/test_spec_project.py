@@ -179,3 +179,38 @@ def test_groups_that_include_each_other_take_no_time(tmp_path: Path) -> None:
     groups = "".join(include.format(n=n, m=(n + 1) % 200) for n in range(200))
     path = write(tmp_path, f"{PROJECT}[dependency-groups]\n{groups}", '{ path = "..", groups = ["g0"] }')
     assert asked(load_spec(path)) == ["numpy"]
+
+
+@pytest.mark.parametrize(
+    ("python", "requires", "expected"),
+    [
+        ("3.12", ">=3.8", ("3.12", None)),
+        ("3.12", ">=3.12,<3.13", ("3.12", None)),
+        ("3.11", "==3.11.5", ("3.11", "==3.11.5")),
+        ("3.11", "===3.11.5", ("3.11", "==3.11.5")),
+        ("3.10", "==3.10.14", ("3.10", "==3.10.14")),
+        ("3.11", ">=3.8,<=3.11", ("3.11", "==3.11.0")),
+        ("3.12", ">3.11,<3.12.4", ("3.12", "<3.12.4,>=3.12.0")),
+        ("3.12", ">=3.12.4", ("3.12", "<3.13,>=3.12.4")),
+        ("3.12", ">=3.9,!=3.12.3", ("3.12", "!=3.12.3,<3.13,>=3.12.0")),
+        ("3.12.6", ">=3.12.4", ("3.12", "==3.12.6")),
+        (">=3.9,<3.13", ">=3.8,<=3.11", ("3.11", "<3.13,<=3.11,>=3.8,>=3.9")),
+        (">=3.10", ">=3.8", ("3.15", ">=3.10")),
+    ],
+)
+def test_a_projects_requires_python_bounds_the_specs(
+    tmp_path: Path, python: str, requires: str, expected: tuple[str, str | None]
+) -> None:
+    path = write(tmp_path, f"{PROJECT}requires-python = '{requires}'\n")
+    Path(path).write_text(Path(path).read_text().replace("'3.12'", f"'{python}'"))
+    spec = load_spec(path)
+    assert (spec.python, spec.python_range) == expected
+
+
+@pytest.mark.parametrize(("python", "requires"), [("3.11.4", "==3.11.5"), (">=3.12", "<=3.11"), ("3.10", "===3.11.5")])
+def test_a_projects_requires_python_that_excludes_the_specs(tmp_path: Path, python: str, requires: str) -> None:
+    path = write(tmp_path, f"{PROJECT}requires-python = '{requires}'\n")
+    Path(path).write_text(Path(path).read_text().replace("'3.12'", f"'{python}'"))
+    assert (
+        f"project.requires-python: '{requires}' excludes Python {python}, which the spec asks for" in refused(path)[0]
+    )

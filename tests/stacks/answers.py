@@ -87,7 +87,7 @@ def uv_answer(
         find_uv(os.environ).executable, "pip", "compile", str(source), "--quiet", "--no-header", "--no-annotate",
         "--python-version", request.full_python, "--python-platform", request.uv_platform, "--no-config",
         *(("--exclude-newer", request.exclude_newer) if request.exclude_newer else ()),
-        *(("--index", proxy.url(index.variant)) if index.variant else ()),
+        *(("--index", proxy.with_login(proxy.url(index.variant))) if index.variant else ()),
         *(("--find-links", page.url) if page else ()),
     ]  # fmt: skip
     constraints = (*index.constraints, *request.constraints)

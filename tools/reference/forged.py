@@ -17,7 +17,8 @@ def table() -> str:
         said = tomli.loads(path.read_text("utf-8"))
         lock = _LOCKS.get(said["lock"], f"`{said['lock']}`")
         code = " calls it stale" if said.get("stale") else f": `{said['code']}`"
-        rows.append(f"| {lock} | forged: {_words(path.parent.name)} | `{said['refused-by']}`{code} |")
+        warned = "; others warn" if "shows" in said else ""
+        rows.append(f"| {lock} | forged: {_words(path.parent.name)} | `{said['refused-by']}`{code}{warned} |")
     for said in tomli.loads((TESTS / "review" / "diff" / "real" / "relocks.toml").read_text("utf-8")).values():
         rows.append(
             f"| `{said['spec']}` | honest: relocked with the releases of {said['from']} to {said['to']},"

@@ -88,7 +88,10 @@ def _row(file: str, sha256: str, says: WheelSays) -> str:
 def _without_defaults(value: Any) -> Any:
     if isinstance(value, dict):
         kept = {key: _without_defaults(one) for key, one in value.items()}
+        # of a compressed bundle no GPU is known, and it holds HIP code all the same
         return {
-            key: one for key, one in kept.items() if one not in (None, [], 0, {}) and (key, one) != ("complete", True)
+            key: one
+            for key, one in kept.items()
+            if (one not in (None, [], 0, {}) and (key, one) != ("complete", True)) or (key, one) == ("hip", [])
         }
     return [_without_defaults(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -25,6 +25,7 @@ from envspec.lock.formats.requirements import requirements_txt
 from envspec.lock.formats.sbom import sbom
 from envspec.lock.formats.uv_project import uv_project
 from envspec.lock.model import Lock, LockedTarget, Pin, SoundLock
+from envspec.rules.secret_variables import refuse_secret_variables
 from envspec.spec.model import ON_MACHINES, Spec
 
 # The formats of a lock, and projects of other tools, that `envspec export` writes; `envspec.export.folder` has the
@@ -136,6 +137,8 @@ def render_files(
     own = {name: FORMATS[name] for name in FORMATS if name in names}
     wanted = [name for name in recipes.RECIPES if name in names or (everything and name in recipes.OF_ALL)]
     _refuse_without_conda(targets, own)
+    if wanted or PROJECTS.keys() & {*names}:
+        refuse_secret_variables(spec, [target.name for target in targets])
     made = _render(spec, lock, targets, tuple(own.values()))
     for name in (name for name in PROJECTS if name in names):
         made |= _project(spec, lock, targets, name, on_left_out)
@@ -143,11 +146,13 @@ def render_files(
         return made, None
 
     plan = make_spec_plan(spec, lock, place)
+    plans = {one.target: one for one in plan.targets}
     asked = {name for name in names if name in recipes.RECIPES}
     for target in targets:
         if everything and target.inputs.platform not in PLATFORMS:
             continue
-        of = make_plan(spec, lock, target, place)
+        # one that has no recipe is refused with its reason
+        of = plans.get(target.name) or make_plan(spec, lock, target, place)
         for name in (name for name in wanted if name in recipes.OF_A_TARGET):
             made |= recipes.render(of, name) if name in asked else recipes.render_all(of, [name]).get(name, {})
     for name in (name for name in wanted if name in recipes.OF_A_SPEC):

@@ -43,6 +43,7 @@ from envspec.lock.formats.sbom import sbom
 from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 from envspec.net.file_store import sha256_of
 from envspec.review.audit.store import Stored
+from envspec.rules.secret_variables import refuse_secret_variables
 from envspec.spec.model import Spec
 
 BuiltHere = dict[str, tuple[Path, str]]
@@ -115,6 +116,7 @@ def permit(order: ImageOrder, carried: Stored | None = None) -> None:
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
     require_extra("image", "images need")
+    refuse_secret_variables(order.spec, [target.name for target in order.targets])
     for target in order.targets:
         offline, path = order.offline, order.spec.path
         refuse_target(order.spec, order.lock, target, path, offline=offline, carried=carried)

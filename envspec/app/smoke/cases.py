@@ -35,6 +35,7 @@ from envspec.prove.smoke.run.case import (
 from envspec.prove.smoke.run.docker import Docker, user_of
 from envspec.prove.smoke.run.process import ask_program
 from envspec.prove.smoke.run.slurm import Resources
+from envspec.rules.secret_variables import refuse_secret_variables
 from envspec.spec.model import ON_MACHINES, Spec
 
 # A request to smoke: the targets, the checks, the runner, and the folders and files for the results.
@@ -168,7 +169,10 @@ def _recipe(asked: SmokeRequest, spec: Spec, lock: SoundLock, target: LockedTarg
     """Render the recipe folder that an image is built from, as `envspec export` writes it; empty where none is built.
     Raises InputError where none is possible."""
     format = _FORMATS.get(asked.within)
-    return {} if format is None or asked.image or asked.sif else render(make_plan(spec, lock, target), format)
+    if format is None or asked.image or asked.sif:
+        return {}
+    refuse_secret_variables(spec, [target.name])
+    return render(make_plan(spec, lock, target), format)
 
 
 def _without_cpu_targets(cases: Sequence[SmokeCase], *, named: bool) -> tuple[list[SmokeCase], list[Skipped]]:

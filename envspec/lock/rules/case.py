@@ -6,7 +6,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, Severity
 from envspec.lock.graph import Edge, Graph, Node
 from envspec.lock.model import LockedTarget, Pin, SpecInputs
 
@@ -34,9 +34,9 @@ class LockedCase(Struct, frozen=True, dict=True):
         kinds = {pin.kind for pin in self.target.pins}
         return {kind: tuple(pin for pin in self.target.pins if pin.kind == kind) for kind in kinds}
 
-    def flaw(self, code: str, package: str | None, message: str) -> Finding:
-        """Make the finding that something of the target can't be right."""
-        return Finding("error", code, message, targets=(self.target.name,), package=package)
+    def flaw(self, code: str, package: str | None, message: str, severity: Severity = "error") -> Finding:
+        """Make the finding that something of the target can't be right; a warning, that today's facts differ."""
+        return Finding(severity, code, message, targets=(self.target.name,), package=package)
 
 
 def asker(source: Node | None) -> str:

@@ -5,10 +5,10 @@ These rules read names, versions and dependencies alone, so they hold for releas
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from envspec.base.finding import Finding
+from envspec.facts.build_labels import label_of, maker_in_name, other_maker
 from envspec.facts.cuda_stack import cuda_major_in, of_both_majors
 from envspec.facts.torch_builds import cuda_of as cuda_of_build, is_own_build, pypi_variant
 from envspec.facts.wheels import FAMILY
@@ -16,14 +16,10 @@ from envspec.lock.conda_files import channel_of
 from envspec.lock.model import Pin, TargetInputs, WheelVariant
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.variant_build import built_version, cuda_of, is_for_cpu, machine_of, properties_of, versions_of
-from envspec.packages.build_label import label_of
 from envspec.packages.conda import BuildRecord, foreign_builds
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.variant_choice import of_namespace
 from envspec.packages.variants import AARCH64, ABI, NULL, NVIDIA, X86_64, Property
-
-# torch's +cu126
-_LOCAL = re.compile(r"\+cu(\d{2})(\d)(?:$|\.)")
 
 # From CUDA 13 on NVIDIA's wheels carry no suffix; these have the toolkit's own version (PyPI, read 2026-11).
 _TOOLKIT_VERSIONED = (
@@ -59,6 +55,8 @@ def _wheels(case: LockedCase, pins: Sequence[Pin], cuda: str | None) -> Iterator
             yield from _variant_of_torch(case, pin, cuda)
         elif pin.name == "torch":
             yield from _torch(case, pin, torch_cuda(pin, pins), cuda)
+        elif cuda and pin.name in FAMILY and (other := other_maker(pin.version.partition("+")[2])):
+            yield case.flaw("wrong-cuda", pin.name, _of_another_maker(f"{pin.name} {pin.version}", other, cuda))
         elif cuda and pin.name in FAMILY and pin.version.endswith("+cpu"):
             yield case.flaw("cpu-build", pin.name, f"{pin.name} {pin.version} from {pin.index} is a CPU build")
 
@@ -72,6 +70,9 @@ def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) ->
         built = cuda_of_build(known)
     if built == cuda:
         return
+    if cuda and (other := other_maker(torch.version.partition("+")[2])):
+        yield case.flaw("wrong-cuda", "torch", _of_another_maker(name, other, cuda))
+        return
     if built is None and is_own_build(torch.version, torch.index) and not torch.version.endswith("+cpu"):
         # `lock` read its wheel, and no lock says what is in it
         return
@@ -80,6 +81,10 @@ def _torch(case: LockedCase, torch: Pin, built: str | None, cuda: str | None) ->
     else:
         asked = f"CUDA {cuda}" if cuda else "none"
         yield case.flaw("wrong-cuda", "torch", f"{name} is built for CUDA {built}, but the target asks for {asked}")
+
+
+def _of_another_maker(name: str, other: str, cuda: str) -> str:
+    return f"{name} is built for {other}, but the target asks for CUDA {cuda}"
 
 
 def _variant_of_torch(case: LockedCase, torch: Pin, cuda: str | None) -> Iterator[Finding]:
@@ -110,6 +115,9 @@ def _conda(case: LockedCase, cuda: str | None) -> Iterator[Finding]:
     for build in foreign_builds(builds.values(), cuda):
         said = f"{build} is for CUDA {build.cuda}, but the target asks for CUDA {cuda}"
         yield case.flaw("wrong-cuda", build.name, said)
+    for name, build in builds.items():
+        if other := other_maker(build.string):
+            yield case.flaw("wrong-cuda", name, _of_another_maker(str(build), other, cuda))
     for name in _CONDA_TORCH:
         if name in builds and builds[name].for_cpu:
             yield case.flaw("cpu-build", name, f"{builds[name]} is a CPU build")
@@ -125,9 +133,9 @@ def torch_cuda(torch: Pin, pins: Iterable[Pin]) -> str | None:
     the CUDA runtime that it pins."""
     if torch.artifact is not None and torch.artifact.variant is not None:
         return cuda_of(torch.artifact.variant)
-    local = _LOCAL.search(torch.version)
-    if local:
-        return f"{local[1]}.{local[2]}"
+    label = label_of(torch.version)
+    if label and label.cuda and "." in label.cuda:
+        return label.cuda
     if "+" in torch.version:
         return None
     by_name = {pin.name: pin for pin in pins}
@@ -144,9 +152,9 @@ def cuda_major_of(pin: Pin) -> str | None:
         return named
     if pin.name in _TOOLKIT_VERSIONED:
         return pin.version.partition(".")[0]
-    # of all others, `labels` judges what the local part says
-    local = _LOCAL.search(pin.version) if pin.name in FAMILY else None
-    return local[1] if local else None
+    # of all others, `wrong_labels` judges what the local part says
+    label = label_of(pin.version) if pin.name in FAMILY else None
+    return label.cuda_major if label else None
 
 
 # A variant suits its target: what it needs, the target's machines have. So does a wheel's own label ("+pt24cu118"):
@@ -207,18 +215,24 @@ def _unsupported_reason(case: LockedCase, variant: WheelVariant) -> str | None:
 
 
 def wrong_labels(case: LockedCase) -> Iterator[Finding]:
-    """Yield the wheels that say themselves that they were compiled for another torch, CUDA or C++ ABI, unless
-    the spec accepts such wheels.
+    """Yield the wheels that say themselves, by label or name, that they were compiled for another torch, CUDA, maker's
+    GPUs or C++ ABI, unless the spec accepts such wheels.
 
     What no label says, the tables of `rules` may know. A lock isn't judged by them, since they grow after it was made.
     """
     inputs = case.target.inputs
+    pins = [pin for pin in case.pins("pip") if not inputs.accepts("built-for-another", pin.name)]
+    for pin in pins:
+        maker = maker_in_name(pin.name) if inputs.cuda else None
+        if maker and not inputs.accepts("other-vendor", pin.name):
+            said = f"{pin.name} {pin.version} is made for {maker}, but the target is for CUDA {inputs.cuda}"
+            yield case.flaw("built-for-another", pin.name, said)
     labels = [
-        (pin, label)
-        for pin in case.pins("pip")
+        (pin, label, file)
+        for pin in pins
         if pin.name not in FAMILY
-        and not inputs.accepts("built-for-another", pin.name)
-        and (label := label_of(built_version(pin), pin.artifact.file if pin.artifact else None)) is not None
+        for file in (pin.artifact.file if pin.artifact else "",)
+        if (label := label_of(built_version(pin), file)) is not None
     ]
     if not labels:
         return
@@ -228,8 +242,8 @@ def wrong_labels(case: LockedCase) -> Iterator[Finding]:
     torch = case.target.pin("torch", "pip")
     other = torch or case.target.pin("pytorch", "conda")
     around = surroundings(other.version if other else None, inputs.cuda, inputs.platform, wheel=torch is not None)
-    for pin, label in labels:
-        wrong = label_mismatch(label, around)
+    for pin, label, file in labels:
+        wrong = label_mismatch(pin.name, label, around, file)
         if wrong:
             said = f"{pin.name} {pin.version} is built for {wrong} by its label, but the target has {around}"
             yield case.flaw("built-for-another", pin.name, said)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envspec.base.finding import Finding
-from envspec.facts import minimum
+from msgspec.structs import replace
+
+from envspec.base.finding import Finding, Severity
 from envspec.facts.compute_capability import REST_UNREAD
-from envspec.facts.minimum import architecture_sets, architectures, driver_floor, driver_floors
+from envspec.facts.minimum import architectures, driver_floor
 from envspec.facts.python_builds import TRIPLES, is_released, reaches, sha256_of
 from envspec.lock.conda_files import channel_of
-from envspec.lock.model import Artifact, Lock, LockedPython, Pin, inventory_name
+from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget, Pin, inventory_name
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.shared_paths import pip_order
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.python_range import is_within
+from envspec.packages.version_numbers import numbers
 
 _TABLED = "conda-forge"
 """The channel that the table of PyPI names covers. Records of other channels say themselves what they provide."""
@@ -26,7 +28,7 @@ _UNMARKED = "isn't marked as direct, but the spec names it"
 
 def wrong_marks(case: LockedCase) -> Iterator[Finding]:
     """Yield marks that are wrong. Pins marked `direct` are those that the spec names; `provides` is only on conda
-    packages, as the table has it."""
+    packages."""
     inputs = case.target.inputs
     named = {
         "pip": {requirement_name(text) for text in inputs.requirements},
@@ -37,9 +39,8 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
     for pin in case.target.pins:
         if pin.direct != (pin.name in named[pin.kind]):
             yield case.flaw("wrong-direct", pin.name, f"{pin.name} {_MARKED if pin.direct else _UNMARKED}")
-        right = _provides(pin)
-        if pin.provides != right and pin.provides not in _former_provides(pin):
-            said = f"{pin.name} provides {', '.join(right) or 'nothing'}, not {', '.join(pin.provides) or 'nothing'}"
+        if pin.kind == "pip" and pin.provides:
+            said = f"{pin.name} is a pip package and can't provide {', '.join(pin.provides)}"
             yield case.flaw("wrong-provides", pin.name, said)
         if pin.kind == "pip" and pin.build is not None:
             yield case.flaw("wrong-build", pin.name, f"{pin.name} is a pip package but has the build {pin.build}")
@@ -55,23 +56,16 @@ def wrong_marks(case: LockedCase) -> Iterator[Finding]:
             yield case.flaw("unasked-source", pin.name, f"{pin.name} is of a repository but names a file besides")
 
 
-def _provides(pin: Pin) -> tuple[str, ...]:
-    if pin.kind == "pip":
-        return ()
-    if channel_of(pin)[0] != _TABLED:
-        return pin.provides
-    from envspec.packages.conda import pypi_names
-
-    return pypi_names(pin.name, pin.dependencies)
+# Values that envspec's tables give. The tables grow and are corrected after a lock was made, so that a lock may hold
+# others: that is a warning, and the stricter value counts.
 
 
-def _former_provides(pin: Pin) -> tuple[tuple[str, ...], ...]:
-    """Return what the table may have said when the package was locked: it grows, and is corrected."""
-    if pin.kind == "pip":
-        return ()
-    from envspec.packages.conda import untabled_names
-
-    return (untabled_names(pin.name, pin.dependencies), *minimum.provides(pin.name))
+def with_todays_names(target: LockedTarget) -> LockedTarget:
+    """Give a target with the PyPI names that the table has for its conda packages now; the very target where the lock
+    has these, or the names of before the table had the package."""
+    changed = {pin: replace(pin, provides=right) for pin in target.pins if (right := _todays_names(pin)) is not None}
+    pins = tuple(changed.get(pin, pin) for pin in target.pins) if changed else target.pins
+    return replace(target, pins=pins) if changed else target
 
 
 def wrong_code(case: LockedCase) -> Iterator[Finding]:
@@ -94,37 +88,54 @@ def wrong_code(case: LockedCase) -> Iterator[Finding]:
                 yield case.flaw("wrong-code", pin.name, said)
 
 
-def wrong_target_facts(case: LockedCase) -> Iterator[Finding]:
-    """Yield wrong facts of a target: its GPUs give the architectures, CUDA and the GPUs give the driver floor.
+def _todays_names(pin: Pin) -> tuple[str, ...] | None:
+    if pin.kind == "pip" or channel_of(pin)[0] != _TABLED:
+        return None
+    from envspec.packages.conda import pypi_names, untabled_names
 
-    What a former table gave is right too: it changed after the lock was made, which `differing_facts` tells.
-    """
-    yield from _differences(case, former_too=True)
+    right = pypi_names(pin.name, pin.dependencies)
+    return None if pin.provides in (right, untabled_names(pin.name, pin.dependencies)) else right
 
 
-def differing_facts(case: LockedCase) -> Iterator[str]:
-    """Yield what today's tables give for a target, where its lock holds what they gave when it was made."""
-    yield from (flaw.message for flaw in _differences(case, former_too=False))
+def other_names(case: LockedCase, severity: Severity) -> Iterator[Finding]:
+    """Yield the conda packages whose PyPI names are others today."""
     for pin in case.pins("conda"):
-        right = _provides(pin)
-        if pin.provides != right:
-            yield f"{pin.name} provides {', '.join(right) or 'nothing'}, not {', '.join(pin.provides) or 'nothing'}"
+        if (right := _todays_names(pin)) is not None:
+            names, locked = (", ".join(one) or "nothing" for one in (right, pin.provides))
+            said = f"by today's facts {pin.name} provides {names} (the lock says {locked})"
+            yield case.flaw("wrong-provides", pin.name, said, severity)
 
 
-def _differences(case: LockedCase, *, former_too: bool) -> Iterator[Finding]:
+def other_target_facts(case: LockedCase, severity: Severity) -> Iterator[Finding]:
+    """Yield what the tables give otherwise of a target: its GPUs give the architectures, CUDA and the GPUs give the
+    driver floor. A floor without CUDA, or architectures without GPUs, no table ever gave: an error."""
     target, inputs = case.target, case.target.inputs
     if not (inputs.cuda or inputs.gpus or target.architectures or target.driver_floor):
         return
-
-    right = architectures(inputs.gpus)
-    if target.architectures != right and not (former_too and target.architectures in architecture_sets(inputs.gpus)):
-        said = f"the GPUs are {_architecture_text(right)}, not {_architecture_text(target.architectures)}"
-        yield case.flaw("wrong-architectures", None, said)
+    right, strict = architectures(inputs.gpus), strictest(target)
+    if target.architectures != right:
+        names, locked, counts = map(_architecture_text, (right, target.architectures, strict.architectures))
+        said = f"by today's facts the GPUs are {names} (the lock says {locked}), so {counts} counts"
+        yield case.flaw("wrong-architectures", None, said, severity if inputs.gpus else "error")
     floor = driver_floor(inputs.cuda, inputs.platform, inputs.gpus)
-    if target.driver_floor != floor and not (
-        former_too and target.driver_floor in driver_floors(inputs.cuda, inputs.platform, inputs.gpus)
-    ):
-        yield case.flaw("wrong-driver-floor", None, f"the driver floor is {floor}, not {target.driver_floor}")
+    if target.driver_floor != floor:
+        locked = target.driver_floor or "none"
+        said = f"by today's facts the driver floor is {floor or 'unknown'} (the lock says {locked})"
+        said = f"{said}, so {strict.driver_floor or 'none'} counts"
+        yield case.flaw("wrong-driver-floor", None, said, severity if inputs.cuda else "error")
+
+
+def strictest(target: LockedTarget) -> LockedTarget:
+    """Give a target with the stricter of what its lock and today's tables say: the newer driver, and the architectures
+    that both name; those of one side, today's first, where both name none together."""
+    inputs = target.inputs
+    right, locked = architectures(inputs.gpus), target.architectures
+    both = tuple(one for one in right if one in locked) or right or locked
+    floors = (driver_floor(inputs.cuda, inputs.platform, inputs.gpus), target.driver_floor)
+    floor = max((one for one in floors if one), key=numbers, default=None)
+    if (both, floor) == (locked, target.driver_floor):
+        return target
+    return replace(target, architectures=both, driver_floor=floor, as_locked=(locked, target.driver_floor))
 
 
 def _architecture_text(architectures: tuple[str, ...]) -> str:

@@ -277,25 +277,25 @@ def _indexes(case: LockedCase, pin: Pin) -> tuple[str, ...]:
 
 
 def flaws(lock: Lock) -> Iterator[Finding]:
-    """Yield the corrections that no reading of a wheel of the lock gives, and the pins that one of them rules out."""
+    """Yield the corrections that no reading of a wheel of the lock gives, and the pins that one of them rules out.
+
+    A wheel that isn't pinned and a package that is missing are errors. What may be read and a version that the
+    requirements themselves admit are warnings.
+    """
     every = tuple(target.name for target in lock)
+    by_name = [(target, {pin.name: pin for pin in target.pins if pin.kind == "pip"}) for target in lock]
     for one in lock.corrections:
         bound = WHEEL_BOUNDS.get(one.constraint)
-        if bound is None:
-            known = " and ".join(WHEEL_BOUNDS)
-            sentence = f"a correction bounds {one.constraint}, and reading a wheel gives nothing but {known}"
+        pins = [(target, pin) for target, own in by_name if (pin := own.get(one.package)) and one.is_of(pin)]
+        if not pins:
+            sentence = f"a correction ({one.constraint}) is of {one.file}, which isn't pinned"
             yield Finding("error", "correction-unfounded", sentence, targets=every)
-            continue
-        beside = [target for target in lock if (pin := target.pin(one.package, "pip")) and _is_of(one, pin, bound)]
-        if not beside:
-            sentence = f"a correction ({one.constraint}) is of {one.file}, which isn't pinned, or can't say that"
-            yield Finding("error", "correction-unfounded", sentence, targets=every)
-        for target in beside:
-            yield from _breaks(one, bound, target)
-
-
-def _is_of(one: LockedCorrection, pin: Pin, bound: WheelBound) -> bool:
-    return one.is_of(pin) and bound.could_say(pin.name, one.file, pin.dependencies)
+        for target, pin in pins:
+            if bound is not None and bound.could_say(pin.name, one.file, pin.dependencies):
+                yield from _breaks(one, bound, target)
+                continue
+            sentence = f"by today's facts {one.file} can't need {one.constraint} (the lock says that it does)"
+            yield Finding("warning", "correction-unfounded", sentence, targets=(target.name,), package=one.package)
 
 
 def _breaks(one: LockedCorrection, bound: WheelBound, target: LockedTarget) -> Iterator[Finding]:
@@ -310,7 +310,7 @@ def _breaks(one: LockedCorrection, bound: WheelBound, target: LockedTarget) -> I
     for pin in pins:
         if not constraint.specifier.contains(pin.version, prereleases=True):
             message = f"{needs} {pin.name} {pin.version} is pinned"
-            yield Finding("error", "correction-broken", message, targets=(target.name,), package=name)
+            yield Finding("warning", "correction-broken", message, targets=(target.name,), package=name)
 
 
 def wrong_edges(case: LockedCase) -> Iterator[Finding]:

@@ -1,11 +1,11 @@
 """The proxy's URLs. Each one says all that the proxy needs to serve it, as uv may keep a page in its cache for longer
 than the proxy lives.
 
-    /<token>/<root>/<project>/                                  a page
-    /<token>/<root>/f/<key>/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
-    /<token>/<root>/n/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
-    /<token>/<root>/a/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may be built, shown as a wheel
-    /<token>/<root>/v/<key>/<variant>/<scheme>/<host>/<path>/<stand-in>   a variant's wheel, shown as a plain one
+    /<root>/<project>/                                  a page
+    /<root>/f/<key>/<scheme>/<host>/<path>              a wheel; `.metadata` behind it gives its METADATA
+    /<root>/n/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may not be built, shown as a wheel
+    /<root>/a/<key>/<scheme>/<host>/<path>/<stand-in>   a source that may be built, shown as a wheel
+    /<root>/v/<key>/<variant>/<scheme>/<host>/<path>/<stand-in>   a variant's wheel, shown as a plain one
 
 The root decides which corrections METADATA is shown with. The key is `<sha256>.<size>`, with "-" for a sha256 that the
 page doesn't say. `.y` follows it for a yanked file, `.r` and its Requires-Python in base64 where the files of its

@@ -1,9 +1,11 @@
 """The server: routes to pages, METADATA and files, on an address that stays the same from run to run.
 
-The address matters: uv's cache has an index's URL in its keys. A user's secret, kept in envspec's cache, decides
-address, port and the first part of every path. Others on the machine can't guess that part, and so can't fetch with the
-user's logins. While another run holds the address, a run takes the next free one of a few, and uv keeps its pages
-apart.
+The address matters: uv's cache has an index's URL in its keys. A number of the user's own, kept in envspec's cache,
+decides address and port. While another run holds the address, a run takes the next free one of a few, and uv keeps its
+pages apart.
+
+Whoever may read uv's cache knows the address, and the proxy fetches with the user's logins. So it answers its own run
+alone: each has a login of its own, which uv gets in the indexes' URLs, leaves out of its cache's keys and doesn't keep.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError
 from envspec.base.redact import redact
+from envspec.base.settings import Credentials
 from envspec.base.storage import storage_error
 from envspec.facts import wheels
 from envspec.facts.corrections import NO_CORRECTIONS, Corrections
@@ -109,6 +112,8 @@ class IndexProxy:
     """The corrections of the roots of PyTorch's variants that have some."""
     glibcs: dict[str, Glibc] = field(default_factory=dict, compare=False)
     """The glibcs for whose targets the wheels of these roots are shown by number."""
+    login: Credentials = field(default_factory=lambda: Credentials("", ""), compare=False, repr=False)
+    """Without it there is no answer."""
     failures: list[EnvspecError] = field(default_factory=list, compare=False)
     """Failures behind the proxy, of which uv only sees a status."""
     live: Collection[str] = ()
@@ -117,6 +122,10 @@ class IndexProxy:
     @property
     def host(self) -> str:
         return str(urlsplit(self.base).hostname)
+
+    def with_login(self, url: str) -> str:
+        """Give an index's URL as uv needs it to be answered. Nothing but uv's own input may hold it."""
+        return self.login.within(url) if url.startswith(f"{self.base}/") else url
 
     def index(self, upstream: Upstream) -> str:
         """Give the proxy's URL for an index."""
@@ -193,7 +202,6 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1
     disable_nagle_algorithm = True
     proxy: IndexProxy
-    token: str
     live: Mapping[str, LivePages]
     metadata: Describe | None
 
@@ -204,11 +212,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        token, _, path = self.path.lstrip("/").partition("/")
-        if not secrets.compare_digest(token.encode(), self.token.encode()):
-            return self._reply(404, b"no such thing", "text/plain")
+        said = self.headers.get("Authorization") or ""
+        if not secrets.compare_digest(said.encode("latin-1"), self.proxy.login.basic.encode()):
+            return self._reply(401, b"", "text/plain")
         try:
-            self._route(path)
+            self._route(self.path.lstrip("/"))
         except EnvspecError as error:
             self.proxy.failures.append(error)
             self._reply(_FAILED, str(error).encode(), "text/plain")
@@ -235,8 +243,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _file(self, address: FileAddress, root: str) -> None:
         upstream = self.proxy.roots.get(root)
-        if local_path(address.url) is not None and not (upstream and upstream.local):
-            return self._reply(404, b"no file of this index", "text/plain")
+        known = upstream is not None or _variant(root) in self.live
+        if not known or (local_path(address.url) is not None and not (upstream and upstream.local)):
+            return self._reply(404, b"no file of this run's indexes", "text/plain")
         # uv puts .metadata behind the path, before what a query may follow
         wants_metadata = urlsplit(self.path).path.endswith(".metadata")
         if wants_metadata and self.metadata is not None:
@@ -312,6 +321,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(length))
+        if status == 401:
+            self.send_header("WWW-Authenticate", 'Basic realm="envspec"')
         self.send_header("Cache-Control", f"max-age={age}" if age else "no-store")
         if etag:
             self.send_header("ETag", etag)
@@ -353,8 +364,8 @@ _FIRST_PORT, _PORTS = 20000, 10000
 """Ports below the ephemeral ones (Linux from 32768, others from 49152)."""
 
 
-def _secret(folder: Path | None) -> str:
-    """Read this user's secret, made at the first run. If it can't be kept, every run has a new one."""
+def _number(folder: Path | None) -> str:
+    """Read this user's number, made at the first run. If it can't be kept, every run has a new one."""
     fresh = secrets.token_hex(16)
     if folder is None:
         return fresh
@@ -372,10 +383,10 @@ def _secret(folder: Path | None) -> str:
     return fresh
 
 
-def _listen(handler: type[BaseHTTPRequestHandler], secret: str, *, lasting: bool) -> _Server:
-    """Start a server on the secret's own address. Linux has all of 127.0.0.0/8: no other server of this machine uses
+def _listen(handler: type[BaseHTTPRequestHandler], number: str, *, lasting: bool) -> _Server:
+    """Start a server on the number's own address. Linux has all of 127.0.0.0/8: no other server of this machine uses
     the address, so a client can be restricted to the proxy. Other systems use the usual loopback address."""
-    digest = hashlib.sha256(secret.encode()).digest()
+    digest = hashlib.sha256(number.encode()).digest()
     own = f"127.{digest[0] % 250 + 2}.{digest[1]}.{digest[2] % 250 + 2}" if sys.platform == "linux" else _LOOPBACK
     port = _FIRST_PORT + int.from_bytes(digest[3:5], "big") % _PORTS
     places = [(own, port + number) for number in range(_PLACES)] if lasting else []
@@ -398,16 +409,16 @@ def open_proxy(
     """Serve the facts, the live pages of the given variants, the packages of conda and the indexes behind `pages`,
     until the block ends.
 
-    `metadata` gives METADATA; `folder` keeps the user's secret: without a folder, the address is a new one each time.
+    `metadata` gives METADATA; `folder` keeps the user's number: without a folder, the address is a new one each time.
     Each `purpose` has an address of its own.
     """
-    secret = _secret(folder) + purpose
-    token = hashlib.sha256(f"path {secret}".encode()).hexdigest()[:32]
-    answers = {"live": live or {}, "token": token, "metadata": staticmethod(metadata) if metadata else None}
+    answers = {"live": live or {}, "metadata": staticmethod(metadata) if metadata else None}
     handler = type("Handler", (_Handler,), answers)
-    server = _listen(handler, secret, lasting=folder is not None)
-    base = f"http://{server.server_address[0]!s}:{server.server_address[1]}/{token}"
-    proxy = IndexProxy(base, provided, pages, live=tuple(live or ()))
+    server = _listen(handler, _number(folder) + purpose, lasting=folder is not None)
+    base = f"http://{server.server_address[0]!s}:{server.server_address[1]}"
+    login = Credentials("envspec", secrets.token_hex(16))
+    login.mask()
+    proxy = IndexProxy(base, provided, pages, live=tuple(live or ()), login=login)
     handler.proxy = proxy  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

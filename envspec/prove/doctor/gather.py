@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from envspec.base import programs
 from envspec.base.errors import InputError, ToolError
+from envspec.base.places import home_of, home_path
 from envspec.base.programs import find_program
 from envspec.base.settings import condarc_files, read_condarc
 from envspec.prove.doctor.machine import (
@@ -246,15 +247,11 @@ def _pythons(env: Mapping[str, str]) -> Pythons:
         version=platform.python_version(),
         executable=sys.executable,
         found=tuple(f"3.{minor}" for minor in range(8, 20) if find_program(f"python3.{minor}", env)),
-        user_sites=tuple(_user_sites(_home(env))),
+        user_sites=tuple(_user_sites(home_of(env))),
         no_user_site=bool(env.get("PYTHONNOUSERSITE")),
         path=env.get("PYTHONPATH") or None,
         headers=bool(include) and (Path(include) / "Python.h").is_file(),
     )
-
-
-def _home(env: Mapping[str, str]) -> Path:
-    return Path(env.get("HOME") or "~").expanduser()
 
 
 def _user_sites(home: Path) -> Iterator[UserSite]:
@@ -311,7 +308,7 @@ def _shared_memory() -> int | None:
 def _spaces(env: Mapping[str, str]) -> Iterator[Space]:
     folders = {
         "here": os.curdir,
-        "home": str(_home(env)),
+        "home": home_path(env),
         "scratch": next((env[name] for name in ("SCRATCH", "WORK", "TMPDIR") if env.get(name)), tempfile.gettempdir()),
     }
     for role, folder in folders.items():

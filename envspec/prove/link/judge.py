@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from envspec.base.finding import Finding, Severity
 from envspec.binaries.elf import DynamicFacts
-from envspec.packages.build_label import label_of
+from envspec.facts.build_labels import label_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.version_numbers import numbers_in
@@ -22,6 +22,7 @@ from envspec.prove.link.model import (
     families_of,
     family,
     is_extension,
+    is_rocms,
     overload_prefix,
     plain_name,
 )
@@ -33,6 +34,9 @@ from envspec.prove.link.system import System, cuda_major_of, debian_package, is_
 def _remedy_of_library(package: LinkedPackage, name: str, system: System) -> str:
     """Say what would bring a library that nothing brings."""
     major = cuda_major_of(name)
+    if is_rocms(name):
+        other = f"its build for CUDA {system.cuda}" if system.cuda else "a CPU build of it"
+        return f"{package.name} was built for AMD's GPUs: choose {other}; machines with ROCm have the library"
     if is_drivers(name) or (major and not system.cuda):
         return f"this is a build for GPUs: choose a CPU build of {package.name}, or give the target a `cuda`"
     if major and system.cuda and major != system.cuda.partition(".")[0]:
@@ -86,9 +90,10 @@ def _remedy_of_symbol(package: LinkedPackage, kind: str, packages: Mapping[str, 
         return f"lock a newer torch than {torch.version}: {package.name} uses more of the stable ABI than that one has"
     release = torch.version.partition("+")[0]
     label = label_of(package.version, package.file)
-    if label and label.torch and torch.version.startswith(f"{label.torch}."):
+    torches = label.torch if label else ()
+    if torches and any(torch.version.startswith(f"{one}.") for one in torches):
         return f"choose another build of {package.name}: this one wasn't built against torch {release} as it says"
-    mine = f", or torch=={label.torch}.*, for which this one was built" if label and label.torch else ""
+    mine = f", or torch=={torches[0]}.*, for which this one was built" if torches else ""
     return f"choose the release of {package.name} that was built for torch {release}{mine}"
 
 

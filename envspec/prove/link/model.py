@@ -51,11 +51,26 @@ def is_extension(facts: DynamicFacts) -> bool:
     return any(family(symbol) == "python" for symbol in facts.exported)
 
 
+_ROCM = re.compile(
+    r"lib(?:amdhip64|amd_comgr|amd_smi|hsa-runtime64|rccl|MIOpen|migraphx|hip(?:blas|blaslt|dnn|fft|rand|rtc|solver"
+    r"|sparse|sparselt|tensor)|roc(?:alution|blas|fft|rand|solver|sparse|tx64|tracer64|m_smi64)|rocprofiler[\w-]*)"
+    r"(?:-builtins)?\.so(?:\.\d+)*"
+)
+"""ROCm's libraries. Source: what the wheels of jax-rocm10-pjrt, cupy-rocm-7-0 and torch's ROCm builds load."""
+
+
+def is_rocms(library: str) -> bool:
+    """Say whether a library is ROCm's: of AMD's GPUs."""
+    return _ROCM.fullmatch(library) is not None
+
+
 def families_of(library: str) -> tuple[Family, ...]:
     """Give the families whose symbols a library exports, by its name."""
     if library.startswith(("libtorch", "libc10", "libshm")):
         return ("torch", "stable")
-    # libcuda is the driver's
+    # RCCL has NCCL's functions; libcuda is the driver's
+    if library.startswith("librccl.so"):
+        return ("cuda",)
     return ("cuda",) if is_library_of_nvidias(library) and not library.startswith("libcuda.") else ()
 
 

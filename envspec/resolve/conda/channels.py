@@ -77,7 +77,7 @@ def channel_addresses(channels: Iterable[str], settings: Settings, config: Conda
 def _address(channel: str, name: str, settings: Settings, config: CondaConfig) -> str:
     mirror = settings.mirrors.get(name)
     if mirror:
-        return mirror if _URL.match(mirror) else Path(mirror).expanduser().absolute().as_uri()
+        return mirror if _URL.match(mirror) else Path(mirror).absolute().as_uri()
     if _URL.match(channel):
         return channel
     custom = dict(config.custom_channels)

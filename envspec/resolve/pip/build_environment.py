@@ -232,7 +232,7 @@ class _Builds(Struct):
         try:
             with self.resolver.progress.doing(f"resolving what {label} requires"):
                 uv, indexes, backend = self.resolver.uv, self._indexes(wanted), None if shown else variant
-                asked = UvCompile(uv, request, indexes, self.folder(), label, proxy.host, torch_backend=backend)
+                asked = UvCompile(uv, request, indexes, self.folder(), label, proxy, torch_backend=backend)
                 found = compile_request(asked)
         except EnvspecError as error:
             if proxy.failures and not isinstance(error, AnswerNo):

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from envspec.facts.cuda_stack import NOT_FOR_METADATA
 from envspec.lock.toml_text import key, value
 from envspec.net.fetch import give_up_seconds
+from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import parse_requirement
@@ -48,7 +49,7 @@ class UvCompile(Struct, frozen=True):
     indexes          in uv's order
     folder           empty: for uv's input
     label            the targets' names, for messages
-    proxy_host       of the index proxy: the only network that uv has
+    proxy            the index proxy: the only network that uv has
     preferences      the versions to prefer
     direct           the files that are named by their URL
     torch_backend    ("cu126") lets uv take the torch family from the live PyTorch index it knows, with its own network
@@ -60,7 +61,7 @@ class UvCompile(Struct, frozen=True):
     indexes: Sequence[UvIndex]
     folder: Path
     label: str
-    proxy_host: str
+    proxy: IndexProxy
     preferences: Preferences = field(default_factory=Preferences)
     direct: DirectFiles = field(default_factory=dict)
     torch_backend: str | None = None
@@ -70,11 +71,12 @@ class UvCompile(Struct, frozen=True):
 def compile_request(asked: UvCompile) -> tuple[Found, ...]:
     """Solve a request with uv. Raises Unsatisfiable, IndexFailure or ToolError."""
     uv, request, folder = asked.uv, asked.request, asked.folder
-    indexes, direct, torch_backend, label = asked.indexes, asked.direct, asked.torch_backend, asked.label
+    indexes = [replace(index, url=asked.proxy.with_login(index.url)) for index in asked.indexes]
+    direct, torch_backend, label = asked.direct, asked.torch_backend, asked.label
     answer = folder / "pylock.answer.toml"
     project = _project(request, indexes, direct, for_ever=uv.offline)
     (folder / "pyproject.toml").write_text(project, encoding="utf-8")
-    settings = uv.settings if torch_backend else uv.settings_cut_off(asked.proxy_host)
+    settings = uv.settings if torch_backend else uv.settings_cut_off(asked.proxy.host)
     # a rule of the configuration's own would outweigh --refresh
     age = _FOR_EVER if uv.offline else None if uv.fresh else 600
     configuration = _configuration(settings, request, indexes, direct, age)
@@ -113,11 +115,11 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
     if uv.offline and torch_backend:
         command.append("--offline")
     elif uv.offline:
-        more |= uv.cut_off(asked.proxy_host)
+        more |= uv.cut_off(asked.proxy.host)
     result = uv.run(command, cwd=folder, more=more)
     log, said = split_log(result.stderr)
     if result.returncode:
-        default = next((index.url for index in indexes if index.default), None)
+        default = next((index.url for index in asked.indexes if index.default), None)
         error = failure(result.returncode, said, label=label, offline=uv.offline, index=default)
         raise offline_failure(error, label) if uv.offline else error
     came_to = read_search(log, request.corrections.bounded)

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -26,7 +27,7 @@ from envspec.base.texts import printable
 from envspec.net.file_store import BY_REQUIREMENT, FileStore, KnownFile, WantedFile
 from envspec.packages.address import Address, parse_address
 from envspec.packages.archive_entries import SOURCES, path_fault
-from envspec.packages.edges import Markers, reach
+from envspec.packages.edges import ByExtra, Markers, reach
 from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.packages.stated import StatedMetadata
 from envspec.resolve.pip.edges import requirement_of
@@ -81,15 +82,21 @@ class DirectReader(Struct):
         lines = dict(_by_url((*request.overrides, *named)))
         own = [parse_address(str(requirement.url)) for requirement in lines.values()]
 
-        def following(line: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+        by_extra: dict[str, ByExtra] = {}
+
+        def following(line: str, added: frozenset[str], first: bool) -> Iterator[tuple[str, frozenset[str]]]:
             name = canonical_name(lines[line].name)
-            found.setdefault(name, self._one(lines[line], name in request.allow_source, request.metadata))
-            lines_below = (str(requirement_of(text)) for text in found[name].metadata.requires_dist)
-            more = [text for text in lines_below if markers.hold(text, extras) and head_of(text).name not in overridden]
-            for below, requirement in _by_url(more):
+            if first:
+                found.setdefault(name, self._one(lines[line], name in request.allow_source, request.metadata))
+                below = [str(requirement_of(text)) for text in found[name].metadata.requires_dist]
+                by_extra[line] = ByExtra(below)
+            else:
+                below = list(by_extra[line].lines(added))
+            more = [text for text in below if markers.hold(text, added) and head_of(text).name not in overridden]
+            for text, requirement in _by_url(more):
                 _refuse_strange_url(requirement, name, own)
-                lines.setdefault(below, requirement)
-                yield below, frozenset(map(canonical_name, requirement.extras))
+                lines.setdefault(text, requirement)
+                yield text, frozenset(map(canonical_name, requirement.extras))
 
         wanted = [line for line in lines if markers.hold(line)]
         names = {line: canonical_name(lines[line].name) for line in wanted}
@@ -160,8 +167,8 @@ class DirectReader(Struct):
                 metadata = self.sources.read_sdist(found, name, "", folder, subdirectory)
         except OSError as error:
             raise storage_error(error, self.files.folder, option="ENVSPEC_CACHE_DIR") from None
-        _refuse_other_package(metadata, name, found)
-        return DirectFile(url, found, metadata)
+        version = _refuse_other_package(metadata, name, found)
+        return DirectFile(url, found, replace(metadata, version=version))
 
     def _file_of_hash(self, url: str, file: str, sha256: str) -> KnownFile:
         """The file of the hash that the requirement names."""
@@ -211,22 +218,24 @@ def _refuse_strange_url(requirement: Requirement, asker: str, named: Sequence[Ad
     ).with_packages(canonical_name(requirement.name))
 
 
-def _refuse_other_package(metadata: Metadata, name: str, file: FoundFile) -> None:
+def _refuse_other_package(metadata: Metadata, name: str, file: FoundFile) -> str:
+    """Give the version of a file: a wheel's by its name, as uv has it. METADATA may leave out the local part, as
+    flash-attn's does. Raises IndexFailure for a file of another package."""
     version = file.file.split("-")[1] if file.file.endswith(".whl") and file.file.count("-") >= 4 else None
     if metadata.name != name:
         other = f"it is {metadata.name}, and the requirement asks for {name}"
     elif version is not None and not _equal(version, metadata.version):
         other = f"its METADATA has version {metadata.version}, and its file name {version}"
     else:
-        return
+        return version if version and "+" in version else metadata.version
     raise IndexFailure(f"{redact(file.url)} is another package: {other}", hint="correct the requirement, or the URL")
 
 
-def _equal(one: str, other: str) -> bool:
+def _equal(of_file: str, of_metadata: str) -> bool:
     try:
-        return Version(one) == Version(other)
+        return Version(of_metadata) in (Version(of_file), Version(Version(of_file).public))
     except ValueError:
-        return one == other
+        return of_file == of_metadata
 
 
 def with_hash(line: str, direct: DirectFiles) -> str:

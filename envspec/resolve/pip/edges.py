@@ -14,7 +14,7 @@ from envspec.base.errors import IndexFailure
 from envspec.base.redact import without_credentials
 from envspec.base.texts import UNSEEN, printable
 from envspec.facts.cuda_stack import cuda_major_in, of_any_cuda
-from envspec.packages.edges import Markers, Overrides, effective, markers_of, reach
+from envspec.packages.edges import ByExtra, Markers, Overrides, effective, markers_of, reach
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import TEXTS, canonical_name, head_of, published_requirement
 from envspec.resolve.pip.metadata import Metadata
@@ -54,10 +54,17 @@ def _follow(
     def heads(texts: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
         return ((one.name, one.extras) for one in map(head_of, texts) if one.name in packages or one.name in of_base)
 
-    def following(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    grown: dict[str, ByExtra] = {}
+
+    def following(name: str, added: frozenset[str], first: bool) -> Iterator[tuple[str, frozenset[str]]]:
         lines = of_base[name] if name in of_base else packages[name].requires_dist
         try:
-            edges[name], texts = _edges(lines, extras, request.platform, request.full_python, request.overrides)
+            if first:
+                edges[name], texts = _edges(lines, added, request.platform, request.full_python, request.overrides)
+            else:
+                if name not in grown:
+                    grown[name] = ByExtra(lines)
+                texts = edges_of(grown[name].lines(added), added, markers, overrides)[1]
         except IndexFailure as failure:
             failure.message = failure.message.replace("a package", f"{name} {packages[name].version}", 1)
             raise failure.with_packages(name) from None
@@ -66,7 +73,10 @@ def _follow(
     asked_for = [
         text for line in request.requirements for text in _lines_that_hold(line, frozenset(), markers, overrides)
     ]
-    reach((*heads(asked_for), *more), following)
+    reached = reach((*heads(asked_for), *more), following)
+    for name in grown:
+        lines = of_base[name] if name in of_base else packages[name].requires_dist
+        edges[name] = edges_of(lines, reached[name], markers, overrides)[0]
     return edges
 
 
@@ -128,7 +138,7 @@ def for_other_cuda(
     libraries = {of_any_cuda(requirement_name(line)) for line in held} - {None}
     found = [line for line in lines if libraries and of_any_cuda(requirement_name(line)) in libraries]
     wanted = [line for line in found if major in (None, cuda_major_in(requirement_name(line)))]
-    extras = frozenset(extra for line in wanted for extra in EXTRA_MARKER.findall(line))
+    extras = frozenset(canonical_name(extra) for line in wanted for extra in EXTRA_MARKER.findall(line))
     return edges_of(wanted, extras, markers, Overrides(()))[0]
 
 

@@ -286,7 +286,7 @@ class Question(Struct, frozen=True):
                 self.indexes.for_request(request, self.torch if self.gated else None, self.proxy),
                 Path(tempfile.mkdtemp(dir=self.folder)),
                 self.label,
-                self.proxy.host,
+                self.proxy,
                 preferences or Preferences(),
                 self.direct,
                 self.backend,

@@ -74,6 +74,7 @@ from envspec.resolve.pip.floors import (
 from envspec.resolve.pip.indexes import Question, UvIndexes
 from envspec.resolve.pip.metadata import Metadata, MetadataReader
 from envspec.resolve.pip.newest import (
+    Releases,
     asks_of,
     first_day,
     has_pre_release,
@@ -279,6 +280,10 @@ class PipResolver(Struct, frozen=True):
             for finding in self._moved.get(request, ()):
                 say(replace(finding, targets=names))
         tell_followers(solutions, of, requires, told, notice)
+
+    def releases(self, request: Request) -> Releases:
+        """List a package's releases on the index that it comes from, as a request's target sees them."""
+        return self._uv_indexes.releases(request)
 
     @contextmanager
     def _serving(

@@ -67,9 +67,9 @@ class BuildIndex(Struct, frozen=True):
     def configuration(self, uv: Uv) -> str:
         """Write uv's configuration for a build: the user's settings that don't change answers, and this index."""
         lines = [f"{key(name)} = {value(item)}" for name, item in uv.settings_cut_off(self.proxy.host).items()]
-        url = self.proxy.index(Upstream(self.default))
+        url = self.proxy.with_login(self.proxy.index(Upstream(self.default)))
         for name, address in self.own:
-            lines += ["[[index]]", f"name = {string(name)}", f"url = {string(address)}"]
+            lines += ["[[index]]", f"name = {string(name)}", f"url = {string(self.proxy.with_login(address))}"]
         lines += ["[[index]]", 'name = "pypi"', f"url = {string(url)}", "default = true"]
         return "\n".join(lines) + "\n"
 

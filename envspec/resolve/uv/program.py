@@ -23,7 +23,7 @@ from envspec.base import programs
 from envspec.base.cache import keep_entry
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import ToolError
-from envspec.base.places import etc
+from envspec.base.places import config_home, etc, home_of
 from envspec.base.redact import register_all
 from envspec.base.scratch import scratch_folder
 from envspec.net.fetch import read_timeout
@@ -188,8 +188,7 @@ def find_uv(env: Mapping[str, str]) -> Uv:
 
 
 def _user_settings(env: Mapping[str, str]) -> dict[str, Any]:
-    home = Path(env.get("HOME", "~")).expanduser()
-    paths = [Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "uv" / "uv.toml", Path(etc("uv", "uv.toml"))]
+    paths = [config_home(env, home_of(env)) / "uv" / "uv.toml", Path(etc("uv", "uv.toml"))]
     if env.get("UV_CONFIG_FILE"):
         paths = [Path(env["UV_CONFIG_FILE"])]
     merged: dict[str, Any] = {}

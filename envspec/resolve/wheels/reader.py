@@ -78,7 +78,7 @@ Recall = Callable[[Pin, frozenset[Question]], WheelSays | None]
 """Gives the answers of a pin's wheel that are known, None where one isn't. Fetches nothing."""
 
 
-_SCHEMA = 8
+_SCHEMA = 9
 
 
 class OfAll(Struct, frozen=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -18,7 +20,9 @@ from envspec.lock.rules.requirements import REFUSED_PYTHON
 from envspec.lock.shared_paths import overwrites, pip_order, shared_paths
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
-from envspec.resolve.pip.request import REPLACE
+from envspec.packages.tags import ReleaseFile, choose_file
+from envspec.resolve.pip.newest import Releases
+from envspec.resolve.pip.request import REPLACE, Request
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.workflow.bounded import describe_moves, explain_refusals, of_one_cause, retreats
 from envspec.resolve.workflow.keep import Kept
@@ -129,11 +133,28 @@ def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Findin
     return apply_acceptances(graph.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
 
 
-def of_pins(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
-    """Judge the pins of a solved target."""
+def of_pins(spec: Spec, solved: Solved, releases: Callable[[Request], Releases]) -> tuple[Finding, ...]:
+    """Judge the pins of a solved target. `releases` gives those of a package on its index, for a request."""
     prepared = solved.prepared
     target = LockedTarget(solved.name, prepared.inputs, solved.pins, provided=prepared.provided)
-    return judge_pins(spec, prepared.target, pinned_versions(target, solved.builds))
+    pinned = pinned_versions(target, solved.builds)
+    return judge_pins(
+        spec, prepared.target, replace(pinned, releases=partial(_wheels_of_releases, releases, solved.request))
+    )
+
+
+def _wheels_of_releases(
+    releases: Callable[[Request], Releases], request: Request | None, name: str
+) -> Iterator[tuple[str, str]]:
+    """Give the releases of a package on its index, each with the wheel that a request's target takes of it; none where
+    the index doesn't answer."""
+    if request is None:
+        return
+    with suppress(IndexFailure):
+        for each in releases(request)(name):
+            wheels = () if each.yanked else map(ReleaseFile, each.wheels)
+            if file := choose_file(wheels, request.platform, request.full_python, request.glibc):
+                yield each.version, file
 
 
 def _holes(solved: Sequence[Solved], kept: Kept, *, refreshed: bool) -> dict[str, tuple[Finding, ...]]:

@@ -175,9 +175,10 @@ def _refusal(finding: Finding) -> Infeasible:
 
 
 def tell_flaws(flaws: Iterable[Finding], notice: Notice) -> None:
-    """Report what can't be right in the old lock."""
+    """Report what can't be right in the old lock, and what today's facts give otherwise."""
     for flaw in flaws:
-        notice(Finding("warning", flaw.code, f"the lock can't be right: {flaw.text}; envspec resolves this again"))
+        whose = "the lock can't be right: " if flaw.severity == "error" else ""
+        notice(Finding("warning", flaw.code, f"{whose}{flaw.text}; envspec resolves this again"))
 
 
 def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> None:

@@ -12,7 +12,7 @@ from envspec.base.finding import Finding
 from envspec.facts.python_builds import is_released, newest_build, versions_of
 from envspec.lock.model import Lock, LockedPython, TargetInputs
 from envspec.lock.rules.derived import WRONG_PYTHON
-from envspec.packages.python_range import is_within
+from envspec.packages.python_range import is_within, releases_of
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.notices import Notice
 from envspec.resolve.workflow.prepare import NotAfter
@@ -35,8 +35,8 @@ def choose_pythons(
     `bounds` are moments (RFC 3339): only what was released before all of them is taken. A platform without a known
     build has none, and `notice` hears so.
 
-    Raises Infeasible where the spec asks for more than a minor version, no build is known of that and one is `needed`:
-    an image's base may have one without a known build.
+    Raises Infeasible where the spec keeps out the newest of a minor version, no build is known of what it admits and
+    one is `needed`: an image's base may have one without a known build.
     """
     before = min((one for one in bounds if one is not None), default=None)
     moves = upgrade.everything or PACKAGE in upgrade.packages
@@ -53,7 +53,7 @@ def choose_pythons(
         chosen = own if own and stays and is_released(own.build, before) else _newest(inputs, before)
         if chosen is not None:
             found[platform] = chosen
-        elif inputs.python_range is None or not needed:
+        elif not needed or _admits_newest(inputs):
             without[name] = inputs
         else:
             raise _unknown(name, inputs, before)
@@ -71,6 +71,11 @@ def with_missing_pythons(lock: Lock, not_after: Callable[[], NotAfter | None]) -
     targets = {target.name: target.inputs for target in lock}
     pythons = choose_pythons(targets, None, Upgrade(), (), bounds, lambda finding: None)
     return replace(lock, pythons=pythons).with_python_versions()
+
+
+def _admits_newest(inputs: TargetInputs) -> bool:
+    """Whether the newest release of the minor version will do, whatever that is: there is one without a known build."""
+    return releases_of(inputs.python, inputs.python_range)[-1:] == releases_of(inputs.python, None)[-1:]
 
 
 def _newest(inputs: TargetInputs, before: str | None) -> LockedPython | None:

@@ -279,7 +279,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     kept = preserve(request.first, Upgrade()) if request.first else preserve(old, move, flaws)
 
     def judge(of: Spec, one: Solved) -> tuple[Finding, ...]:
-        return of_pins(of, one)
+        return of_pins(of, one, resolvers.releases)
 
     def attempt(changed: Spec, names: Collection[str]) -> Attempt:
         if own and (changed.python, changed.python_range) != (spec.python, spec.python_range):

@@ -20,6 +20,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.conda.request import CondaRequest
 from envspec.resolve.pip.build_environment import BuildWanted
+from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.request import Preferences, Request, provided_packages, request_for
 from envspec.resolve.pip.sources_needed import SourcesNeeded
 from envspec.resolve.workflow.bounded import GivenUp, loosen, sacrifices
@@ -75,6 +76,7 @@ class Resolvers(Struct, frozen=True):
     inspect     reads what wheels need of each other and their METADATA doesn't say; None reads nothing
     builds      resolves what sources are built with; without it, only what the old lock has of that stands in a new one
     publishers  asks the indexes of pins who published them; likewise
+    releases    gives, for a request, the releases of a package on the index that it comes from
     tell        tells what the resolver has to say of the last solution, whose pins it gets by target, beside what is
                 said already
     """
@@ -87,6 +89,7 @@ class Resolvers(Struct, frozen=True):
     tell: Callable[[Mapping[str, tuple[Pin, ...]], Callable[[Finding], None], Sequence[Finding]], object] = (
         lambda pins, notice, others: None
     )
+    releases: Callable[[Request], Releases] = lambda request: lambda name: ()
 
 
 class Solved(Struct, frozen=True, dict=True):

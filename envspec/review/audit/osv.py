@@ -19,8 +19,10 @@ from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, Place
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
+from envspec.net.body import Pace, TooMuch, read_whole
 from envspec.net.fetch import Fetcher
-from envspec.net.transport import HeadTooSlow
+from envspec.net.limits import LIMITS
+from envspec.net.transport import PeerTooSlow, deadline
 from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import Advisory, DatabaseAnswer, PublishedRelease
 from envspec.review.audit.pypi import first_line
@@ -75,21 +77,25 @@ def _post(url: str, value: object, fetcher: Fetcher) -> bytes:
 
     bare = split_credentials(url)[0]
     try:
-        response = fetcher.pool(bare).request(
-            "POST",
-            bare,
-            body=json.dumps(value).encode(),
-            headers={"Content-Type": "application/json"},
-            timeout=_SECONDS,
-            retries=False,
-            redirect=False,
-            preload_content=False,
-        )
-        body = response.read(_MOST + 1)
-        response.release_conn()
-    except (HTTPError, HeadTooSlow, OSError) as error:
+        with deadline(LIMITS.whole_seconds) as whole:
+            with whole.holds():
+                response = fetcher.pool(bare).request(
+                    "POST",
+                    bare,
+                    body=json.dumps(value).encode(),
+                    headers={"Content-Type": "application/json"},
+                    timeout=_SECONDS,
+                    retries=False,
+                    redirect=False,
+                    preload_content=False,
+                )
+            body = read_whole(response, _MOST, Pace(redact(bare), LIMITS, whole, whole=True))
+            response.release_conn()
+    except TooMuch:
+        raise IndexFailure(f"{redact(bare)} sends more than {_MOST >> 20} MiB") from None
+    except (HTTPError, PeerTooSlow, OSError) as error:
         raise IndexFailure(f"{redact(bare)} can't be asked: {type(error).__name__}") from None
-    if response.status != 200 or len(body) > _MOST:
+    if response.status != 200:
         raise IndexFailure(f"{redact(bare)} answered HTTP {response.status}, {len(body)} bytes")
     return bytes(body)
 

@@ -67,6 +67,8 @@ class Relations:
         self.old, self.new = old, new
         self.before, self.after = before, after
         self._graphs: dict[tuple[bool, str], Graph | None] = {}
+        self._pins: dict[tuple[bool, str], Mapping[tuple[str, str], Pin]] = {}
+        self._origins: dict[str, Mapping[Node, str]] = {}
 
     def demand(self, kind: str, name: str, target: str, now: bool) -> tuple[bool | None, tuple[str, ...] | None]:
         """Return whether the spec asks for a package, and which packages require it: on the new side if `now`, else on
@@ -76,8 +78,10 @@ class Relations:
         """
         side = self.new if now else self.old
         lock = self.after if now else self.before
-        found = lock.target(target)
-        pin = found.pin(name, kind) if found else None
+        if (now, target) not in self._pins:
+            found = lock.target(target)
+            self._pins[now, target] = {(pin.kind, pin.name): pin for pin in (found.pins if found else ())}
+        pin = self._pins[now, target].get((kind, name))
         direct = pin.direct if pin and "direct" in side.knows else None
         graph = self._graph(now, target)
         if graph is None:
@@ -89,15 +93,10 @@ class Relations:
 
     def origin(self, name: str, target: str) -> str | None:
         """Name the nearest much used package of the new side that requires one of pip's, itself or by way of others."""
-        graph, waiting, seen = self._graph(True, target), [Node("pip", name)], set[Node]()
-        for node in waiting if graph else ():
-            if node not in seen and graph:
-                seen.add(node)
-                above = [edge.source for edge in graph.incoming.get(node, ()) if edge.source is not None]
-                if known := next((one.name for one in above if one.name in names()), None):
-                    return known
-                waiting += above
-        return None
+        if target not in self._origins:
+            graph = self._graph(True, target)
+            self._origins[target] = _origins(graph) if graph else {}
+        return self._origins[target].get(Node("pip", name))
 
     def edges(self, kind: str, name: str, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the packages that one requires now and didn't before, and the reverse. Only for a package that
@@ -116,6 +115,22 @@ class Relations:
             side, lock = (self.new, self.after) if now else (self.old, self.before)
             self._graphs[key] = _make_graph(lock.target(name)) if "edges" in side.knows else None
         return self._graphs[key]
+
+
+def _origins(graph: Graph) -> dict[Node, str]:
+    """Give for each package the nearest much used one that leads to it. Walked once down from those: a walk up from
+    each package costs the square of a lock."""
+    nearest: dict[Node, str] = {}
+    known = names()
+    waiting = sorted(node for node in graph.outgoing if node.name in known)
+    for node in waiting:
+        origin = node.name if node.name in known else nearest[node]
+        for edge in graph.outgoing.get(node, ()):
+            if edge.target not in nearest:
+                nearest[edge.target] = origin
+                if edge.target.name not in known:
+                    waiting.append(edge.target)
+    return nearest
 
 
 def _make_graph(target: LockedTarget | None) -> Graph | None:
@@ -397,12 +412,9 @@ class _Reviewer:
 
     def _target_rows(self) -> Iterator[Fact]:
         """Yield a fact for each target that came, went or got another name, with the packages that did so with it."""
+        stay = {(pin.name, pin.kind) for target in self.after for pin in target.pins}
         for name in self.went:
-            own = [
-                pin
-                for pin in _pins(self.before.target(name)).values()
-                if not any(t.pin(pin.name, pin.kind) for t in self.after)
-            ]
+            own = [pin for pin in _pins(self.before.target(name)).values() if (pin.name, pin.kind) not in stay]
             with_it = f", and {plural(len(own), 'package')} with it" if own and self.shared else ""
             yield Fact("medium", "target-removed", f"target removed{with_it}", (name,))
         for name in self.came:

@@ -74,9 +74,10 @@ def of_merge(base: Lock, side: Lock, revision: str, old: Lock, new: Lock) -> Ite
     """Yield the packages that a side of a merge moved up from the common ancestor, and that are older in the new lock;
     not those that went back behind the old one too, which have rows of their own."""
     for target in new:
-        known = [lock.target(target.name) for lock in (base, side, old)]
+        sides = [lock.target(target.name) for lock in (base, side, old)]
+        known = [{(pin.name, pin.kind): pin for pin in (one.pins if one else ())} for one in sides]
         for pin in target.pins:
-            was, merged, before = (one and one.pin(pin.name, pin.kind) for one in known)
+            was, merged, before = (pins.get((pin.name, pin.kind)) for pins in known)
             if merged and was != merged and _is_behind(pin, merged) and not (before and _is_behind(pin, before)):
                 message = f"{pin.name} is {pin.version}, and {merged.version} on a side of the merge ({revision})"
                 yield Fact("high" if pin.direct else "medium", "merge-lost", message, (target.name,), pin.name)

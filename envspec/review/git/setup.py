@@ -11,6 +11,7 @@ from msgspec import Struct
 from envspec.base import atomic
 from envspec.base.errors import Place, StorageError
 from envspec.base.open_folder import Location, open_folder
+from envspec.base.places import config_home, home_of
 from envspec.lock.formats.requirements import MARK
 from envspec.review.git.program import git_output, run_git
 
@@ -50,7 +51,7 @@ def repository(folder: Path) -> Scope:
 def user(folder: Path, env: Mapping[str, str]) -> Scope:
     """Return the scope of all repositories of this user. Raises ToolError."""
     named = git_output(["config", "--global", "--type=path", "--get", "core.attributesFile"], folder, allowed=(0, 1))
-    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
+    home = config_home(env, home_of(env))
     # a user's own file may be a link into a folder that is kept elsewhere
     return Scope("--global", folder, (Path(named) if named else home / "git" / "attributes").resolve(), LOCKS)
 

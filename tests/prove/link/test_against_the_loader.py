@@ -324,3 +324,18 @@ def test_of_two_libraries_of_one_name_the_search_path_chooses(
     codes = {finding.code for finding in judge([linked(bare, stack.site), packages[1]], system())}
     assert codes == {"version-missing", "symbol-missing"}
     assert "version `MINE_2' not found" in loaded(extension, [stack.site / "libmine.so.1"])
+
+
+@pytest.mark.parametrize(("cuda", "choose"), [("12.8", "its build for CUDA 12.8"), (None, "a CPU build of it")])
+def test_a_library_of_rocms_isnt_one_of_cudas(stack: Stack, cuda: str | None, choose: str) -> None:
+    """RCCL has NCCL's functions: a build for AMD's GPUs that lacks it needs no CUDA library."""
+    built = Compiler(stack.site / "built-against")
+    built.library("librccl.so.1", defines=["ncclAllGather"], soname="librccl.so.1")
+    made = stack.compiler.extension(
+        "_a.so", uses=["ncclAllGather"], needs=["librccl.so.1"], flags=["-L", str(built.folder)]
+    )
+    found = judge([linked(wheel("acme", "1.0", tag=PLATFORM, files={"acme/_a.so": made.read_bytes()}), stack.site)],
+                  system(driver=cuda is not None, cuda=cuda))  # fmt: skip
+    one = only(found)
+    assert (one.code, one.evidence.names) == ("library-missing", ("librccl.so.1",))
+    assert one.remedy == f"acme was built for AMD's GPUs: choose {choose}; machines with ROCm have the library"

@@ -203,3 +203,16 @@ def test_float32_is_no_tf32_whatever_torch_allows() -> None:
     allowed = SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True)), SimpleNamespace(allow_tf32=True)
     exact_fp32(SimpleNamespace(backends=SimpleNamespace(cuda=allowed[0], cudnn=allowed[1])))
     assert (allowed[0].matmul.allow_tf32, allowed[1].allow_tf32) == (False, False)
+
+
+def test_the_driver_and_gpus_are_judged_by_what_was_stricter_when_it_was_exported() -> None:
+    locked = {"cuda": "12.8", "driver-floor": "525.60.13", "architectures": ["sm_70", "sm_90"]}
+    config = {"target": "t", "lock": {"targets": {"t": locked}}, "driver_floor": "570", "architectures": ["sm_90"]}
+    assert replace(CONTEXT, config=config).target == {**locked, "driver-floor": "570", "architectures": ["sm_90"]}
+    older: dict[str, Any] = {
+        "target": "t",
+        "lock": {"targets": {"t": locked}},
+        "driver_floor": None,
+        "architectures": [],
+    }
+    assert replace(CONTEXT, config=older).target == locked

@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 from support.channel import LocalChannel, Record, cuda_versions, pythons
 from support.index import Index
 from support.machine import Machine
 from support.packages import wheel
+from support.proxied import body_of
 
 from envspec.lock.graph import Graph
 from envspec.lock.judge import judge
@@ -65,15 +65,15 @@ def test_the_proxy_shows_one_version_and_nothing_else() -> None:
     with open_proxy(provided=(first, second)) as proxy:
         url = proxy.provided_url(second)
         assert proxy.is_provided(f"{url}/files/ruamel-yaml.whl") and not proxy.is_provided(proxy.url("cu126"))
-        page = json.loads(urlopen(f"{url}/ruamel-yaml/").read())
+        page = json.loads(body_of(proxy, f"{url}/ruamel-yaml/"))
         assert [row["filename"] for row in page["files"]] == ["ruamel_yaml-0.18-py3-none-any.whl"]
-        metadata = urlopen(f"{url}/files/ruamel-yaml.whl.metadata").read().decode()
+        metadata = body_of(proxy, f"{url}/files/ruamel-yaml.whl.metadata").decode()
         assert metadata == "Metadata-Version: 2.1\nName: ruamel-yaml\nVersion: 0.18\n"
         for path in ("torch/", "numpy/", "files/torch.whl.metadata"):
             with pytest.raises(OSError, match="404"):
-                urlopen(f"{url}/{path}")
+                body_of(proxy, f"{url}/{path}")
         with pytest.raises(OSError, match="404"):
-            urlopen(f"{proxy.base}/provided-7/torch/")
+            body_of(proxy, f"{proxy.base}/provided-7/torch/")
 
 
 @pytest.mark.e2e

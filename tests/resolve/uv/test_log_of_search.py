@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import EnvspecError
 from envspec.facts.corrections import corrections
+from envspec.net.index_proxy.server import IndexProxy
 from envspec.resolve.pip.compile import UvCompile, compile_request
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.program import Uv
@@ -28,5 +29,7 @@ def test_a_request_without_corrections_has_no_log(
     request = Request("linux-64", "3.12", "2.28", ("numpy",), None)
     request = replace(request, corrections=corrections()) if corrected else request
     with pytest.raises(EnvspecError):
-        compile_request(UvCompile(Uv("uv", {"RUST_LOG": "trace"}), request, (), tmp_path, "t", "127.0.0.1"))
+        compile_request(
+            UvCompile(Uv("uv", {"RUST_LOG": "trace"}), request, (), tmp_path, "t", IndexProxy("http://127.0.0.1:9"))
+        )
     assert asked == ["uv_resolver::resolver=debug" if corrected else ""]

@@ -22,6 +22,9 @@ LINUX = 'platform = "linux-64"'
 V100 = f'{LINUX}\ncuda = "12.8"\ngpus = ["V100"]'
 
 
+NO_RELEASES = Resolvers(Told()).releases
+
+
 def accepted(
     told: Told,
     pip: str,
@@ -35,7 +38,9 @@ def accepted(
     tables = f"[targets.a]\n{lines}\n[targets.b]\n{lines}\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{pip}]\n{tables}", "specs/demo.toml")
     solved = solve(prepare(spec_case(spec), spec.targets, lambda finding: None), Resolvers(told), kept)
-    return accept(spec, solved, kept, refreshed=refreshed, notice=notice, judge=lambda one: of_pins(spec, one))
+    return accept(
+        spec, solved, kept, refreshed=refreshed, notice=notice, judge=lambda one: of_pins(spec, one, NO_RELEASES)
+    )
 
 
 def test_pins_are_in_the_locks_order() -> None:
@@ -150,7 +155,7 @@ def test_condas_pins_are_judged_by_their_builds() -> None:
     spec = parse_spec(f"[env]\npython = '3.12'\n{wanted}[targets.a]\n{V100}", "specs/demo.toml")
     prepared = prepare(spec_case(spec), spec.targets, lambda finding: None)
     (solved,) = solve(prepared, Resolvers(Told(), CondaTold(torch)), Kept())
-    (found,) = of_pins(spec, solved)
+    (found,) = of_pins(spec, solved, NO_RELEASES)
     assert found.text == f"pytorch 2.7.1 ({build}) is the CPU build, and the target is for CUDA 12.8"
 
 
@@ -166,4 +171,4 @@ def test_condas_cudnn_is_judged_as_it_is_locked(cudnn: str, codes: list[str]) ->
     )
     prepared = prepare(spec_case(spec), spec.targets, lambda finding: None)
     (solved,) = solve(prepared, Resolvers(Told(), CondaTold(*pins)), Kept())
-    assert [one.code for one in of_pins(spec, solved)] == codes
+    assert [one.code for one in of_pins(spec, solved, NO_RELEASES)] == codes

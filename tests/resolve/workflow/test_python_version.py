@@ -185,3 +185,56 @@ def test_a_floor_above_the_oldest_python_of_a_base_is_told_with_the_range_that_h
     assert 'hint: python = ">=3.12.4,<3.13"; or ' in ran.err and 'hint: python = ">=3.12.7,<3.13"; or ' in ran.err
     machine.spec(cpu("late", "later").replace("'3.12'", "'>=3.12.7,<3.13'") + BASE)
     machine.envspec("lock", "specs/demo.toml", status=0)
+
+
+def project(machine: Machine, requires: str) -> None:
+    text = f'[project]\nname = "own"\nversion = "1"\nrequires-python = "{requires}"\ndependencies = ["lib"]\n'
+    (machine.folder / "pyproject.toml").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("python", "requires", "at"),
+    [("3.12", ">3.11,<3.12.6", 1), ("3.12", "==3.12.4", 0), ("3.12", "===3.12.5", 1), (">=3.10", ">=3.8,<3.12.6", 1)],
+)
+def test_a_projects_requires_python_chooses_the_build(
+    machine: Machine, index: Index, python: str, requires: str, at: int
+) -> None:
+    index.add(wheel("lib", "1.0"))
+    project(machine, requires)
+    own = cpu("lib", python=python).replace("[env]", "[env]\nproject = '..'")
+    assert [one.version for one in machine.locked(spec=own).pythons] == [versions_of("3.12", "linux-64")[at]]
+    assert machine.envspec("check").status == 0
+    project(machine, "<3.12")
+    ran = machine.envspec("check")
+    assert ran.status in (1, 2) and ("excludes Python" in ran.error or "Python changed from" in ran.out)
+    project(machine, ">=3.12.8,<3.13")
+    ran = machine.envspec("check")
+    assert ran.status == 1 and "Python changed from" in ran.out, ran.out
+    assert machine.envspec("lock", "specs/demo.toml").status == 0
+    assert [one.version for one in machine.lock().pythons] == [versions_of("3.12", "linux-64")[-1]]
+
+
+def test_a_projects_requires_python_without_a_build_is_refused(machine: Machine, index: Index) -> None:
+    """No build of 3.11.0 is known, and no other fits: uv would refuse each."""
+    index.add(wheel("lib", "1.0"))
+    project(machine, ">=3.8,<=3.11")
+    ran = machine.envspec("lock", machine.spec(cpu("lib", python="3.11").replace("[env]", "[env]\nproject = '..'")))
+    assert ran.status == 1 and "no build of Python 3.11.0 for linux-64" in ran.error
+    project(machine, ">=3.8.1")
+    lock = machine.locked(spec=cpu("lib", python="3.8").replace("[env]", "[env]\nproject = '..'"))
+    assert lock.pythons == () and lock.targets[0].inputs.python_range == "<3.9,>=3.8.1"
+
+
+def test_a_build_that_the_projects_requires_python_refuses_is_no_lock(machine: Machine, index: Index) -> None:
+    """Whoever writes another build into the lock: judged by the bound that it holds."""
+    index.add(wheel("lib", "1.0"))
+    project(machine, "<3.12.6")
+    lock = machine.locked(spec=cpu("lib", python="3.12").replace("[env]", "[env]\nproject = '..'"))
+    newest = newest_build("3.12", "linux-64")
+    assert newest and newest.version not in ("3.12.4", "3.12.5")
+    forged = replace(
+        lock.pythons[0], version=newest.version, build=newest.build, file=newest.file, sha256=newest.sha256
+    )
+    machine.lock_path().write_text(dumps(replace(lock, pythons=(forged,))), encoding="utf-8")
+    ran = machine.envspec("check")
+    assert ran.status != 0 and f"Python {newest.version} is locked, but the target asks for" in ran.out + ran.err

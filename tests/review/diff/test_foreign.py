@@ -251,3 +251,10 @@ def test_a_marker_compares_extras_however_they_are_written() -> None:
     assert holds(marker, variables, frozenset({"extra-3-foo-bar-a", "unnamed"}))
     assert not holds(marker, variables, frozenset({"extra-3-foo-bar-a", "Other"}))
     assert not holds(marker, variables, frozenset({"unnamed"}))
+
+
+def test_a_last_line_that_ends_in_a_backslash(write: Write) -> None:
+    """And a comment that does: pip's parser reads both packages of each."""
+    one, other = "six==1.17.0\n# why \\\nidna==3.10 \\", "six==1.17.0\nidna==3.10\n"
+    assert not between(write("requirements.txt", one), write("other.txt", other))
+    assert not between(write("requirements.txt", other), write("other.txt", one))

@@ -103,6 +103,7 @@ def test_a_new_field_of_a_lock_has_to_be_merged_too() -> None:
     assert {one.name for one in fields(LockedTarget)} == {
         *("name", "inputs", "pins", "architectures", "driver_floor"),
         *("provided", "extras"),  # which follow from an inventory
+        "as_locked",  # which no lock that is read has: only one that was judged
     }
 
 

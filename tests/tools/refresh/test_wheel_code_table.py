@@ -4,6 +4,7 @@ from datetime import date
 
 import pytest
 from support.cubins import cubin
+from support.hip_code import bundle, compressed
 from test_refresh import Fake
 
 from envspec.base.documents import decode
@@ -50,6 +51,16 @@ def test_each_linux_wheel_of_the_newest_release_is_read_once() -> None:
     assert refreshed_wheel_code(text, (), index(*files), date(2026, 12, 1))[0] == text
     older, _ = refreshed_wheel_code(text, ("acme==1.0",), index(*files), DAY)
     assert older.count("acme-1.0-") == 2 and set(text.splitlines()) < set(older.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("content", "gpus"),
+    [(bundle("gfx942"), ("gfx942",)), (compressed(b"", zstandard=True), ()), (cubin(80, abi=7), None)],
+)
+def test_hip_code_is_kept_of_which_no_gpu_is_known(content: bytes, gpus: tuple[str, ...] | None) -> None:
+    text, _ = refreshed_wheel_code(TABLE, (), index(f"acme-1.0-py3-none-{LINUX}.whl", content=content), DAY)
+    says = decode(text.split("says = '")[1].split("'")[0].encode(), WheelSays)
+    assert says.code is not None and [one.hip for one in says.code.libraries] == [gpus]
 
 
 @pytest.mark.parametrize(

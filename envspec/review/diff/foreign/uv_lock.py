@@ -178,9 +178,11 @@ class _Walk:
         own = frozenset(roots)
         asked: list[_Edge] = []
 
-        def following(package: _Package, extras: frozenset[str]) -> Iterator[tuple[_Package, frozenset[str]]]:
-            edges = list(self._holding(package, extras))
-            if package in own:
+        def following(
+            package: _Package, added: frozenset[str], first: bool
+        ) -> Iterator[tuple[_Package, frozenset[str]]]:
+            edges = list(self._holding(package, added) if first else self._of_extras(package, added))
+            if first and package in own:
                 groups = (package.groups[name] for name in package.groups if name in selection.groups)
                 edges += [edge for group in groups for edge in group if self._holds(edge)]
             if package.local:
@@ -202,6 +204,9 @@ class _Walk:
 
     def _holding(self, package: _Package, extras: frozenset[str]) -> Iterator[_Edge]:
         yield from (edge for edge in package.edges if self._holds(edge))
+        yield from self._of_extras(package, extras)
+
+    def _of_extras(self, package: _Package, extras: frozenset[str]) -> Iterator[_Edge]:
         for extra in sorted(extras & package.extras.keys()):
             yield from (edge for edge in package.extras[extra] if self._holds(edge))
 

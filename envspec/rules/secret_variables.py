@@ -1,0 +1,46 @@
+"""Variables of a spec's images that hold a secret: whoever has the image, or a recipe of it, reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from envspec.base.errors import InputError, together
+from envspec.base.finding import Finding
+from envspec.base.redact import is_secret, redact_command
+from envspec.packages.requirement import canonical_name
+from envspec.rules.case import apply_acceptances, hint_to_keep
+from envspec.spec.model import Spec
+
+CODE = "secret-variable"
+
+
+def secret_variables(spec: Spec) -> Iterator[Finding]:
+    """Yield the variables of `[image] env` and `build-env`, and the arguments of `[kubernetes] program`, that hold a
+    secret by their names or values."""
+    for table, variables in (("env", spec.image.env), ("build-env", spec.image.build_env)):
+        for name, value in variables.items():
+            if is_secret(name, value):
+                message = f"image.{table}: {name} may hold a secret, and anyone with the image or a recipe can read it"
+                ways = f"`docker run -e {name}`, [slurm] environment or [kubernetes] secret"
+                remedy = f"leave it out, and pass it at run time by {ways}"
+                place = spec.places.get(f"image.{table}.{name}")
+                yield Finding("warning", CODE, message, place, remedy, package=canonical_name(name))
+    served = spec.kubernetes.serve.program if spec.kubernetes.serve else ()
+    if any(redact_command(text) != text for text in map(" ".join, (spec.kubernetes.program, served))):
+        place = spec.places.get("kubernetes.program") or spec.places.get("kubernetes.serve.program")
+        message = "kubernetes.program has a secret in its arguments, and anyone with the job's file can read it"
+        yield Finding("warning", CODE, message, place, "pass it by [kubernetes] secret", package="program")
+
+
+def refuse_secret_variables(spec: Spec, targets: Iterable[str]) -> None:
+    """Raise InputError for those that the spec doesn't accept for one of these targets: no recipe and no image is made
+    with them."""
+    found = tuple(secret_variables(spec))
+    judged = (one for name in targets for one in apply_acceptances(found, spec.terms_of(name).accept))
+    errors = [
+        InputError(one.text, hint=f"{one.remedy}; {hint_to_keep(one)}", place=one.place)
+        for one in dict.fromkeys(judged)
+        if one.severity != "info"
+    ]
+    if errors:
+        raise together(errors)

@@ -1,0 +1,181 @@
+"""Peers that always send something, or nothing at all, at every place below HTTP where a client waits: each is given up
+within the limit. SECURITY.md: pages, METADATA or files without end."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from envspec.base.errors import EnvspecError, IndexFailure
+from envspec.net import limits, registry
+from envspec.net.fetch import Fetcher
+from envspec.net.registry import Registries
+from envspec.net.transport import deadline
+from envspec.review.audit import osv
+
+WHOLE = 2.0
+SMALL = limits.Limits(whole_seconds=WHOLE, first_seconds=1.0, bytes_per_second=1_000_000)
+MARGIN = 5.0
+"""Seconds beside the limit: what a busy machine takes."""
+
+Send = Callable[[bytes], None]
+
+
+def drip(send: Send, first: bytes, unit: bytes = b"x") -> None:
+    send(first)
+    while True:
+        send(unit)
+        time.sleep(0.02)
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+AT_ONCE = b"HTTP/1.1 503 Later\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n"
+ELSEWHERE = b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
+
+
+def late(send: Send, answer: bytes) -> None:
+    time.sleep(0.8)
+    send(answer)
+
+
+STALLS: dict[str, Callable[[Send], None]] = {
+    "nothing": lambda send: time.sleep(60),
+    "status": lambda send: drip(send, b"HTTP/1.1 200 "),
+    "version": lambda send: drip(send, b"HTTP/1.1", b" "),
+    "header": lambda send: drip(send, OK + b"X-Long: "),
+    "headers": lambda send: drip(send, OK, b"X: y\r\n"),
+    "continue": lambda send: drip(send, b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "early hints": lambda send: drip(send, b"", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
+    "body": lambda send: drip(send, OK + b"Content-Length: 1000000\r\n\r\n"),
+    "body without length": lambda send: drip(send, OK + b"Connection: close\r\n\r\n"),
+    "packed body": lambda send: drip(send, OK + b"Content-Encoding: gzip\r\n\r\n" + b"\x1f\x8b\x08\0\0\0\0\0\0\xff"),
+    "chunk's length": lambda send: drip(send, CHUNKED, b"0"),
+    "chunk's extension": lambda send: drip(send, CHUNKED + b"1;"),
+    "chunk": lambda send: drip(send, CHUNKED + b"fffff\r\n"),
+    "chunks": lambda send: drip(send, CHUNKED, b"1\r\nx\r\n"),
+    "end of a chunk": lambda send: drip(send, CHUNKED + b"1\r\nx", b""),
+    "trailer": lambda send: drip(send, CHUNKED + b"2\r\n{}\r\n0\r\nX: "),
+    "trailers": lambda send: drip(send, CHUNKED + b"2\r\n{}\r\n0\r\n", b"X: y\r\n"),
+    "tries": lambda send: late(send, AT_ONCE),
+    "redirects": lambda send: late(send, ELSEWHERE),
+    "closed": lambda send: late(send, b""),
+    "cut off": lambda send: late(send, OK + b"Content-Length: 9\r\n\r\nx"),
+}
+HANDSHAKES: dict[str, Callable[[Send], None]] = {
+    "nothing": lambda send: time.sleep(60),
+    "record": lambda send: drip(send, b"\x16\x03\x03\x40\x00"),
+    "records": lambda send: drip(send, b"", b"\x16\x03\x03\x00\x01\x02"),
+    "alerts": lambda send: drip(send, b"", b"\x15\x03\x03\x00\x02\x01\x5a"),
+}
+
+
+@contextmanager
+def peer(stall: Callable[[Send], None], *, reads: bool = True) -> Iterator[str]:
+    """Answer each connection so; gives the host and port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ended = threading.Event()
+
+        def answer(connection: socket.socket) -> None:
+            def send(data: bytes) -> None:
+                if ended.is_set():
+                    raise OSError
+                connection.sendall(data)
+
+            with connection, suppress(OSError):
+                while connection.recv(1 << 16) or not reads:
+                    stall(send)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        ended.set()
+
+
+def fetcher(folder: Path, bounds: limits.Limits = SMALL) -> Fetcher:
+    env = {"HOME": str(folder), "UV_HTTP_RETRIES": "9", "NO_PROXY": "*"}
+    return Fetcher(credentials={}, env=env, read_seconds=1.5, bounds=bounds)
+
+
+def page(folder: Path, url: str) -> object:
+    return fetcher(folder).get(f"{url}/simple/x/")
+
+
+def metadata(folder: Path, url: str) -> object:
+    return fetcher(folder).range(f"{url}/x-1-py3-none-any.whl", None, 1 << 16)
+
+
+def file(folder: Path, url: str) -> object:
+    return fetcher(folder).digest(f"{url}/x-1-py3-none-any.whl")
+
+
+def image(folder: Path, url: str) -> object:
+    made = fetcher(folder)
+    return Registries(made.pool, {}, {"HOME": str(folder)}).digest(f"{url.partition('://')[2]}/x:y")
+
+
+def advisories(folder: Path, url: str) -> object:
+    return osv._post(f"{url}/v1/querybatch", {}, fetcher(folder))
+
+
+ASKING = {one.__name__: one for one in (page, metadata, file, image, advisories)}
+
+
+def given_up(ask: Callable[[Path, str], object], folder: Path, stall: Callable[[Send], None], scheme: str) -> float:
+    """Give the seconds until a peer is given up. What it sent must not be taken for an answer."""
+    with peer(stall, reads=scheme == "http") as place:
+        begun = time.monotonic()
+        with pytest.raises(EnvspecError) as caught:
+            ask(folder, f"{scheme}://{place}")
+        assert isinstance(caught.value, IndexFailure) and place in caught.value.message
+        return time.monotonic() - begun
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ASKING)
+def test_who_stalls_is_given_up_within_the_limit(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once: each in a thread of its own, as wheels are fetched."""
+    for module in (limits, registry, osv):
+        monkeypatch.setattr(module, "LIMITS", SMALL)
+    cases = [("http", stall) for stall in STALLS.values()]
+    if name != "image":  # loopback alone is asked without TLS
+        cases += [("https", stall) for stall in HANDSHAKES.values()]
+    with peer(lambda send: send(OK + b"Content-Length: 2\r\n\r\n{}")) as place:
+        fetcher(tmp_path).get(f"http://{place}/")  # what a process loads once
+    with ThreadPoolExecutor(len(cases)) as pool:
+        took = [pool.submit(given_up, ASKING[name], tmp_path, stall, scheme) for scheme, stall in cases]
+        seconds = dict(zip((*STALLS, *HANDSHAKES), (one.result() for one in took), strict=False))
+    assert max(seconds.values()) < WHOLE + MARGIN, seconds
+
+
+def test_a_steady_peer_outlasts_the_limit_of_a_page_where_it_sends_a_file(tmp_path: Path) -> None:
+    body = bytes(400_000)
+
+    def steady(send: Send) -> None:
+        send(OK + b"Content-Length: 400000\r\n\r\n")
+        for at in range(0, len(body), 20_000):
+            send(body[at : at + 20_000])
+            time.sleep(0.06)
+        raise OSError
+
+    bounds = limits.Limits(whole_seconds=0.4, first_seconds=0.4, bytes_per_second=1_000)
+    with peer(steady) as place:
+        assert fetcher(tmp_path, bounds).digest(f"http://{place}/x.whl")[1] == len(body)
+
+
+def test_a_deadline_that_is_over_cuts_nothing_later() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        with deadline(0.2) as short:
+            short.guard(one)
+        time.sleep(0.5)
+        assert not short.cut and other.send(b"x") == 1

@@ -1,0 +1,156 @@
+"""One document of many targets, extras, edges, requirements, indexes, licences, sources or pins: what a command does
+grows with what it reads and writes, not with its square.
+
+Steps are counted (lines of Python that run), so that a busy machine changes nothing.
+"""
+
+import math
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from support.index import Index
+from support.installs import PYTHON, SUBDIR, pip_pin, write_lock
+from support.machine import Machine
+from support.packages import wheel
+
+from envspec.lock.model import Pin
+
+LIMIT = 1.3
+"""The largest exponent of steps in the size of input and output together."""
+SIZES = (20, 60, 180)
+
+
+def pins(number: int, dependencies: Callable[[int], Sequence[str]] = lambda at: (), **more: Any) -> list[Pin]:
+    made = [pip_pin(wheel(f"p{at}", "1.0")) for at in range(number)]
+    return [
+        replace(pin, dependencies=tuple(sorted(dependencies(at))), direct=False, **more) for at, pin in enumerate(made)
+    ]
+
+
+def extras(number: int) -> list[Pin]:
+    lines = (f'alpha[e{at + 1},e{at + 2}]; extra == "e{at}"' for at in range(number))
+    alpha = replace(pip_pin(wheel("alpha", "1.0")), dependencies=tuple(sorted(lines)), direct=False)
+    return [alpha, replace(pip_pin(wheel("beta", "1.0")), dependencies=("alpha[e0]",))]
+
+
+def all_extras(number: int) -> list[Pin]:
+    """Each of them leads to a package of its own, and one line asks for all."""
+    lines = (f'p{at}; extra == "e{at}"' for at in range(number))
+    alpha = replace(pip_pin(wheel("alpha", "1.0")), dependencies=tuple(sorted(lines)), direct=False)
+    every = ",".join(f"e{at}" for at in sorted(range(number), key=lambda at: f"e{at}"))
+    return [alpha, replace(pip_pin(wheel("beta", "1.0")), dependencies=(f"alpha[{every}]",)), *pins(number)]
+
+
+KINDS: Mapping[str, Callable[[int], Mapping[str, Sequence[Pin]]]] = {
+    "pins": lambda number: {"t": pins(number)},
+    "a chain": lambda number: {"t": pins(number, lambda at: [f"p{at + 1}"] if at + 1 < number else [])},
+    "a star": lambda number: {"t": pins(number, lambda at: [f"p{n}" for n in range(1, number)] if at == 0 else [])},
+    "edges": lambda number: {"t": pins(9, lambda at: [f"p{at + 1}<{n}.9" for n in range(2, number) if at < 8])},
+    "extras": lambda number: {"t": extras(number)},
+    "extras of one line": lambda number: {"t": all_extras(number)},
+    "targets": lambda number: {f"t{n}": pins(3, lambda at: ["p1", "p2"] if at == 0 else []) for n in range(number)},
+    "licences": lambda number: {"t": pins(2, licence=" OR ".join(f"LicenseRef-{n}" for n in range(number)))},
+}  # fmt: skip
+
+FORMATS = (
+    "dockerfile",
+    "apptainer",
+    "requirements",
+    "sbom",
+    "nix",
+    "slurm",
+    "devcontainer",
+    "compose",
+    "kubernetes",
+    "pylock",
+)
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "check": ("check", "specs/demo.toml"),
+    "diff": ("diff", "half.lock", "locks/demo/envspec.lock"),
+    "report": ("report", "specs/demo.toml", "-o", "report.html"),
+    "why": ("why", "specs/demo.toml", "p1"),
+    "tree": ("tree", "specs/demo.toml"),
+    "verify": ("verify", "specs/demo.toml"),
+    **{f"export {name}": ("export", "specs/demo.toml", "--format", name, "-o", "out") for name in FORMATS},
+}  # fmt: skip
+
+
+def steps_of(call: Callable[[], object]) -> int:
+    """Count the lines of Python that run, those of threads included."""
+    steps = 0
+
+    def line(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal steps
+        steps += 1
+        return line
+
+    sys.settrace(line)
+    threading.settrace(line)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+        threading.settrace(None)
+    return steps
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def run(folder: Path, index: Index, kind: str, number: int, command: str) -> tuple[int, int]:
+    """Give the steps of a command on a lock of a size, and the bytes that it read and wrote."""
+    index.add(*(wheel(name, "1.0") for name in ("alpha", "beta", *(f"p{at}" for at in range(max(number, 9))))))
+    machine = Machine(folder / f"{number}", index.url)
+    write_lock(machine, KINDS[kind](max(1, number // 2)), python=PYTHON, platform=SUBDIR)
+    half = machine.lock_path().read_text()
+    write_lock(machine, KINDS[kind](number), python=PYTHON, platform=SUBDIR)
+    (machine.folder / "half.lock").write_text(half)
+    said: list[str] = []
+
+    def call() -> None:
+        ran = machine.envspec(*COMMANDS[command], seconds=600)
+        assert ran.status in (0, 1), ran.err
+        said.append(ran.out + ran.err)
+
+    return steps_of(call), size_of(machine.folder) + sum(map(len, said))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_command_costs_what_it_reads_and_writes(tmp_path: Path, index: Index, kind: str, command: str) -> None:
+    assert_grows(tmp_path, index, kind, command)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("extras", "check"),
+        ("extras", "diff"),
+        ("a chain", "diff"),
+        ("targets", "export dockerfile"),
+        ("pins", "export sbom"),
+    ],
+)
+def test_what_once_cost_the_square(tmp_path: Path, index: Index, kind: str, command: str) -> None:
+    assert_grows(tmp_path, index, kind, command)
+
+
+def assert_grows(folder: Path, index: Index, kind: str, command: str) -> None:
+    run(folder / "warm", index, kind, 2, command)
+    small, middle, large = (run(folder, index, kind, number, command) for number in SIZES)
+    # what every run costs falls out of the differences
+    first, second = middle[0] - small[0], large[0] - middle[0]
+    if second < large[0] / 20:
+        return  # hardly anything grows
+    exponent = math.log(second / max(1, first)) / math.log((large[1] - middle[1]) / (middle[1] - small[1]))
+    assert exponent <= LIMIT, f"{kind}, {command}: {exponent:.2f}, {small}, {middle} and {large}"
