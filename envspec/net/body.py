@@ -85,12 +85,10 @@ def too_slow(url: str, seconds: float, received: int) -> IndexFailure:
 
 def pieces(response: urllib3.response.BaseHTTPResponse, pace: Pace) -> Iterator[bytes]:
     """Yield a body as it comes, still packed. Raises IndexFailure for a slow peer, and urllib3's HTTPError."""
-    from urllib3.exceptions import HTTPError
-
     while True:
         try:
             piece: bytes = response.read1(_PIECE, decode_content=False)
-        except (OSError, HTTPError):
+        except Exception:
             pace.judge_end()
             raise
         pace.judge_end()

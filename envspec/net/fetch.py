@@ -244,9 +244,9 @@ class Fetcher:
         span |= {"If-None-Match": known} if known else {}
         with deadline(self.limits.whole_seconds) as whole:
             response = self._request(bare, {**span, **self._authorization(bare, own)}, self._retry(bare, whole), whole)
-            yield from self._opened(bare, response, most, start, known, whole)
+            yield from self._give_stream(bare, response, most, start, known, whole)
 
-    def _opened(
+    def _give_stream(
         self, bare: str, response: BaseHTTPResponse, most: int | None, start: int, known: str | None, whole: Deadline
     ) -> Iterator[Stream]:
         try:
