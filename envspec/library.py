@@ -41,14 +41,14 @@ def load_lock(path: StrPath, *, locks_dir: StrPath | None = None) -> Lock:
 
 def check(path: StrPath, *, locks_dir: StrPath | None = None) -> tuple[Finding, ...]:
     """Say why a lock, the files beside it or the recipes made from it aren't fresh, as `envspec check` does; empty when
-    they are. Asks no network. Raises SpecError and what else keeps it from judging.
+    they are, whatever it warns of. Asks no network. Raises SpecError and what else keeps it from judging.
     """
     from envspec.app.check import states_of
 
     (state,) = states_of([os.fspath(path)], _folder(locks_dir))
     if state.error is not None:
         raise state.error
-    return state.reasons
+    return () if state.status == "fresh" else state.reasons
 
 
 def render(

@@ -278,6 +278,7 @@ READS_LOCKS = {
     "lock.store": "is how they are read",
     "lock.read": "is how their texts are read",
     "lock.reading.older": "is how schemas 1 and 2 are read",
+    "lock.reading.v5": "is how schema 5 is read",
 }
 """Who may get a lock that nobody has judged yet, and why. Everything else takes a SoundLock."""
 

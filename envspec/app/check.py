@@ -21,6 +21,7 @@ from envspec.lock.freshness import reason, reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, judge, sound
 from envspec.lock.model import LOCK_VERSION, SoundLock
+from envspec.lock.pinned import warnings_of
 from envspec.lock.read import LockConflict, NewerLock
 from envspec.lock.signing.model import LOCK, SUFFIX, Signer
 from envspec.lock.store import LockFile, LockFolder, rendered_files
@@ -136,19 +137,20 @@ def _compare(spec: Spec, folder: LockFolder, relock: str) -> SpecState:
     if not (equal and expected == found):
         stale, drifted = reasons(case, lock), rendered_reasons(expected, found)
     stale = (*stale, *stale_images(spec, lock))
+    known = warnings_of(spec, accepted) if accepted else ()
     if flaws or stale or drifted:
         return SpecState(
             spec.path,
             lock_path,
             "unsound" if flaws else "stale" if stale else "drifted",
-            reasons=(*(replace(flaw, severity="error") for flaw in flaws), *stale, *drifted),
+            reasons=(*(replace(flaw, severity="error") for flaw in flaws), *stale, *drifted, *known),
             hint=f"run {relock} to resolve again what fails; if your team didn't change the lock, find out who did"
             if equal and errors(flaws)
             else relock,
             compared=None if flaws else accepted,
             file=file,
         )
-    return SpecState(spec.path, lock_path, "fresh", summary=describe(lock), compared=accepted, file=file)
+    return SpecState(spec.path, lock_path, "fresh", describe(lock), reasons=known, compared=accepted, file=file)
 
 
 def _with_signature(found: SpecState, sign: str) -> SpecState:

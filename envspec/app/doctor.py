@@ -20,7 +20,10 @@ from envspec.base.finding import Finding, errors
 from envspec.base.programs import find_program
 from envspec.base.redact import redact
 from envspec.base.texts import printable
+from envspec.lock.inputs import spec_case
+from envspec.lock.judge import flaws_of
 from envspec.lock.model import Lock
+from envspec.lock.pinned import judge_by_gpus
 from envspec.lock.read import NewerLock
 from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, hardware_of, overall
 from envspec.prove.doctor.result import Result
@@ -118,7 +121,7 @@ def judge_spec(
         except LockError as error:
             code = "lock-newer" if isinstance(error, NewerLock) else "lock-damaged"
             general += (Finding("error", code, str(error), remedy=error.hint or relock),)
-    verdicts = assess(spec, hardware, targets, _judging(spec, file.lock if file else None, relock))
+    verdicts = assess(spec, hardware, targets, _with_pins(_judging(spec, file.lock if file else None, relock), file))
     if file is not None:
         of_lock = tuple(_of_lock(spec, file.lock, relock))
         verdicts = tuple(_with(verdict, of_lock) for verdict in verdicts)
@@ -142,11 +145,22 @@ def _judging(spec: Spec, lock: Lock | None, relock: str) -> Callable[[Spec, Targ
     return lambda own, target: judge_on_base(own, target, known[target.platform], replaced)
 
 
+def _with_pins(judge: Callable[[Spec, Target], Verdict], file: LockFile | None) -> Callable[[Spec, Target], Verdict]:
+    """Give what judges targets and, where nothing stands against one, what a lock pins for it on the same GPUs."""
+    if file is None:
+        return judge
+    lock = file.lock
+
+    def of_both(spec: Spec, target: Target) -> Verdict:
+        verdict, locked = judge(spec, target), lock.target(target.name)
+        found = judge_by_gpus(spec, target, locked) if locked and not verdict.errors else ()
+        return replace(verdict, findings=tuple(dict.fromkeys((*errors(found), *verdict.findings, *found))))
+
+    return of_both
+
+
 def _of_lock(spec: Spec, lock: Lock, relock: str) -> Iterator[Finding]:
     """Find what can't be right in a lock, and as warnings what today's facts give otherwise."""
-    from envspec.lock.inputs import spec_case
-    from envspec.lock.judge import flaws_of
-
     for flaw in flaws_of(lock, spec_case(spec)):
         whose = "its lock can't be right" if flaw.severity == "error" else "its lock"
         yield Finding(flaw.severity, flaw.code, f"{whose}: {flaw.message}", remedy=relock, targets=flaw.targets)

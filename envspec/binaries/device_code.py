@@ -9,7 +9,8 @@ unless all was read: onnxruntime's first modules are compiled for fewer GPUs tha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import PurePosixPath
 from typing import IO, Annotated, Literal
 from zipfile import ZipInfo
@@ -18,11 +19,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from envspec.base.documents import decode
+from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.fatbin import Kind
 from envspec.binaries.library import Library, is_library_of_nvidias, scan
 from envspec.binaries.wheel import Budget, BudgetSpent, OpenWheel
 from envspec.binaries.window import Window
 from envspec.facts.compute_capability import Architecture, parse
+from envspec.facts.tables import read
 
 PACKED, UNPACKED = 48 << 20, 512 << 20
 """Bytes of a wheel that are read at most, packed and unpacked, beside what is fetched ahead (2 MiB for a library).
@@ -130,6 +134,27 @@ def device_code(wheel: OpenWheel, *, to_the_end: bool = False) -> DeviceCode:
         if held and not library.profiles:
             found.append(_compiled_library(library))
     return DeviceCode(_without_own(found, wheel), complete=complete, read=budget.packed - left, versions=versions)
+
+
+class PublishedCode(Struct, frozen=True):
+    """The notes and the code of a wheel that the table of those that were read to their end has."""
+
+    notes: BuildNotes
+    code: DeviceCode
+
+
+@cache
+def _rows() -> Mapping[str, str]:
+    try:
+        return {row["sha256"]: row["says"] for row in read("wheel_code")["wheels"]}
+    except OSError:
+        return {}  # an older edition of the facts
+
+
+def published_code(sha256: str) -> PublishedCode | None:
+    """Give the code of a wheel on PyPI that the table has by its hash, which names its content."""
+    text = _rows().get(sha256)
+    return decode(text.encode(), PublishedCode) if text else None
 
 
 _OF_GPUS = re.compile(

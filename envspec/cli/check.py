@@ -44,7 +44,8 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool) -> in
 
     Compares what each target was locked from with what its spec asks for now, judges the pins by the spec and by the
     site's policy, and compares the files beside the lock with the lock itself. Recipes that `envspec export` wrote into
-    recipes/<name> are compared too. Uses no network and writes nothing.
+    recipes/<name> are compared too. A wheel without code for a GPU of its target is a warning: the lock is fresh. Uses
+    no network and writes nothing.
     """
     findings = states_of(all_specs(paths), locks_dir, imports=imports)
     code = max(finding.exit_code for finding in findings)
@@ -116,7 +117,10 @@ def reason_lines(reasons: Iterable[Finding], locks: Path, recipes: Path) -> list
     for reason in reasons:
         folder = _folder(str(reason.file)) if reason.code in _SEVERAL else reason.text
         groups.setdefault((reason.code, folder, _advice(reason)), []).append(reason)
-    told = [f"{_message(group, locks, recipes)}  [{group[0].code}]" for group in islice(groups.values(), MOST)]
+    told = [
+        f"{_mark(group[0])}{_message(group, locks, recipes)}  [{group[0].code}]"
+        for group in islice(groups.values(), MOST)
+    ]
     return told if len(groups) <= MOST else [*told, f"and {len(groups) - MOST:,} more: --json has them all"]
 
 
@@ -132,6 +136,11 @@ def _message(group: list[Finding], locks: Path, recipes: Path) -> str:
     named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     named += _advice(first).replace(" it", " them")
     return f"{_display_path(folder, common)}/: {len(group)} files {_SEVERAL[first.code]}: {named}"
+
+
+def _mark(reason: Finding) -> str:
+    """Tell what makes no lock stale from what does."""
+    return "warning: " if reason.severity == "warning" else ""
 
 
 def _advice(reason: Finding) -> str:

@@ -61,9 +61,9 @@ def command(
     """Diagnose this machine, or a spec on given hardware: findings with remedies
 
     Without SPEC, envspec examines this machine. With SPEC, envspec judges its targets on this machine's GPUs, driver
-    and glibc. With --gpu, --driver or --glibc, it judges them on those and ignores this machine. A lock that can't be
-    right makes its targets infeasible. envspec shows what the site's policy demands and whom to ask; what the policy
-    forbids of the spec is an error.
+    and glibc. With --gpu, --driver or --glibc, it judges them on those and ignores this machine. What the lock pins is
+    judged on the same GPUs, by the code that its wheels hold. A lock that can't be right makes its targets infeasible.
+    envspec shows what the site's policy demands and whom to ask; what the policy forbids of the spec is an error.
 
     With --ticket, envspec imports the packages of an environment, and tells what is installed from where, the libraries
     that each import loads, and the three likeliest causes of what is wrong. It masks secrets.

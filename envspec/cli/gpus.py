@@ -42,7 +42,7 @@ def _rows(found: Sequence[KnownGpu]) -> Iterator[tuple[str, ...]]:
             gpu.name,
             gpu.architecture,
             f"{gpu.capability} ({gpu.sm})",
-            gpu.kind,
+            f"{gpu.kind}, on Arm" if gpu.platform and gpu.kind != "embedded" else gpu.kind,
             f"{' / '.join(map(str, gpu.memory_gib))} GiB" if gpu.memory_gib else "",
             f"{gpu.bandwidth_gbs} GB/s" if gpu.bandwidth_gbs else "",
             _span(known.first_cuda, known.last_cuda),

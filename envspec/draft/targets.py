@@ -72,7 +72,7 @@ def choose(
     Where GPUs are named and no CUDA is, the rules choose among those that torch has builds for. `judged` reads the spec
     of a draft with these targets. Raises Infeasible where nothing works, with what the rules say against the nearest.
     """
-    platforms = machines.platforms or draft.platforms or ("linux-64",)
+    platforms = machines.platforms or draft.platforms or _platforms_of(machines.gpus) or ("linux-64",)
     named = machines.cuda or next((one for one in draft.cuda if one != "cpu"), None)
     if draft.targets:
         options = [tuple(_on_machine(one, machines, alone=len(draft.targets) == 1) for one in draft.targets)]
@@ -186,6 +186,14 @@ def _rank(newest: str | None, cuda: str | None, platform: str) -> _Rank:
     """Return what makes one CUDA better than another: a newer torch, that release's build on PyPI, a newer CUDA."""
     is_default = newest is not None and torch_builds.pypi_variant(newest, platform) == torch_builds.variant_of(cuda)
     return tuple(numbers(newest)) if newest else (), is_default, tuple(numbers(cuda)) if cuda else ()
+
+
+def _platforms_of(names: Sequence[str]) -> tuple[str, ...]:
+    """List the platforms of GPUs that don't exist on linux-64."""
+    elsewhere = (
+        gpu.platform for one in names if not gpu_facts.on_platform(one, "linux-64") for gpu in gpu_facts.find(one)
+    )
+    return tuple(dict.fromkeys(filter(None, elsewhere)))
 
 
 def _on(platforms: Sequence[str], cuda: str | None, machines: Machines) -> tuple[NewTarget, ...]:

@@ -163,6 +163,8 @@ class Gpu(Struct, frozen=True, rename=_COLUMNS):
     drivers: tuple[str, ...] = ()
     """The first driver of each branch that lists it, oldest first, up to a branch that does from its start. Empty where
     that isn't known, or its capability's branch says all."""
+    platform: str | None = None
+    """The only platform that it exists on: that of the CPU on its chip or board. None for a card."""
 
     @property
     def datacentre(self) -> bool:
@@ -200,7 +202,12 @@ def products() -> tuple[Gpu, ...]:
     """Every product, by capability."""
     table, drivers = capabilities(), _first_drivers()
     known = (
-        {"architecture": table[row["capability"]].architecture, "drivers": drivers.get(row["name"], ())} | row
+        {
+            "architecture": table[row["capability"]].architecture,
+            "drivers": drivers.get(row["name"], ()),
+            "platform": "linux-aarch64" if is_integrated(row["capability"]) else None,
+        }
+        | row
         for row in read("gpus")["gpus"]
     )
     return records(Gpu, known)
@@ -277,6 +284,12 @@ def capability_of(name: str) -> str | None:
     """Find the compute capability of a GPU ("9.0"). None if the name is unknown or stands for several."""
     capabilities = {gpu.capability for gpu in find(name)}
     return capabilities.pop() if len(capabilities) == 1 else None
+
+
+def on_platform(name: str, platform: str) -> tuple[Gpu, ...]:
+    """Find the GPUs that a name stands for on a platform: "hopper" isn't GH200 on linux-64. Empty where none exists
+    there."""
+    return tuple(gpu for gpu in find(name) if gpu.platform in (None, platform))
 
 
 def nearest(name: str, most: int = 3) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ _RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], 
             builds.wrong_build_environments,
             requirements.refused_pythons,
             derived.wrong_marks,
+            derived.wrong_code,
         ),
     ),
     (

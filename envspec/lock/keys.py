@@ -14,7 +14,7 @@ LOCK_NAME = "envspec.lock"
 
 
 TOP = ("lock-version", "env", "base", "images", "inventory", "targets", "python", "corrections", "conda", "pip")
-ROWS = ("artifacts", "built-with", "dependencies", "metadata", "overwrites")
+ROWS = ("artifacts", "built-with", "code", "dependencies", "metadata", "overwrites")
 """The lists that may hold tables."""
 
 TARGET = {
@@ -46,6 +46,7 @@ PACKAGE = {
     "provides": list,
     "dependencies": list,
     "overwrites": list,
+    "code": list,
     "built-with": list,
     "artifacts": list,
 }
@@ -59,6 +60,7 @@ BASE = {"image": str, "sif": str, "prefix": str, "module": str, "replace": dict}
 INVENTORY = dict.fromkeys(("platform", "sha256", "digest"), str)
 EDGE = {"requires": str, "targets": list}
 OVERWRITTEN = {"package": str, "targets": list}
+CODE = {"holds": str, "targets": list}
 
 _SPECIFIER = re.compile(r"[<>=!~]=?=?[A-Za-z0-9.*+!]+(?:,[<>=!~]=?=?[A-Za-z0-9.*+!]+)*")
 
@@ -79,6 +81,10 @@ SHAPES = {
     "properties": (re.compile(r"[a-z0-9_]+ :: [a-z0-9_]+ :: [a-z0-9_.]+"), "properties of a variant"),
     "priorities": (re.compile(r"[a-z0-9_]{1,64}"), "namespaces of variants"),
     "kind": (re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*"), "the kind of a publisher"),
+    "holds": (
+        re.compile(r"cuda_\d{2}(?:\.\d)?|(?:sm|compute)_[1-9]\d{1,2}[af]?|listed|rest-unread"),
+        'what a wheel holds, as "sm_90"',
+    ),
     "cuda": (re.compile(r"\d+\.\d+"), "a CUDA version"),
     "cpu": (re.compile(r"x86-64-v[1-4]|armv[89](?:\.[1-9])?-a"), "a kind of processors"),
     "platform": (re.compile(r"[a-z0-9]+-[a-z0-9]+"), "a platform"),

@@ -19,6 +19,8 @@ LOCK_VERSION = 3
 """The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""
 BASE_VERSION = 4
 """The schema of a lock on a base, which older readers would take for a whole environment."""
+CODE_VERSION = 5
+"""The schema of a lock that holds what was read of wheels' code."""
 
 
 class WheelVariant(Struct, frozen=True):
@@ -133,6 +135,8 @@ class Pin(RecordWithNotes, frozen=True, eq=False):
                   (`envspec.packages.python_range.binding_range`); None in locks of schema 2
     overwrites    pip only: the packages installed before its wheel, some of whose files it overwrites with others; of
                   locks of schema 2 it isn't known
+    code          pip only: the code for GPUs that the target loads of its wheel, as far as `lock` read it
+                  (`envspec.rules.wheel_code.locked_code`)
     solver        pip only: what its solution knows of it; a lock doesn't hold that
     """
 
@@ -154,6 +158,7 @@ class Pin(RecordWithNotes, frozen=True, eq=False):
     built_with: tuple[BuildPin, ...] | None = None
     requires_python: str | None = None
     overwrites: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
     solver: SolverView = SolverView()
 
     @property
@@ -435,6 +440,13 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
 
         targets = tuple(map(with_base, self.targets))
         return replace(self, targets=targets, inventories=inventories).with_python_versions()
+
+    @property
+    def least_schema(self) -> int:
+        """The oldest schema of today's that holds all that it says."""
+        if any(pin.code for target in self.targets for pin in target.pins):
+            return CODE_VERSION
+        return BASE_VERSION if self.inputs.base else LOCK_VERSION
 
     @property
     def torches(self) -> dict[str, tuple[str, ...]]:

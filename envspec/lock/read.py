@@ -9,8 +9,8 @@ from pathlib import Path
 from envspec import __version__
 from envspec.base.errors import LockError, Place, StorageError
 from envspec.lock.inventory import read_inventory
-from envspec.lock.model import BASE_VERSION, LOCK_VERSION, Lock, inventory_name
-from envspec.lock.reading import older, v3
+from envspec.lock.model import CODE_VERSION, Lock, inventory_name
+from envspec.lock.reading import older, v3, v5
 from envspec.lock.reading.document import RELOCK
 from envspec.lock.write import digest_of, dumps
 
@@ -109,14 +109,12 @@ def loads(text: str, path: str) -> Lock:
 def read_for_display(text: str, path: str) -> Lock:
     """Parse a lock's text as `loads` does, for a command that only shows it: its layout may be another."""
     try:
-        version = _version(text, path)
-        if version == 1:
-            return older.read_first(text, path)
-        if version == 2:
-            return older.read_second(text, path)
-        return v3.read(text, path) if version == LOCK_VERSION else v3.read_on_base(text, path)
+        return _READERS[_version(text, path)](text, path)
     except LockError as error:
         raise _mishap(text, Place(path)) or error from None
+
+
+_READERS = {1: older.read_first, 2: older.read_second, 3: v3.read, 4: v3.read_on_base, 5: v5.read}
 
 
 def _version(text: str, path: str) -> int:
@@ -125,10 +123,10 @@ def _version(text: str, path: str) -> int:
         raise LockError("the lock is empty", place=place, hint=RELOCK)
     found = _VERSION.search(text, 0, 1000)
     version = int(found[1]) if found else 0
-    if version > BASE_VERSION:
+    if version > CODE_VERSION:
         said = _READ_BY.search(text, 0, 1000)
         raise NewerLock(
-            f"the lock has schema {version}, and envspec {__version__} reads schemas up to {BASE_VERSION}",
+            f"the lock has schema {version}, and envspec {__version__} reads schemas up to {CODE_VERSION}",
             place=place,
             hint=f"install envspec {said[1]} or newer" if said else f"install an envspec newer than {__version__}",
         )

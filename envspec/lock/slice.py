@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from envspec.lock.listed import LISTS, metadata_table
-from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.model import BASE_VERSION, LOCK_VERSION, Lock, LockedTarget, Pin
 from envspec.lock.write import artifact_table, env_head, in_order, known_fields, package_head, target_head
 
 
@@ -28,7 +28,8 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
     }
     of_target = _drop_empty(target_head(target)) | ({} if own.inspect else {"inspect": False})
     document: dict[str, Any] = {
-        "lock-version": lock.schema,
+        # the records of docs/evidence name digests: what a schema brought beside the slice changes none
+        "lock-version": min(lock.schema, BASE_VERSION if inputs.base is not None else LOCK_VERSION),
         "env": _drop_empty(env),
         "targets": {target.name: of_target},
     }

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import asdict
 
 from envspec.base.errors import InternalError
+from envspec.facts.compute_capability import code_order
 from envspec.lock.listed import Shared, metadata_table, same_metadata, shared_items, write_lists
 from envspec.lock.model import (
     BASE_VERSION,
@@ -34,7 +35,7 @@ from envspec.packages.stated import StatedMetadata
 HEADER = "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
 
 READ_BY = "# Read by envspec 0.1.0 and newer.\n"
-"""The line by which an older envspec names the release that knows `BASE_VERSION`."""
+"""The line by which an older envspec names the release that knows `BASE_VERSION` and newer schemas."""
 
 Value = TypeVar("Value")
 Row = BuildPin | GitSource | LockedBase | LockedCorrection | LockedPython | Publisher
@@ -60,7 +61,7 @@ def dumps(lock: Lock) -> str:
     _write_rows(out, "corrections", lock.corrections)
     for pins in _merge_pins(targets):
         _write_package(out, pins, len(names))
-    head = HEADER + (READ_BY if lock.schema == BASE_VERSION else "")
+    head = HEADER + (READ_BY if lock.schema >= BASE_VERSION else "")
     text = f"{head}lock-version = {lock.schema}\n" + "".join(out)
     try:
         text.encode()
@@ -187,6 +188,11 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
     _write_values(out, {"targets": list(pins) if len(pins) < target_count else [], "provides": first.provides})
     _write_lines(out, "dependencies", _text_lines(pins, "requires", lambda pin: pin.dependencies))
     _write_lines(out, "overwrites", _text_lines(pins, "package", lambda pin: pin.overwrites))
+    code = _text_lines(pins, "holds", lambda pin: pin.code, code_order)
+    if all(pin.code == first.code for pin in pins.values()):
+        out.extend(f"code = [{', '.join(code)}]\n" for _ in code[:1])
+    else:
+        _write_lines(out, "code", code)
     if first.built_with is not None:
         # a build that needs nothing is another thing than one of which nothing is known
         _write_lines(out, "built-with", _build_pin_lines(pins), empty=True)
@@ -202,15 +208,17 @@ def _by_value(pins: _Pins, values: Iterable[tuple[str, Iterable[Value]]]) -> dic
     return {value: None if len(names) == len(pins) else names for value, names in holders.items()}
 
 
-def _text_lines(pins: _Pins, key: str, of: Callable[[Pin], tuple[str, ...]]) -> list[str]:
+def _text_lines(
+    pins: _Pins, key: str, of: Callable[[Pin], tuple[str, ...]], order: Callable[[str], Any] | None = None
+) -> list[str]:
     """Write texts, each with the targets that have it and under a key where not all do."""
     first = of(next(iter(pins.values())))
     if all(of(pin) == first for pin in pins.values()):
-        return [string(text) for text in sorted(set(first))]
+        return [string(text) for text in sorted(set(first), key=order)]
     holders = _by_value(pins, ((target, set(of(pin))) for target, pin in pins.items()))
     return [
         string(text) if names is None else f"{{ {key} = {string(text)}, targets = {inline_strings(names)} }}"
-        for text, names in sorted(holders.items())
+        for text, names in ((text, holders[text]) for text in sorted(holders, key=order))
     ]
 
 

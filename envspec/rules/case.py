@@ -103,8 +103,9 @@ def of_target(
     *,
     cuda_compat: bool = False,
 ) -> Case:
-    """Make a case from a target's values. Leaves out unknown GPU names, which the reader of specs refuses."""
-    found = [gpu for name in names for gpu in gpus.find(name)]
+    """Make a case from a target's values. Leaves out unknown GPU names, which the reader of specs refuses, and of a
+    name the products that don't exist on the platform, unless none does."""
+    found = [gpu for name in names for gpu in gpus.on_platform(name, platform) or gpus.find(name)]
     return Case(platform, python, cuda, tuple(dict.fromkeys(found)), driver, glibc, cuda_compat)
 
 

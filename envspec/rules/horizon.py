@@ -174,7 +174,7 @@ def _same(cuda: str, case: Case) -> bool:
 
 def _runs(build: CandidateBuild, case: Case) -> bool:
     """Say whether a build runs on the one GPU of a case, whatever the driver."""
-    of_chip = [problem for problem in machine_rules.jetson_problems(case) if problem.severity == "error"]
+    of_chip = [problem for problem in machine_rules.chip_problems(case) if problem.severity == "error"]
     return not of_chip and works(build, case)
 
 

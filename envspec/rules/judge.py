@@ -339,6 +339,7 @@ def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before:
         "driver-dropped-gpu",
         "cuda-compat-impossible",
         "jetson",
+        "gpu-platform",
     ):
         return _leave_working_ways(problem, asked, before)
     case, (wanted, _) = asked.case, _torch(asked.torch, asked.family)

@@ -27,8 +27,8 @@ SERVERS_TOO = 13
 def problems(case: Case) -> list[Finding]:
     """Find what is wrong between a target's chip, CUDA, driver and GPUs, torch aside."""
     if older_than_tables(case):
-        return [*jetson_problems(case)]
-    return [*jetson_problems(case), *toolkit_problems(case), *driver_problems(case)]
+        return [*chip_problems(case)]
+    return [*chip_problems(case), *toolkit_problems(case), *driver_problems(case)]
 
 
 def driver_problems(case: Case) -> Iterator[Finding]:
@@ -274,10 +274,10 @@ _NAMED = 2
 """The number of wheels that a message names before it counts the rest."""
 
 
-def jetson_problems(case: Case) -> Iterator[Finding]:
-    """Find what is wrong between a target's platform or CUDA and its Jetsons, torch aside."""
-    names = list(dict.fromkeys(gpu.name for gpu in case.gpus if gpu.integrated))
-    if not names or case.cuda is None:
+def chip_problems(case: Case) -> Iterator[Finding]:
+    """Find what is wrong between a target's platform and the CPUs that its GPUs share a chip or a board with, and
+    between its CUDA and its Jetsons, torch aside."""
+    if case.cuda is None:
         return
     if old := older_than_tables(case):
         first = toolkits.cuda_releases()[0].version
@@ -290,13 +290,18 @@ def jetson_problems(case: Case) -> Iterator[Finding]:
             key="cuda",
             remedy="leave `cuda` and `gpus` out, for a CPU target",
         )
-    elif case.platform != "linux-aarch64":
-        message = f"{', '.join(names)} shares a chip with an Arm CPU, and the target is for {case.platform}"
-        yield Finding("error", "jetson", message, key="gpus", remedy='set platform = "linux-aarch64"')
-    elif jetpack := first_jetpack(case, case.cuda):
-        yield Finding(
-            "info", "jetpack", f"{', '.join(names)} runs CUDA {case.cuda} with JetPack {jetpack} or newer", key="gpus"
-        )
+        return
+    for integrated, code, shared in ((True, "jetson", "a chip"), (False, "gpu-platform", "a module")):
+        of_kind = [gpu for gpu in case.gpus if gpu.integrated is integrated]
+        elsewhere = list(dict.fromkeys(gpu.name for gpu in of_kind if gpu.platform not in (None, case.platform)))
+        if elsewhere:
+            share = f"share{'s' if len(elsewhere) == 1 else ''} {shared} with an Arm CPU"
+            message = f"{', '.join(elsewhere)} {share}, and the target is for {case.platform}"
+            yield Finding("error", code, message, key="gpus", remedy='set platform = "linux-aarch64"')
+        elif integrated and of_kind and (jetpack := first_jetpack(case, case.cuda)):
+            names = ", ".join(dict.fromkeys(gpu.name for gpu in of_kind))
+            message = f"{names} runs CUDA {case.cuda} with JetPack {jetpack} or newer"
+            yield Finding("info", "jetpack", message, key="gpus")
 
 
 def for_servers(case: Case, wheels: Sequence[str]) -> Iterator[Finding]:

@@ -113,9 +113,11 @@ class PinnedVersions(Struct, frozen=True):
     releases: neighbours.ReleaseWheels = neighbours.no_releases
 
 
-def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Finding, ...]:
+def judge_pins(
+    spec: Spec, target: Target, pinned: PinnedVersions, *, by_gpus_alone: bool = False
+) -> tuple[Finding, ...]:
     """Judge exact pins by the facts. `judge` decides what depends on the target alone (its driver, its CUDA against its
-    GPUs), and `envspec.facts.corrections` knows wrong metadata."""
+    GPUs), and `envspec.facts.corrections` knows wrong metadata. With `by_gpus_alone` only by the target's GPUs."""
     case = case_of(spec, target)
     wanted = torch_of(spec, target)
     pins, builds, origins, read = pinned.versions, pinned.builds, pinned.origins, pinned.read
@@ -143,10 +145,12 @@ def judge_pins(spec: Spec, target: Target, pinned: PinnedVersions) -> tuple[Find
         *_old_drivers(case, pins),
         *_for_servers(case, pins, builds, origins, read),
     ]
+    found = [problem for problem in found if not by_gpus_alone or problem.key == "gpus"]
     findings = [locate(spec, target, wanted, problem) for problem in found]
     # a source that the spec allows is built for what the machine has
     built = {one for one, at in origins.items() if not at.file.endswith(".whl")} & spec.pip.allow_source
-    findings += framework_problems(case, pins, spec.pip_dependencies(target), own | built, read)
+    if not by_gpus_alone:
+        findings += framework_problems(case, pins, spec.pip_dependencies(target), own | built, read)
     return apply_acceptances(findings, spec.pip_terms(target).accept)
 
 
@@ -191,8 +195,8 @@ def _torch(
         yield from (Finding("error", "unsupported-build", message, key="torch", remedy=remedy),) if case.cuda else ()
         return
     said = wheel_code.of_torch(public, read, pins.get("triton")) if read else None
-    if said is not None and read and read.code:
-        yield wheel_code.torch_notice(version, said, read.code)
+    if said is not None:
+        yield wheel_code.torch_notice(version, said)
         wrong = _wrong_cuda(case, f"torch {version}", said.cuda, exact=True, there=_has_build(case, public))
         if wrong and torch_builds.is_own_build(version, origin.index):
             wrong = replace(wrong, bound=_for_this_cuda(case, public))

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 from packaging.version import Version
 
 from envspec.base.finding import Finding, Severity
-from envspec.base.texts import byte_size, without_unseen
+from envspec.base.texts import without_unseen
 from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
 from envspec.facts.build_labels import maker_in_name
-from envspec.facts.compute_capability import can_translate, covers, sm_of
+from envspec.facts.compute_capability import (
+    KINDS_OF_CODE,
+    REST_UNREAD,
+    can_translate,
+    code_order,
+    covers,
+    read_capability,
+    sm_of,
+)
 from envspec.facts.cuda_stack import is_for_gpus
 from envspec.facts.gpu_only import least_capability
 from envspec.facts.torch_builds import variant_of
@@ -23,10 +31,8 @@ from envspec.packages.version_numbers import numbers
 from envspec.rules.build import compiles_ptx
 from envspec.rules.case import CandidateBuild, Case
 
-_NAMED = 2
-"""The number of libraries that a message names before it counts the rest."""
 _LISTED = 3
-"""The same of packages and of AMD's GPUs."""
+"""The packages, or AMD's GPUs, that a message names before it counts the rest."""
 
 
 class WheelBuild(Struct, frozen=True):
@@ -102,12 +108,11 @@ def of_torch(version: str, build: WheelBuild, triton: str | None) -> CandidateBu
     )
 
 
-def torch_notice(version: str, build: CandidateBuild, code: DeviceCode) -> Finding:
+def torch_notice(version: str, build: CandidateBuild) -> Finding:
     """Tell from where the architectures of a torch are known."""
     message = (
         f"envspec has no facts for torch {version}: its wheel says CUDA {build.cuda} and "
-        f"{', '.join([*map(sm_of, build.sm), *(f'PTX of {one}' for one in build.ptx)])} "
-        f"({byte_size(code.read)} of it were read)"
+        f"{', '.join([*map(sm_of, build.sm), *(f'PTX of {one}' for one in build.ptx)])}"
     )
     return Finding("info", "torch-newer-than-tables", message, key="torch")
 
@@ -329,20 +334,71 @@ def _ptx_alone(
 
 def _problem(name: str, libraries: Sequence[CompiledLibrary], code: DeviceCode, capability: str, case: Case) -> Finding:
     lacks = f"{sm_of(capability)} ({case.names(capability)})"
-    held = sorted({*(text for one in libraries for text in one.sm)}, key=_order)
-    ptx = sorted({*(text for one in libraries for text in one.ptx)}, key=_order)
-    listed = ", ".join([*held, *(f"PTX of {text}" for text in ptx)])
-    members = ", ".join(without_unseen(one.member[-80:]) for one in libraries[:_NAMED])
-    more = f" and {len(libraries) - _NAMED} more" if len(libraries) > _NAMED else ""
+    listed = ", ".join([*_machine_code(libraries), *(f"PTX of {text}" for text in _ptx(libraries))])
     if code.complete:
-        message = f"{name} has no code for {lacks}: {members}{more} in its wheel hold {listed}"
+        message = f"{name} has no code for {lacks}: its wheel's code for CUDA {case.cuda} is for {listed}"
         remedy = "take a release or a build that is compiled for this GPU; `envspec inspect` says what a wheel holds"
         return Finding("warning", "wheel-architecture", message, key="gpus", remedy=remedy)
     message = (
-        f"{name} may have no code for {lacks}: the first {byte_size(code.read)} of its libraries hold {listed}, "
+        f"{name} may have no code for {lacks}: what was read of its wheel's code for CUDA {case.cuda} is for {listed}, "
         "and the rest wasn't read"
     )
-    return Finding("info", "wheel-architecture", message, key="gpus", remedy="`envspec inspect` reads the whole wheel")
+    remedy = "`envspec inspect` reads the whole wheel"
+    # of a lock's own wheels the rest wasn't asked for: they were read for other GPUs
+    return Finding("info" if code.read else "warning", "wheel-architecture", message, key="gpus", remedy=remedy)
+
+
+def _machine_code(libraries: Iterable[CompiledLibrary]) -> list[str]:
+    return sorted({text for one in libraries for text in one.sm}, key=_order)
+
+
+def _ptx(libraries: Iterable[CompiledLibrary]) -> list[str]:
+    return sorted({text for one in libraries for text in one.ptx}, key=_order)
+
+
+# A wheel's code as a lock has it: the architectures of the libraries that its target loads, together.
+
+_AS_LISTED = "listed"
+
+
+def locked_code(build: WheelBuild, cuda: str) -> tuple[str, ...]:
+    """Give the code of a wheel in a target of this CUDA as texts: "cuda_12.8" (or the major alone) that compiled it,
+    where that is one, "sm_90" for machine code, "compute_90" for PTX, "listed" where its maker wrote the architectures
+    down, and "rest-unread" of one that was read in part. Empty for a wheel without code."""
+    libraries = _loadable_libraries(build.code, cuda.partition(".")[0]) if build.code else []
+    if build.code is None or not libraries:
+        return ()
+    compilers = {build.cuda} if build.cuda else {one.compiler for one in libraries}
+    return tuple(
+        sorted(
+            (
+                *(f"cuda_{one}" for one in compilers if one and len(compilers) == 1),
+                *map(sm_of, _machine_code(libraries)),
+                *(f"compute_{read_capability(one)}" for one in _ptx(libraries)),
+                *((_AS_LISTED,) if build.code.said else ()),
+                *(() if build.code.complete else (REST_UNREAD,)),
+            ),
+            key=code_order,
+        )
+    )
+
+
+def build_of(code: Collection[str]) -> WheelBuild:
+    """Give the build that texts of `locked_code` tell."""
+    values: dict[str, list[str]] = {kind: [] for kind in KINDS_OF_CODE}
+    for text in code:
+        kind, _, value = text.partition("_")
+        values.get(kind, []).append(value)
+    sm, ptx = (tuple(map(_capability, values[kind])) for kind in ("sm", "compute"))
+    cuda = next(iter(values["cuda"]), None)
+    library = CompiledLibrary("", sm, ptx, cuda and cuda.partition(".")[0])
+    notes = BuildNotes(cuda if cuda and "." in cuda else None)
+    return WheelBuild(notes, DeviceCode((library,), said=_AS_LISTED in code, complete=REST_UNREAD not in code))
+
+
+def _capability(number: str) -> str:
+    architecture = read_capability(number)
+    return f"{architecture.capability}{architecture.feature}"
 
 
 def of_sources(case: Case, pins: Mapping[str, str], read: Mapping[str, WheelBuild]) -> Iterator[Finding]:

@@ -72,6 +72,14 @@ def test_a_cuda_is_chosen_that_the_gpu_and_its_driver_run(envspec: Envspec) -> N
     assert envspec("doctor", "specs/demo.toml", "--gpu", "A100", "--driver", "535.104").code == 0
 
 
+@pytest.mark.parametrize("gpu", ["GB200", "DGX Spark", "Jetson T5000"])
+def test_a_gpu_beside_an_arm_cpu_decides_the_platform(envspec: Envspec, gpu: str) -> None:
+    assert envspec("init", "demo", "--gpu", gpu).code == 0
+    assert load_spec("specs/demo.toml").targets[0].platform == "linux-aarch64"
+    ran = envspec("init", "other", "--gpu", gpu, "--platform", "linux-64")
+    assert ran.code == 1 and "an Arm CPU" in ran.err and not Path("specs/other.toml").exists()
+
+
 def test_what_cant_work_is_told_and_not_written(envspec: Envspec) -> None:
     ran = envspec("init", "demo", "--gpu", "B200", "--cuda", "11.8")
     assert ran.code == 1 and "B200" in ran.err and "hint: Nearest: CUDA 12.8" in ran.err

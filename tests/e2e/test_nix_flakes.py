@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 from flakes import checkout as checkout, fetched, locks as locks, machine as machine
+from msgspec.structs import replace
 from support.nix import STAND_IN, Nix
 
-from envspec.lock.model import Lock, LockedTarget
+from envspec.lock.model import CODE_VERSION, Lock, LockedTarget
+from envspec.lock.write import dumps
 
 pytestmark = [
     pytest.mark.e2e,
@@ -125,8 +127,22 @@ def test_an_unknown_index_is_told_of(machine: Nix, checkout: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_lock_with_wheels_code_evaluates_to_the_same(machine: Nix, checkout: Path, locks: dict[str, Lock]) -> None:
+    name = "packages.x86_64-linux.cpu-py311-cpu.drvPath"
+    before = machine.evaluate(name, cwd=checkout)
+    lock = locks["cpu-py311"]
+    coded = tuple(
+        replace(one, pins=tuple(replace(pin, code=("sm_90",)) if pin.is_wheel else pin for pin in one.pins))
+        for one in lock
+    )
+    text = dumps(replace(lock, targets=coded, schema=CODE_VERSION))
+    (checkout / "locks" / "cpu-py311" / "envspec.lock").write_text(text, encoding="utf-8")
+    assert "code = [" in text and machine.evaluate(name, cwd=checkout) == before
+
+
+@pytest.mark.slow
 def test_a_newer_lock_is_refused(machine: Nix, checkout: Path) -> None:
     path = checkout / "locks" / "cpu-py311" / "envspec.lock"
     path.write_text(re.sub("lock-version = .", "lock-version = 9", path.read_text("utf-8")), encoding="utf-8")
     ran = machine.flake("eval", f"path:{checkout}#packages.x86_64-linux.cpu-py311-cpu.drvPath", cwd=checkout)
-    assert "envspec.lock has lock-version 9; this environment.nix reads 2 and 3" in ran.stderr
+    assert "envspec.lock has lock-version 9; this environment.nix reads 2, 3 and 5" in ran.stderr

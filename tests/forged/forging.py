@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from envspec.facts.python_builds import newest_build
 from envspec.lock.model import (
+    CODE_VERSION,
     Artifact,
     BuildPin,
     GitSource,
@@ -101,6 +102,7 @@ def _of_package(lock: Lock, change: Change, published: Published) -> Lock:
     assert found, f"the lock has no {name}"
     # no older schema has these keys
     lock = replace(lock, schema=3) if {"overwrites", "requires-python"} & set(said) else lock
+    lock = replace(lock, schema=CODE_VERSION) if "code" in said else lock
     return each_pin(lock, name, lambda pin: _pin(pin, said, lock, published), kind, target)
 
 
@@ -206,7 +208,7 @@ def _pin(pin: Pin, said: Change, lock: Lock, published: Published) -> Pin:
         fields["licence"] = None
     if "requires-python" in said:
         fields["requires_python"] = said["requires-python"] or None
-    for key in ("provides", "overwrites"):
+    for key in ("provides", "overwrites", "code"):
         if key in said:
             fields[key] = tuple(said[key])
     if "git" in said:

@@ -57,7 +57,7 @@ FORGED: tuple[Change, ...] = (
     {"package": "e", "file": "e-1.0-cp27-cp27m-win_amd64.whl"},
     {"package": "f", "no-file": True},
     {"package": "g", "direct": True, "overwrites": ["nobody"], "build": "0"},
-    {"package": "j", "file": "j-1.0.tar.gz"},
+    {"package": "j", "file": "j-1.0.tar.gz", "code": ["sm_90"]},
     {"package": "k", "built-with": [{"name": "ninja", "version": "1.0", "file": "ninja-1.0-py3-none-any.whl"}]},
     {"package": "l", "variant": {"label": "null", "properties": ["blas :: lib :: mkl"], "priorities": ["blas"]}},
     {"package": "m", "variant": {"label": "null", "properties": [], "priorities": ["nvidia"]}},
@@ -235,7 +235,7 @@ STATES = {
         requirement-missing requirement-unmet constraint-unmet nothing-asks installed-twice wrong-index unasked-source
         source-not-allowed wrong-dependencies wrong-file wrong-platform no-file wrong-build wrong-hash
         no-build-environment wrong-build-environment wrong-publisher wrong-python wrong-cuda cpu-variant wrong-variant
-        wrong-direct wrong-provides wrong-overwrites wrong-architectures wrong-driver-floor correction-broken
+        wrong-direct wrong-provides wrong-code wrong-overwrites wrong-architectures wrong-driver-floor correction-broken
         correction-unfounded"""),
     "foreign": State(foreign, """
         other-requires-python other-size other-licence too-new other-variant

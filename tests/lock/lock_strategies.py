@@ -1,6 +1,7 @@
 """Hypothesis strategies for locks in normal form: what reading gives, so that a round trip must give it back."""
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from envspec.base.texts import UNSEEN
 from envspec.lock.model import (
@@ -99,6 +100,7 @@ def artifacts(draw: st.DrawFn, kind: str) -> Artifact:
 _choices = {kind: st.lists(st.none() | artifacts(kind), min_size=1, max_size=2) for kind in ("conda", "pip")}
 
 
+CODES = ((), ("cuda_12.8", "sm_90", "sm_100f", "compute_120"), ("sm_90", "sm_90a", "listed", "rest-unread"))
 _two_environments = st.lists(_built_with, min_size=1, max_size=2)
 
 
@@ -119,6 +121,7 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
     requires_python = draw(_specifiers) if kind == "pip" else None
     built_with = st.sampled_from(draw(_two_environments)) if kind == "pip" else st.just(())
     overwrites = st.sampled_from([(), (PACKAGE_NAMES[0],), tuple(sorted(PACKAGE_NAMES[:2]))] if kind == "pip" else [()])
+    code = st.sampled_from(CODES if kind == "pip" else CODES[:1])
     return [
         (
             target,
@@ -139,6 +142,7 @@ def packages(draw: st.DrawFn, kind: str, name: str, targets: list[str]) -> list[
                 draw(built_with),
                 requires_python,
                 draw(overwrites),
+                draw(code),
             ),
         )
         for target in targets
@@ -179,7 +183,8 @@ def locks(draw: st.DrawFn) -> Lock:
     targets = tuple(LockedTarget(name, *draw(_target(pins[name]))) for name in names)
     digests = draw(_digests)
     images = tuple(LockedImage(image, f"sha256:{digests[image]:064x}") for image in sorted(digests))
-    return Lock("name", inputs, targets, images, pythons=draw(_pythons_locked))
+    lock = Lock("name", inputs, targets, images, pythons=draw(_pythons_locked))
+    return replace(lock, schema=lock.least_schema)
 
 
 _platforms = st.sampled_from(("linux-64", "osx-arm64"))

@@ -172,7 +172,7 @@ def test_a_cut_is_refused_or_lacks_what_the_judge_misses(length: int) -> None:
         ("", "empty", 0),
         (" \n", "empty", 0),
         (SAMPLE.replace("\n", "\r\n"), "Windows line ends", 0),
-        (SAMPLE.replace("lock-version = 3", "lock-version = 5"), "schema 5", 0),
+        (SAMPLE.replace("lock-version = 3", "lock-version = 6"), "schema 6", 0),
         (SAMPLE.replace("lock-version = 3", "lock-version = 0"), "doesn't begin with its `lock-version`", 0),
         (SAMPLE.replace("lock-version = 3\n", ""), "doesn't begin with its `lock-version`", 0),
         (SAMPLE.replace("[env]", "<<<<<<< HEAD\n[env]"), "merge conflict", 4),

@@ -1,10 +1,12 @@
 """A Jetson and the wheels that are made for Arm servers."""
 
 import pytest
+from msgspec.structs import replace
 from test_pin_verdicts import spec_of
 
 from envspec.base.finding import Finding
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode
+from envspec.facts import gpus
 from envspec.rules.judge import judge
 from envspec.rules.neighbours import Origin
 from envspec.rules.pins import PinnedVersions, judge_pins
@@ -115,3 +117,46 @@ def test_a_newer_jetson_isnt_one_of_those() -> None:
     spec, target = spec_of("11.8", ("Nano", "Orin"), pip=("numpy",), platform=PLATFORM)
     (found,) = (one for one in judge(spec, target).findings if one.severity == "error")
     assert "Jetson Nano" in found.message and "Orin" not in found.message
+
+
+ARM = (
+    "GH200",
+    "NVIDIA GH200 480GB",
+    "GH200 MIG 1g.12gb",
+    "GB200",
+    "GB200 NVL72",
+    "GB300",
+    "GB10",
+    "DGX Spark",
+    "sm_121",
+)
+
+
+@pytest.mark.parametrize("platform", ["linux-64", "win-64"])
+@pytest.mark.parametrize("gpu", ARM)
+def test_a_gpu_beside_an_arm_cpu_is_refused_on_other_platforms(gpu: str, platform: str) -> None:
+    spec, target = spec_of("13.0", (gpu,), pip=("numpy",), platform=platform)
+    (found,) = judge(spec, target).errors
+    assert found.code == "gpu-platform" and found.remedy == 'set platform = "linux-aarch64"'
+    assert "an Arm CPU" in found.message and platform in found.message
+    beside = replace(target, gpus=("H100", gpu, "GB10"))
+    (found,) = judge(spec, beside).errors
+    assert "H100" not in found.message and "GB10" in found.message
+    assert not judge(spec, replace(target, platform=PLATFORM)).errors
+
+
+@pytest.mark.parametrize(
+    "name", ["hopper", "blackwell", "blackwell ultra", "sm_90", "sm_100", "sm_103", "H100", "B300"]
+)
+def test_a_name_of_cards_too_means_those_of_the_platform(name: str) -> None:
+    for platform in ("linux-64", PLATFORM):
+        spec, target = spec_of("13.0", (name,), pip=("numpy",), platform=platform)
+        assert not judge(spec, target).errors
+    assert {"GH200", "H100"} <= {one.name for one in gpus.find("hopper")}
+    assert "GH200" not in {one.name for one in gpus.on_platform("hopper", "linux-64")}
+
+
+def test_what_exists_beside_an_arm_cpu_alone_is_a_fact_of_each_product() -> None:
+    alone = {one.name for one in gpus.products() if one.platform}
+    assert alone - {one.name for one in gpus.products() if one.integrated} == {"GH200", "GB200", "GB300", "GB10"}
+    assert {one.name for one in gpus.products() if one.integrated} <= alone

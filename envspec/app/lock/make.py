@@ -38,6 +38,7 @@ from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, flaws_of, sound
 from envspec.lock.model import LOCK_VERSION, Lock
+from envspec.lock.pinned import warnings_of
 from envspec.lock.read import LockConflict, LockLayout
 from envspec.lock.signing.model import SUFFIX
 from envspec.lock.store import rendered_files
@@ -184,6 +185,8 @@ def lock_in_folder(spec: Spec, folder: LockFolder, request: LockRequest) -> Lock
             _bring_in_line(spec, folder, resolved)
         elif not request.offline:
             _refuse_what_is_refused_now(spec, folder, old, policy, request)
+        for one in warnings_of(spec, resolved):
+            notice(one)
         return Locked(spec, folder, resolved, old, "fresh")
     _refuse_unknown_packages(request, spec, old)
     asked = request.images or wants_images(spec, old, inputs.recipes_of(spec, request.locks_dir))

@@ -26,7 +26,7 @@ class SecondReader(v3.Reader):
         name: kind for name, kind in keys.TARGET.items() if name != "python-range"
     }
     package_keys: ClassVar[Mapping[str, type]] = {
-        name: kind for name, kind in keys.PACKAGE.items() if name not in ("requires-python", "overwrites")
+        name: kind for name, kind in v3.Reader.package_keys.items() if name not in ("requires-python", "overwrites")
     }
 
 

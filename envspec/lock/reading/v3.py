@@ -57,7 +57,7 @@ class Reader(LockText):
     schema: ClassVar[int] = LOCK_VERSION
     tables: ClassVar[Collection[str]] = tuple(one for one in keys.TOP if one not in ("base", "inventory"))
     target_keys: ClassVar[Mapping[str, type]] = keys.TARGET
-    package_keys: ClassVar[Mapping[str, type]] = keys.PACKAGE
+    package_keys: ClassVar[Mapping[str, type]] = {name: kind for name, kind in keys.PACKAGE.items() if name != "code"}
     artifact_keys: ClassVar[Mapping[str, type]] = keys.ARTIFACT
 
     def lock(self) -> Lock:
@@ -199,6 +199,7 @@ class Reader(LockText):
         artifacts = self.per_target(table, "artifacts", targets, where, self.artifact)
         dependencies = self.per_target(table, "dependencies", targets, where, self.dependency)
         overwrites = self.per_target(table, "overwrites", targets, where, self.overwritten)
+        code = self.per_target(table, "code", targets, where, self.code)
 
         made: dict[tuple[int, ...], Pin] = {}
         out = []
@@ -209,8 +210,8 @@ class Reader(LockText):
             requires = dependencies.get(target, ())
             wheels = built_with.get(target, ()) if is_built else None
             # what targets share is the same object, and comparing by value takes longer than reading it
-            below = overwrites.get(target, ())
-            differing = (id(files), id(requires), id(wheels), id(below), target in directly)
+            below, compiled = overwrites.get(target, ()), code.get(target, ())
+            differing = (id(files), id(requires), id(wheels), id(below), id(compiled), target in directly)
             pin = made.get(differing)
             if pin is None:
                 pin = made[differing] = Pin(
@@ -230,6 +231,7 @@ class Reader(LockText):
                     built_with=wheels,
                     requires_python=table.get("requires-python"),
                     overwrites=below,
+                    code=compiled,
                 )
             out.append((target, pin))
         return out
@@ -271,6 +273,11 @@ class Reader(LockText):
         row: Any = {"package": item} if type(item) is str else item
         self.check(row, keys.OVERWRITTEN, ("package",), where)
         return row["package"], row.get("targets")
+
+    def code(self, item: Any, where: Where) -> tuple[str, list[str] | None]:
+        row: Any = {"holds": item} if type(item) is str else item
+        self.check(row, keys.CODE, ("holds",), where)
+        return row["holds"], row.get("targets")
 
     def build_pin(self, item: Any, where: Where) -> tuple[BuildPin, list[str] | None]:
         self.check(item, keys.BUILT_WITH, ("name", "version", "file", "sha256"), where)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from envspec.base.finding import Finding, Severity
+from envspec.facts.compute_capability import REST_UNREAD
 from envspec.facts.minimum import architectures, driver_floor
 from envspec.facts.python_builds import TRIPLES, is_released, reaches, sha256_of
 from envspec.lock.conda_files import channel_of
@@ -65,6 +66,26 @@ def with_todays_names(target: LockedTarget) -> LockedTarget:
     changed = {pin: replace(pin, provides=right) for pin in target.pins if (right := _todays_names(pin)) is not None}
     pins = tuple(changed.get(pin, pin) for pin in target.pins) if changed else target.pins
     return replace(target, pins=pins) if changed else target
+
+
+def wrong_code(case: LockedCase) -> Iterator[Finding]:
+    """Yield code for GPUs on what is no wheel of a target for CUDA, and code that the table of wheels has otherwise of
+    that very file. Of one that was read in part, the table may know more."""
+    cuda = case.target.inputs.cuda
+    for pin in case.target.pins:
+        if not pin.code:
+            continue
+        # the rules of wheels take longer to import than most locks to judge
+        from envspec.lock.pinned import published_code_in
+
+        if cuda is None or pin.kind != "pip" or not pin.is_wheel:
+            said = f"{pin.name} has code for GPUs, and isn't a wheel of a target for CUDA"
+            yield case.flaw("wrong-code", pin.name, said)
+        elif (right := published_code_in(pin, cuda)) is not None:
+            own = {one for one in pin.code if one.startswith(("sm_", "compute_"))}
+            if pin.code != right and not (REST_UNREAD in pin.code and own <= {*right}):
+                said = f"{pin.name}'s wheel has the code {', '.join(right) or 'of none'}, not {', '.join(pin.code)}"
+                yield case.flaw("wrong-code", pin.name, said)
 
 
 def _todays_names(pin: Pin) -> tuple[str, ...] | None:

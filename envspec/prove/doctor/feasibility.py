@@ -145,7 +145,10 @@ def _no_python(spec: Spec, hardware: Hardware) -> Finding | None:
 
 
 def _is_meant(target: Target, hardware: Hardware) -> bool:
-    """Say whether a target is for these GPUs: for one of their compute capabilities, or for none in particular."""
+    """Say whether a target is for these GPUs: for a platform that one exists on, and for one of their compute
+    capabilities or none in particular."""
+    if target.cuda and hardware.gpus and not any(gpus.on_platform(name, target.platform) for name in hardware.gpus):
+        return False
     if not target.cuda or not target.gpus or not hardware.gpus:
         return True
     return bool(_capabilities(target.gpus) & _capabilities(hardware.gpus))
@@ -158,7 +161,8 @@ def _fits_platform(target: Target, hardware: Hardware) -> bool:
 def _reason(target: Target, hardware: Hardware) -> str:
     if not _fits_platform(target, hardware):
         return f"on paper: for {target.platform}, and this machine is {hardware.platform}"
-    return f"for {', '.join(target.gpus)}; another target is for {', '.join(hardware.gpus)}"
+    of = ", ".join(target.gpus) or target.platform
+    return f"for {of}; another target is for {', '.join(hardware.gpus)}"
 
 
 def _capabilities(names: Collection[str]) -> set[str]:

@@ -327,8 +327,8 @@ class WheelInspector(Struct, frozen=True):
             if pin.name in builds and _is_wheel(pin) and builds[pin.name].is_undecided(capabilities, major)
         }
         answers = ask(asked, self._ask, self._recall)
-        read = {pin.name: says.code for pin, says in answers.items() if isinstance(says, WheelSays)}
-        return {name: replace(one, code=read.get(name, one.code)) for name, one in builds.items()}
+        read = {pin.name: says.whole for pin, says in answers.items() if isinstance(says, WheelSays)}
+        return {name: replace(one, code=read.get(name) or one.code) for name, one in builds.items()}
 
     def _with_contents(
         self, builds: Mapping[str, WheelBuild], pins: Sequence[Pin], unsaid: Sequence[Pin], needed: Collection[str]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import IO, Literal
 
@@ -12,13 +11,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.cache import keep_value, read_value
-from envspec.base.documents import decode
 from envspec.base.errors import EnvspecError
 from envspec.binaries.build_notes import BuildNotes, NumpyAbi, build_notes, numpy_abi
-from envspec.binaries.device_code import DeviceCode, device_code
+from envspec.binaries.device_code import DeviceCode, device_code, published_code
 from envspec.binaries.import_time import ImportTime, modules_importing_at_start
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, installed_paths, open_wheel
-from envspec.facts.tables import read
 from envspec.lock.model import Pin
 from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
@@ -39,7 +36,10 @@ paths          which files it installs, but for its METADATA, and what tells the
 
 
 class WheelSays(Struct, frozen=True):
-    """The answers of a wheel; None to what wasn't asked. `to_the_end` says that `code` is the answer by all of it."""
+    """The answers of a wheel; None to what wasn't asked. `to_the_end` says that `code` is the answer by all of it.
+
+    What a part says stays beside what all says: another target's question changes no lock.
+    """
 
     numpy: NumpyAbi | None = None
     pkg_resources: ImportTime | None = None
@@ -47,12 +47,18 @@ class WheelSays(Struct, frozen=True):
     code: DeviceCode | None = None
     paths: Mapping[str, str] | None = None
     to_the_end: bool = False
+    all_code: DeviceCode | None = None
+
+    @property
+    def whole(self) -> DeviceCode | None:
+        """The code by all of the wheel."""
+        return self.code if self.to_the_end else self.all_code
 
     @property
     def answered(self) -> frozenset[Question]:
         every: tuple[Question, ...] = ("numpy", "pkg_resources", "notes", "code", "paths")
         found = frozenset(question for question in every if getattr(self, question) is not None)
-        return found | {"all code"} if self.to_the_end else found
+        return found | {"all code"} if self.whole is not None else found
 
 
 class Unread(Struct, frozen=True):
@@ -72,7 +78,7 @@ Recall = Callable[[Pin, frozenset[Question]], WheelSays | None]
 """Gives the answers of a pin's wheel that are known, None where one isn't. Fetches nothing."""
 
 
-_SCHEMA = 8
+_SCHEMA = 9
 
 
 class OfAll(Struct, frozen=True):
@@ -116,18 +122,10 @@ class WheelStore:
         return self._folder / key[:2] / f"{key[2:]}.json"
 
 
-@cache
-def _rows() -> Mapping[str, str]:
-    try:
-        return {row["sha256"]: row["says"] for row in read("wheel_code")["wheels"]}
-    except OSError:
-        return {}  # an older edition of the facts
-
-
 def published_answers(sha256: str) -> WheelSays | None:
     """Give what a wheel on PyPI says by the table of those that were read to their end: its hash names its content."""
-    text = _rows().get(sha256)
-    return decode(text.encode(), WheelSays) if text else None
+    known = published_code(sha256)
+    return None if known is None else WheelSays(notes=known.notes, code=known.code, to_the_end=True)
 
 
 WHOLE = 256 << 20
@@ -146,7 +144,8 @@ class WheelReader(Struct, frozen=True):
     def recall(self, file: str, sha256: str, origin: str) -> WheelSays:
         """Give what is known of a wheel by its name, its hash and the address of its index. Nothing is fetched."""
         kept = self.store.recall(file, sha256, origin)
-        if kept.to_the_end or (known := published_answers(sha256)) is None:
+        known = published_answers(sha256)
+        if known is None:
             return kept
         return replace(kept, notes=known.notes, code=known.code, to_the_end=True)
 
@@ -197,8 +196,8 @@ def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) 
         says = replace(says, pkg_resources=modules_importing_at_start(wheel, "pkg_resources"))
     if "paths" in questions and says.paths is None:
         says = replace(says, paths=installed_paths(wheel))
-    if "all code" in questions and not says.to_the_end:
-        says = replace(says, code=device_code(wheel, to_the_end=True), to_the_end=True)
+    if "all code" in questions and says.whole is None:
+        says = replace(says, all_code=device_code(wheel, to_the_end=True))
     if "code" in questions and says.code is None:
         says = replace(says, code=device_code(wheel))
     return says

@@ -15,9 +15,9 @@ from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock import graph
 from envspec.lock.judge import WRONG_BUILDS, judge_target
 from envspec.lock.model import LockedTarget
+from envspec.lock.pinned import pinned_versions
 from envspec.lock.rules.requirements import REFUSED_PYTHON
 from envspec.lock.shared_paths import overwrites, pip_order, shared_paths
-from envspec.lock.variant_build import architectures_of, built_version
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.tags import ReleaseFile, choose_file
@@ -38,9 +38,8 @@ from envspec.resolve.workflow.prepare import tell_unused_terms
 from envspec.resolve.workflow.solve import Solved
 from envspec.rules.build import OF_BUILDS
 from envspec.rules.case import apply_acceptances
-from envspec.rules.neighbours import Origin
-from envspec.rules.pins import PinnedVersions, judge_pins
-from envspec.rules.wheel_code import WheelBuild
+from envspec.rules.pins import judge_pins
+from envspec.rules.wheel_code import WheelBuild, locked_code
 from envspec.spec.model import Spec, Target, of_one
 
 
@@ -134,31 +133,14 @@ def _of_extras(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Findin
     return apply_acceptances(graph.findings(locked, _places(spec, target)), spec.pip_terms(target).accept)
 
 
-_OF_TORCH = ("torch", "triton", "numpy")
-"""The packages of a base that wheels on top were compiled against."""
-
-
 def of_pins(spec: Spec, solved: Solved, releases: Callable[[Request], Releases]) -> tuple[Finding, ...]:
     """Judge the pins of a solved target. `releases` gives those of a package on its index, for a request."""
-    there = {name: version for name, version in solved.prepared.provided if name in _OF_TORCH}
-    pinned = PinnedVersions(
-        {**there, **{pin.name: built_version(pin) for pin in solved.pins}},
-        builds={pin.name: pin.build for pin in solved.conda if pin.build},
-        needs={pin.name: pin.dependencies for pin in solved.pip},
-        origins={
-            **dict.fromkeys(there, Origin("base", "")),
-            **{pin.name: Origin(pin.index, pin.artifact.file) for pin in solved.pip if pin.artifact},
-        },
-        read=solved.builds,
-        architectures={
-            pin.name: architectures_of(pin.artifact.variant)
-            for pin in solved.pip
-            if pin.artifact and pin.artifact.variant
-        },
-        order=pip_order(LockedTarget(solved.name, solved.prepared.inputs, solved.pins)),
-        releases=partial(_wheels_of_releases, releases, solved.request),
+    prepared = solved.prepared
+    target = LockedTarget(solved.name, prepared.inputs, solved.pins, provided=prepared.provided)
+    pinned = pinned_versions(target, solved.builds)
+    return judge_pins(
+        spec, prepared.target, replace(pinned, releases=partial(_wheels_of_releases, releases, solved.request))
     )
-    return judge_pins(spec, solved.prepared.target, pinned)
 
 
 def _wheels_of_releases(
@@ -240,7 +222,7 @@ def _lock_target(solved: Solved) -> LockedTarget:
         provided=solved.prepared.provided,
         extras=solved.prepared.extras,
     )
-    locked = _with_overwrites(locked, solved.builds)
+    locked = _with_contents(locked, solved.builds)
     flaws = judge_target(locked, solved.prepared.shared)
     wrong = [flaw.message for flaw in flaws if flaw.code in WRONG_BUILDS]
     if wrong:
@@ -268,11 +250,17 @@ def _lock_target(solved: Solved) -> LockedTarget:
     return locked
 
 
-def _with_overwrites(target: LockedTarget, read: Mapping[str, WheelBuild]) -> LockedTarget:
-    """Write on each wheel the packages that it overwrites files of, as far as they were read."""
+def _with_contents(target: LockedTarget, read: Mapping[str, WheelBuild]) -> LockedTarget:
+    """Write on each wheel the packages that it overwrites files of, and its code for GPUs, as far as they were read."""
     order = (name for name in pip_order(target) if name in read)
     under = overwrites(shared_paths((name, read[name].paths or {}) for name in order))
-    pins = (replace(pin, overwrites=tuple(sorted(under.get(pin.name, ())))) for pin in target.pins if pin.kind == "pip")
+    cuda = target.inputs.cuda
+    code = {name: locked_code(build, cuda) for name, build in read.items()} if cuda else {}
+    pins = (
+        replace(pin, overwrites=tuple(sorted(under.get(pin.name, ()))), code=code.get(pin.name, ()))
+        for pin in target.pins
+        if pin.kind == "pip"
+    )
     return replace(target, pins=(*(pin for pin in target.pins if pin.kind != "pip"), *pins))
 
 

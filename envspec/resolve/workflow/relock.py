@@ -21,7 +21,6 @@ from envspec.lock.inputs import SpecCase, spec_case
 from envspec.lock.inventory import Inventory
 from envspec.lock.judge import flaws_of
 from envspec.lock.model import (
-    BASE_VERSION,
     LOCK_VERSION,
     BuildPin,
     Lock,
@@ -31,6 +30,7 @@ from envspec.lock.model import (
     Pin,
     Publisher,
 )
+from envspec.lock.pinned import with_fullest_code
 from envspec.lock.rules.builds import NUMPY, bounds_of, bounds_on_numpy, is_shared, unlike_target
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
@@ -390,7 +390,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     for one in (*(one for one in early if not is_judged_again(one, anew)), *told):
         notice(one)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
-    locked = (*anew, *(target for target in old or () if target.name in others))
+    locked = with_fullest_code((*anew, *(target for target in old or () if target.name in others)))
     tell_unused_sources(spec, locked, notice)
     tell_misspelt(spec, locked, notice)
     tell_images(spec, locked, notice)
@@ -400,13 +400,13 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     in_order = tuple(sorted(locked, key=lambda target: target.name))
     lock = Lock(spec.name, case.shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
     if case.shared.base is None:
-        return lock
+        return replace(lock, schema=lock.least_schema)
     tell_base(anew, request.inventories, notice)
     bases = tuple(
         LockedBase(name, hashlib.sha256(one.text.encode()).hexdigest(), one.digest)
         for name, one in sorted(request.inventories.items())
     )
-    return replace(lock, bases=bases, schema=BASE_VERSION).with_inventories(request.inventories)
+    return replace(lock, bases=bases, schema=lock.least_schema).with_inventories(request.inventories)
 
 
 def _needs_of_builds(spec: Spec, refused: Iterable[EnvspecError]) -> Iterator[BuildNeeds]:

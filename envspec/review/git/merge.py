@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
+from envspec.facts.compute_capability import REST_UNREAD
 from envspec.lock.model import Lock, LockedPython, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages import conda
@@ -72,6 +73,10 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
             merged[key] = sides[0]
         elif sides[0] == was.get(key):
             merged[key] = sides[1]
+        elif _same_but_for_code(*sides):
+            merged[key] = max(
+                filter(None, sides), key=lambda one: (bool(one.code), REST_UNREAD not in one.code, one.code)
+            )
         elif None in sides and key[1] in _REQUIRING:
             removed[key] = next(filter(None, sides))
         elif (solved := _find_moved_side(key[0], was, mine, other)) is not None and key[1] in _REQUIRING:
@@ -235,6 +240,11 @@ def _lock(name: str, entries: Mapping[_Key, Any]) -> Lock:
 
 
 _Part = TypeVar("_Part", SpecInputs, TargetInputs)
+
+
+def _same_but_for_code(one: Any, other: Any) -> bool:
+    """Say whether two sides are the same pin, of whose wheel they read more or less."""
+    return isinstance(one, Pin) and isinstance(other, Pin) and replace(one, code=other.code) == other
 
 
 def _newer(key: _Key, ours: Any, theirs: Any) -> Any:

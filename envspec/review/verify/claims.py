@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from envspec.facts.python_builds import sha256_of
 from envspec.lock.graph import Graph, Node
-from envspec.lock.model import Lock, LockedTarget, SpecInputs
+from envspec.lock.model import Lock, LockedTarget, Pin, SpecInputs
+from envspec.lock.pinned import published_code_in
 from envspec.lock.variant_build import machine_of, versions_of
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import conda_name, requirement_name
@@ -69,15 +70,27 @@ def unasked_parts(lock: Lock, before: Lock | None = None) -> dict[str, tuple[str
     images = {one.name: one for one in lock.images}
     bases = {one.platform: one for one in lock.bases}
     read = {f"{one.package} {one.version}": one for one in lock.corrections}
-    old = {*before.pythons, *before.images, *before.bases, *before.corrections} if before is not None else set()
+    code = {pin.artifact.file: (pin.artifact, pin.code) for pin in _with_unknown_code(lock) if pin.artifact}
+    old: set[object] = set()
+    if before is not None:
+        old = {*before.pythons, *before.images, *before.bases, *before.corrections}
+        old |= {(pin.artifact, pin.code) for target in before for pin in target.pins}
     named: Mapping[str, Mapping[str, object]] = {
         "the build of Python: it is newer than envspec's table": pythons,
         "the digest: envspec doesn't ask the registry": images,
         "what the base has: envspec doesn't read it again": bases,
         "what was read in the wheel: envspec doesn't read it again": read,
+        "its code for GPUs: envspec doesn't read the wheel again": code,
     }
     found = {what: tuple(name for name, one in parts.items() if one not in old) for what, parts in named.items()}
     return {what: names for what, names in found.items() if names}
+
+
+def _with_unknown_code(lock: Lock) -> Iterator[Pin]:
+    """Yield the pins whose code the table of wheels doesn't have: of others, the lock wouldn't be sound."""
+    for target in lock:
+        cuda = target.inputs.cuda
+        yield from (one for one in target.pins if one.code and cuda and published_code_in(one, cuda) is None)
 
 
 def _claims(target: LockedTarget, shared: SpecInputs, schema: int) -> Iterator[PinClaim]:

@@ -72,6 +72,15 @@ def test_without_a_target_for_the_gpu_all_are_judged(spec: Spec) -> None:
     assert [found[name].status for name in ("volta", "hopper", "cpu")] == ["infeasible", "infeasible", "feasible"]
 
 
+def test_a_target_on_which_the_gpu_doesnt_exist_is_anothers() -> None:
+    """hopper's code would run on a GH200, and linux-64 doesn't."""
+    arm = '[targets.arm]\nplatform = "linux-aarch64"\ncuda = "13.0"\ngpus = ["GH200"]\n'
+    found = verdicts(parse_spec(TEXT + arm, "specs/demo.toml"), Hardware(("GH200",)))
+    assert [found[name].status for name in ("volta", "hopper", "arm")] == ["elsewhere", "elsewhere", "feasible"]
+    alone = verdicts(parse_spec(TEXT, "specs/demo.toml"), Hardware(("GH200",)))
+    assert codes(alone["hopper"]) == ["gpu-platform"] and alone["hopper"].status == "infeasible"
+
+
 def test_names_of_an_architecture_mean_its_cards(spec: Spec) -> None:
     assert verdicts(spec, Hardware(("sm_90",)))["volta"].status == "elsewhere"
     assert verdicts(spec, Hardware(("volta",)))["hopper"].status == "elsewhere"

@@ -235,7 +235,7 @@ def test_a_wheel_of_the_table_isnt_read_for_its_code(
 ) -> None:
     """Its hash names its content: another wheel of the same name is read."""
     said = '{"notes": {"cuda": "12.6"}, "code": {"libraries": [{"member": "a.so", "sm": ["9.0"]}]}, "to_the_end": true}'
-    monkeypatch.setattr(reader_module, "_rows", lambda: {XFORMERS.sha256: said})
+    monkeypatch.setattr(device_code_module, "_rows", lambda: {XFORMERS.sha256: said})
     index.add(XFORMERS)
     asked = pinned(XFORMERS)
     code = DeviceCode((CompiledLibrary("a.so", ("9.0",)),))

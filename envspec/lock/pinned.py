@@ -1,0 +1,95 @@
+"""A locked target's exact pins as the rules judge them, with what is known of its wheels' code without any network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from envspec.base.finding import Finding, merge_targets
+from envspec.binaries.device_code import published_code
+from envspec.facts.compute_capability import REST_UNREAD
+from envspec.lock.model import Lock, LockedTarget, Pin
+from envspec.lock.shared_paths import pip_order
+from envspec.lock.variant_build import architectures_of, built_version
+from envspec.rules.neighbours import Origin
+from envspec.rules.pins import PinnedVersions, judge_pins
+from envspec.rules.wheel_code import WheelBuild, build_of, locked_code
+from envspec.spec.model import Spec, Target
+
+_OF_TORCH = ("torch", "triton", "numpy")
+"""The packages of a base that wheels on top were compiled against."""
+
+
+def pinned_versions(target: LockedTarget, read: Mapping[str, WheelBuild]) -> PinnedVersions:
+    """Give a target's pins with what was `read` in their wheels, by package."""
+    there = {name: version for name, version in target.provided if name in _OF_TORCH}
+    pip = [pin for pin in target.pins if pin.kind == "pip"]
+    files = {pin.name: pin.artifact for pin in pip if pin.artifact}
+    return PinnedVersions(
+        {**there, **{pin.name: built_version(pin) for pin in target.pins}},
+        builds={pin.name: pin.build for pin in target.pins if pin.kind == "conda" and pin.build},
+        needs={pin.name: pin.dependencies for pin in pip},
+        origins={
+            **dict.fromkeys(there, Origin("base", "")),
+            **{pin.name: Origin(pin.index, files[pin.name].file) for pin in pip if pin.name in files},
+        },
+        read=read,
+        architectures={name: architectures_of(one.variant) for name, one in files.items() if one.variant},
+        order=pip_order(target),
+    )
+
+
+def _published_build(pin: Pin) -> WheelBuild | None:
+    """Give what the table of wheels that were read to their end says of a pin's file. None for one that it lacks."""
+    known = published_code(pin.artifact.sha256) if pin.artifact and pin.is_wheel else None
+    return WheelBuild(known.notes, known.code) if known else None
+
+
+def published_code_in(pin: Pin, cuda: str) -> tuple[str, ...] | None:
+    """Give the code of a pin in a target of this CUDA by the table; None for a file that it lacks."""
+    build = _published_build(pin)
+    return locked_code(build, cuda) if build else None
+
+
+def judge_by_gpus(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Finding, ...]:
+    """Judge the pins of a locked target by the GPUs and the driver of `target`, which may be others than those that it
+    was locked for: as `lock` did, by the table of wheels and by what it read of the others. Nothing for a target that
+    moved to another CUDA or platform since."""
+    inputs = locked.inputs
+    if inputs.cuda is None or (inputs.cuda, inputs.platform) != (target.cuda, target.platform):
+        return ()
+    pins = [pin for pin in locked.pins if pin.kind == "pip"] if inputs.inspect else []
+    known = {pin.name: _published_build(pin) or (build_of(pin.code) if pin.code else None) for pin in pins}
+    read = {name: build for name, build in known.items() if build is not None}
+    found = judge_pins(spec, target, pinned_versions(locked, read), by_gpus_alone=True)
+    return tuple(one.try_ways(lambda way: "") for one in found)
+
+
+def warnings_of(spec: Spec, lock: Lock) -> tuple[Finding, ...]:
+    """Judge the pins of a sound lock by the GPUs of their own targets. What `lock` would refuse by today's facts is a
+    warning too: it was none when the lock was made."""
+    found = (
+        replace(one, severity="warning", targets=(target.name,))
+        for target in spec.targets
+        if (locked := lock.target(target.name))
+        for one in judge_by_gpus(spec, target, locked)
+        if one.severity != "info"
+    )
+    return merge_targets(found)
+
+
+def with_fullest_code(targets: Sequence[LockedTarget]) -> tuple[LockedTarget, ...]:
+    """Give targets whose wheels say the same in all that load the same of them: one that was read to its end for the
+    GPUs of one target needn't be for another's."""
+    known = {
+        (pin.artifact, one.inputs.cuda): pin.code
+        for one in targets
+        for pin in one.pins
+        if pin.code and REST_UNREAD not in pin.code
+    }
+
+    def with_code(pin: Pin, cuda: str | None) -> Pin:
+        return replace(pin, code=known.get((pin.artifact, cuda), pin.code)) if pin.code else pin
+
+    return tuple(replace(one, pins=tuple(with_code(pin, one.inputs.cuda) for pin in one.pins)) for one in targets)
