@@ -32,6 +32,9 @@ from envspec.export.python_build import TABLE, version_in
 from envspec.export.quote import comment, fill, one_line, shell
 from envspec.packages.version_numbers import numbers_in
 
+SIF_VARIABLES = ".singularity.d/env/91-envspec.sh"
+"""The variables that a tree brings along, in a SIF or over one: after those of its own definition, 90-environment.sh
+(Apptainer's SIF layout)."""
 LIBCUDA = "/opt/libcuda"
 """The folder that has the driver's library by another name."""
 

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from envspec.base.errors import InputError
+from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export import apptainer_scripts as scripts
 from envspec.export.building import own_sums
 from envspec.export.dockerfile_layers import copy_carried_files
 from envspec.export.dockerfile_steps import index_arguments, install, many, run, uv_mounts, with_times
 from envspec.export.plan import BASE_LABELS, CARRIED, REQUIREMENTS, SUMS, OnBase, Plan, hash_heading, recipe_labels
-from envspec.export.quote import dockerfile as quoted, shell
+from envspec.export.quote import dockerfile as quoted, fill, shell
 
 _TOOLS = "/run/uv"
 """Where uv's stage is mounted."""
@@ -97,6 +98,14 @@ def apptainer(plan: Plan) -> str:
     return scripts.definition(_definition(plan, base, usage, f"{beside}{SIF}"))
 
 
+def environment_lines(plan: Plan) -> Iterator[str]:
+    """Give the lines that set the variables of a SIF on a base, or of what lies over one: a caller's for another Python
+    stay outside, but for PYTHONPATH, which the base may need."""
+    gone = fill(f"{name}=" for name in OF_OTHER_PYTHONS if name != "PYTHONPATH")
+    yield from (f"export {line}" for line in gone)
+    yield from scripts.export_variables(plan.env)
+
+
 def _definition(plan: Plan, base: OnBase, usage: list[str], sif: str) -> Iterator[str]:
     yield from hash_heading(plan, usage)
     yield ""
@@ -108,7 +117,7 @@ def _definition(plan: Plan, base: OnBase, usage: list[str], sif: str) -> Iterato
     yield from scripts.section("files from uv", [f"/uv {_UV}"])
     yield from scripts.section("files", scripts.carried_lines(plan))
     yield from scripts.section("post", scripts.post_on_base(plan, base.python, _UV))
-    yield from scripts.section("environment", scripts.export_variables(plan.env))
+    yield from scripts.section("environment", environment_lines(plan))
     found = [(name, value) for name, value in recipe_labels(plan).items() if not name.startswith(BASE_LABELS)]
     yield from scripts.section("labels", [f"{name} {scripts.safe_text(value)}" for name, value in found])
     words = f"{base.python} -I {CARRIED}/check --config {CARRIED}/target.json --quick"

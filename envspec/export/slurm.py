@@ -32,9 +32,9 @@ MEETING_POINT = (
 OF_OTHERS = (
     "# A step has all of its job, without what sbatch --export or an outer job leaves to srun.",
     "export PATH",
-    "unset SLURM_EXPORT_ENV SLURM_GPUS SLURM_GPU_BIND SLURM_GRES SLURM_STEP_GRES SLURM_TRES_PER_TASK SLURM_OVERCOMMIT \\",
-    '    SLURM_THREADS_PER_CORE SLURM_NTASKS_PER_{CORE,GPU,SOCKET,TRES} "${!SRUN_@}" "${!SLURM_GPUS_PER_@}" \\',
-    '    "${!SLURM_MEM_@}" "${!SLURM_CPU_BIND@}" "${!SLURM_DIST@}" "${!SLURM_HET_@}"',
+    "unset SLURM_EXPORT_ENV SLURM_GPUS SLURM_GPU_BIND SLURM_GRES SLURM_STEP_GRES SLURM_TRES_PER_TASK \\",
+    '    SLURM_OVERCOMMIT SLURM_THREADS_PER_CORE SLURM_NTASKS_PER_{CORE,GPU,SOCKET,TRES} "${!SRUN_@}" \\',
+    '    "${!SLURM_GPUS_PER_@}" "${!SLURM_MEM_@}" "${!SLURM_CPU_BIND@}" "${!SLURM_DIST@}" "${!SLURM_HET_@}"',
 )
 """Lines of bash in a job that take out of its environment what srun reads and sbatch didn't set for this very job: with
 none of it a step has the GPUs, the memory and the CPUs of its job. Source: srun(1), "Input environment variables", and
@@ -120,7 +120,7 @@ def _apptainer(plan: SpecPlan) -> str:
         setup=[
             *_target(plan, "ENVSPEC_SIF"),
             f"image=${{ENVSPEC_SIF:-$here/{plan.spec}-$target.sif}}",
-            '[[ -e $image ]] || fail "there is no $image: set ENVSPEC_SIF, or build it from the apptainer.def of a target"',
+            '[[ -e $image ]] || fail "there is no $image: set ENVSPEC_SIF, or build it from a target\'s apptainer.def"',
             "# shellcheck disable=SC2016 # run on each node: what the container gets of the caller's environment",
             "clean='for name in $(compgen -e); do case $name in",
             *_case(_passed_variables(plan.slurm)),
@@ -272,7 +272,7 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
 _SAME_GPUS = (
     "if [[ -v CUDA_VISIBLE_DEVICES ]]; then # on all nodes what Slurm gave the job, also in a step",
     "    # shellcheck disable=SC2016 # for the nodes' shells",
-    "    seen=$(srun --ntasks=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1 \\",
+    '    seen=$(srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \\',
     "        bash -c 'IFS=,; set -- $CUDA_VISIBLE_DEVICES; echo $#' | sort -nu | paste -sd/)",
     '    [[ $seen == "$gpus" ]] || fail "the first node has $gpus GPUs, and processes of the job see $seen:'
     ' ask for the same number on each node, by --gpus-per-node"',
@@ -337,8 +337,8 @@ def _srun(asked: SlurmTable) -> list[str]:
             "    # The CPUs of a node in equal parts.",
             f"    srun{by_mpi} --ntasks=$((SLURM_JOB_NUM_NODES * ${{ranks:-1}})) \\",
             '        --ntasks-per-node="${ranks:-1}" --kill-on-bad-exit=1 \\',
-            "        $( ((SLURM_CPUS_ON_NODE >= ${ranks:-1})) || echo --overcommit) \\",
             "        --cpus-per-task=$((SLURM_CPUS_ON_NODE > ${ranks:-1} ? SLURM_CPUS_ON_NODE / ${ranks:-1} : 1)) \\",
+            "        $( ((SLURM_CPUS_ON_NODE >= ${ranks:-1})) || echo --overcommit) \\",
         ]
     lost = "--kill-on-bad-exit=1" if asked.min_nodes is None else "--no-kill --kill-on-bad-exit=0"
     return [

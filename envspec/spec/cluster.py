@@ -94,7 +94,9 @@ class KubernetesTable(Struct, frozen=True):
 
 _SIGNALS = "USR1|USR2|TERM|INT|HUP"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
-_OF_ENVSPEC = "account|constraint|cpus-per-gpu|cpus-per-task|export|job-name|mem|ntasks-per-node|open-mode|partition|"
+_OF_ENVSPEC = (
+    "account|constraint|cpus-per-gpu|cpus-per-task|job-name|mem|ntasks-per-gpu|ntasks-per-node|open-mode|partition|"
+)
 _OF_ENVSPEC += "requeue|no-requeue|signal|time"
 """Options of sbatch that have a key, or that the job needs as they are."""
 

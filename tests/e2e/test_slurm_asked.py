@@ -241,7 +241,9 @@ def test_each_node_sees_the_gpus_that_it_was_asked_for(cluster: Cluster, job: st
 def test_nodes_with_different_numbers_of_gpus_are_refused_before_training(cluster: Cluster, asked: SlurmTable) -> None:
     ran = cluster.submit("--nodes=2", CLEARED, "--gpus=5", asked=asked)
     assert ran.status and ran.said == (), ran
-    assert re.search(r"envspec: the first node has \d GPUs, and processes of the job see \d/\d: .*--gpus-per-node", ran.log), ran.log
+    assert re.search(
+        r"envspec: the first node has \d GPUs, and processes of the job see \d/\d: .*--gpus-per-node", ran.log
+    ), ran.log
 
 
 def test_each_task_of_an_array_sees_its_gpus(cluster: Cluster) -> None:

@@ -16,6 +16,7 @@ from support.ports import free_ports
 
 _DEVICES = ("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
+
 @contextmanager
 def slurm(folder: Path, count: int = 1, gpus: Sequence[int] = (), absent: str = "") -> Iterator[Path]:
     """The `slurm.conf` of a Slurm of its own with one node or two, which are all this machine; stopped at the end, also
