@@ -36,7 +36,7 @@ echo "node=$SLURM_NODEID gpus=${CUDA_VISIBLE_DEVICES-} cpus=$(nproc) array=${SLU
 PYXIS = """#!/bin/bash
 # pyxis takes its options from srun's, and runs the words that are left in the image
 words=()
-for word; do [[ $word == --container-* || $word == --no-container-* ]] || words+=("${word//\\/opt\\/envspec/TOOLS}"); done
+for word; do [[ $word =~ ^--(no-)?container- ]] || words+=("${word//\\/opt\\/envspec/TOOLS}"); done
 exec SRUN "${words[@]}"
 """
 
