@@ -36,18 +36,13 @@ lead() {
     fi
 }
 
-# A user without an entry in passwd has a name all the same: Python's getpass and torch's caches ask for one.
-call() {
-    if ! id -un >/dev/null 2>&1; then
-        USER=${USER:-uid_$(id -u)}
-        LOGNAME=${LOGNAME:-$USER}
-        export USER LOGNAME
-    fi
-}
-
 # Caches need a HOME that can be written, which a read-only image or one without the caller's own lacks. A folder of this
-# user's alone, the same each time, so that what was compiled once is found again.
+# user's alone, the same each time, so that what was compiled once is found again. And getpass, which torch's caches ask,
+# needs a name where passwd has none.
 settle() {
+    if ! id -un >/dev/null 2>&1; then
+        export USER="${USER:-uid_$(id -u)}" && export LOGNAME="${LOGNAME:-$USER}"
+    fi
     if [ -n "${HOME:-}" ] && [ -d "$HOME" ] && [ -w "$HOME" ]; then
         return
     fi
@@ -171,7 +166,6 @@ else
     if [ "${ENVSPEC_SKIP_PREFLIGHT:-}" != 1 ]; then
         "$python" -I "$here/preflight.py" "$here/target.json"
     fi
-    call
     settle
     activate "$@"
 fi

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export import compat, on_base
 from envspec.export.apptainer_scripts import (
+    EMPTY_PYTHONS,
     INIT,
     PROJECT,
     SCRATCH,
@@ -43,7 +43,6 @@ from envspec.export.plan import (
     hash_heading,
     recipe_labels,
 )
-from envspec.export.quote import fill
 
 FILE = "apptainer.def"
 OFFLINE_FILE = "apptainer-offline.def"
@@ -210,12 +209,10 @@ def environment_lines(plan: Plan) -> Iterator[str]:
     own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
     # the network is the host's, where a user has no such port
     of_root = [("SSH_PORT", str(one.port)) for one in plan.services if one.published]
-    gone = fill(f"{name}=" for name in (other, *OF_OTHER_PYTHONS, "LD_PRELOAD"))
-    yield "# what the caller has active comes in unless it is set here; an unset isn't heeded"
-    yield f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT}'
-    yield from (f"export {line}" for line in gone)
-    if "g++" in plan.debian:
-        yield "export CC=gcc CXX=g++"
+    compilers = " CC=gcc CXX=g++" if "g++" in plan.debian else ""
+    # Apptainer hands on what the caller has, but for what is set here; an unset isn't heeded
+    yield f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}= LD_PRELOAD={compilers}'
+    yield EMPTY_PYTHONS
     yield from export_variables(one for one in plan.env if one not in of_root)
     if any(one.name == compat.NAME for one in plan.toolkit):
         yield from compat.choice(plan.driver_floor)

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from envspec.base.errors import InputError
-from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export import apptainer_scripts as scripts
 from envspec.export.building import own_sums
 from envspec.export.dockerfile_layers import copy_carried_files
 from envspec.export.dockerfile_steps import index_arguments, install, many, run, uv_mounts, with_times
 from envspec.export.plan import BASE_LABELS, CARRIED, REQUIREMENTS, SUMS, OnBase, Plan, hash_heading, recipe_labels
-from envspec.export.quote import dockerfile as quoted, fill, shell
+from envspec.export.quote import dockerfile as quoted, shell
 
 _TOOLS = "/run/uv"
 """Where uv's stage is mounted."""
@@ -101,8 +100,7 @@ def apptainer(plan: Plan) -> str:
 def environment_lines(plan: Plan) -> Iterator[str]:
     """Give the lines that set the variables of a SIF on a base, or of what lies over one: a caller's for another Python
     stay outside, but for PYTHONPATH, which the base may need."""
-    gone = fill(f"{name}=" for name in OF_OTHER_PYTHONS if name != "PYTHONPATH")
-    yield from (f"export {line}" for line in gone)
+    yield scripts.EMPTY_PYTHONS.replace(" PATH ", " ")
     yield from scripts.export_variables(plan.env)
 
 

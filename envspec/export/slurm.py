@@ -20,8 +20,7 @@ PYXIS_JOB = "job-pyxis.sbatch"
 MOUNTS = "ENVSPEC_MOUNTS"
 """The variable with further mounts of the job under pyxis."""
 MEETING_POINT = (
-    "# Every node's torchrun meets the others on the first node, at a port that depends on the job, below those that",
-    "# Linux hands out by itself (from 32768 on).",
+    "# All meet on the first node, at a port that depends on the job, below those that Linux hands out (32768 and on).",
     # not head, which ends the pipe early: pipefail would end the job
     'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)',
     "address=$(scontrol --oneliner show node \"$first\" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p') || address=",
@@ -30,11 +29,10 @@ MEETING_POINT = (
 """Lines of bash in a job that set `first`, `address` (empty where Slurm has none) and `port`."""
 
 OF_OTHERS = (
-    "# A step has all of its job, without what sbatch --export or an outer job leaves to srun.",
-    "export PATH",
-    "unset SLURM_EXPORT_ENV SLURM_GPUS SLURM_GPU_BIND SLURM_GRES SLURM_STEP_GRES SLURM_TRES_PER_TASK \\",
-    '    SLURM_OVERCOMMIT SLURM_THREADS_PER_CORE SLURM_NTASKS_PER_{CORE,GPU,SOCKET,TRES} "${!SRUN_@}" \\',
-    '    "${!SLURM_GPUS_PER_@}" "${!SLURM_MEM_@}" "${!SLURM_CPU_BIND@}" "${!SLURM_DIST@}" "${!SLURM_HET_@}"',
+    "export PATH # srun gets all of this job, and nothing that --export or an outer job left to it",
+    "unset SLURM_{EXPORT_ENV,GPUS,GPU_BIND,GRES,STEP_GRES,TRES_PER_TASK,OVERCOMMIT,THREADS_PER_CORE} \\",
+    '    SLURM_NTASKS_PER_{CORE,GPU,SOCKET,TRES} "${!SRUN_@}" "${!SLURM_GPUS_PER_@}" "${!SLURM_MEM_@}" \\',
+    '    "${!SLURM_CPU_BIND@}" "${!SLURM_DIST@}" "${!SLURM_HET_@}"',
 )
 """Lines of bash in a job that take out of its environment what srun reads and sbatch didn't set for this very job: with
 none of it a step has the GPUs, the memory and the CPUs of its job. Source: srun(1), "Input environment variables", and
@@ -121,7 +119,7 @@ def _apptainer(plan: SpecPlan) -> str:
             *_target(plan, "ENVSPEC_SIF"),
             f"image=${{ENVSPEC_SIF:-$here/{plan.spec}-$target.sif}}",
             '[[ -e $image ]] || fail "there is no $image: set ENVSPEC_SIF, or build it from a target\'s apptainer.def"',
-            "# shellcheck disable=SC2016 # run on each node: what the container gets of the caller's environment",
+            "# run on each node: what the container gets of the caller's environment",
             "clean='for name in $(compgen -e); do case $name in",
             *_case(_passed_variables(plan.slurm)),
             '        [[ -v APPTAINERENV_$name ]] || export "APPTAINERENV_$name=${!name}" ;;',
@@ -138,7 +136,6 @@ def _apptainer(plan: SpecPlan) -> str:
 
 def _pyxis(plan: SpecPlan) -> str:
     usage = [
-        "For clusters with NVIDIA's pyxis plugin.",
         *_submit(plan, PYXIS_JOB),
         "The image: ENVSPEC_IMAGE, which may be a name that pyxis pulls, else a squashfs file made where the job is",
         "submitted, by",
@@ -172,8 +169,9 @@ def _submit(plan: SpecPlan, job: str) -> list[str]:
     which = f"ENVSPEC_TARGET={sample.target} " if len(plan.targets) > 1 else ""
     own = _gpu_options(plan.slurm)
     gpus = " --gpus-per-node=8" if sample.is_cuda and not own else ""
+    whose = "With NVIDIA's pyxis. " if job == PYXIS_JOB else ""
     lines = [
-        "Options of the command line replace the same ones here. What follows the script is the training program:",
+        f"{whose}Options of the command line replace the same ones here; the training program comes last:",
         f"  {which}sbatch --nodes=4{gpus} {job} train.py --epochs 3",
     ]
     without = [of for of in plan.targets if not of.is_cuda]
@@ -181,17 +179,12 @@ def _submit(plan: SpecPlan, job: str) -> list[str]:
         none = [_WITHOUT.get(name, f"--{name}=0") for name in own or ("gpus-per-node",)]
         lines.append(f"  ENVSPEC_TARGET={without[0].target} sbatch {' '.join(none)} --mincpus=8 {job} train.py")
     lines.append("Without a program it runs the smoke check, once on each node.")
-    if plan.is_cuda and not own:
-        lines += [
-            "GPUs by --gpus-per-node=N or KIND:N, or in another of Slurm's ways behind an empty --gpus-per-node=:",
-            f"  {which}sbatch --gpus-per-node= --gres=gpu:1 {job} train.py",
-        ]
-    refused = [
-        *(["--cpus-per-task beside --cpus-per-gpu"] if plan.is_cuda else []),
-        *(["--mem-per-cpu and --mem-per-gpu beside --mem"] if plan.slurm.memory is not None else []),
-    ]
-    lines += [f"sbatch refuses {', and '.join(refused)}."] if refused else []
-    return [*lines, *(["--signal is for this job alone: it handles no other."] if plan.slurm.signal else [])]
+    if plan.is_cuda:
+        ways = "GPUs by --gpus-per-node=[KIND:]N, or an empty one before another way; " if not own else ""
+        lines.append(f"{ways}CPUs by --cpus-per-gpu, not --cpus-per-task.")
+    if plan.slurm.memory is not None:
+        lines.append("Memory by --mem, not --mem-per-cpu or --mem-per-gpu.")
+    return [*lines, *(["--signal stays as it is: the job handles no other."] if plan.slurm.signal else [])]
 
 
 _BY_GRES = "gres"
@@ -241,6 +234,7 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
         "#!/bin/bash",
         *hash_heading(plan, usage),
         *(f"#SBATCH {option}" for option in _options(plan)),
+        "# shellcheck disable=SC2016 # the nodes' shells read what stands in quotes",
         "set -euo pipefail",
         *_resources(plan),
         "",
@@ -270,13 +264,10 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
 
 
 _SAME_GPUS = (
-    "if [[ -v CUDA_VISIBLE_DEVICES ]]; then # on all nodes what Slurm gave the job, also in a step",
-    "    # shellcheck disable=SC2016 # for the nodes' shells",
-    '    seen=$(srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \\',
-    "        bash -c 'IFS=,; set -- $CUDA_VISIBLE_DEVICES; echo $#' | sort -nu | paste -sd/)",
-    '    [[ $seen == "$gpus" ]] || fail "the first node has $gpus GPUs, and processes of the job see $seen:'
+    'seen=$gpus; [[ ! -v CUDA_VISIBLE_DEVICES ]] || seen=$(srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \\',
+    "    bash -c 'IFS=,; set -- $CUDA_VISIBLE_DEVICES; echo $#' | sort -nu | paste -sd/)",
+    '[[ $seen == "$gpus" ]] || fail "the first node has $gpus GPUs, and processes of the job see $seen:'
     ' ask for the same number on each node, by --gpus-per-node"',
-    "fi",
 )
 """Lines of bash in a job with GPUs that compare what it has with what the processes of a step see. Without Slurm's
 CUDA_VISIBLE_DEVICES a process may use all GPUs of its node, or there is none."""
@@ -295,8 +286,8 @@ def _resources(plan: SpecPlan) -> list[str]:
         if not {"gpus-per-node"}.isdisjoint(_gpu_options(plan.slurm) or ("gpus-per-node",)):
             # of two ways at once Slurm takes one
             lines[1:1] = [
-                "[[ ! ${SLURM_GPUS_PER_NODE-} =~ (^|:)([0-9]+)$ ]] || ((BASH_REMATCH[2] <= gpus)) ||",
-                '    fail "--gpus-per-node asks for ${BASH_REMATCH[2]} GPUs, and this job has $gpus: ask in one way"',
+                "[[ ! ${SLURM_GPUS_PER_NODE-} =~ (^|:)([0-9]+)$ ]] || ((BASH_REMATCH[2] <= gpus)) || fail"
+                ' "--gpus-per-node asks for ${BASH_REMATCH[2]} GPUs, and this job has $gpus: ask in one way"',
             ]
     if plan.slurm.launch == "srun":
         return [*lines, "unset SLURM_CPUS_PER_GPU SLURM_CPUS_PER_TASK"]
@@ -304,8 +295,7 @@ def _resources(plan: SpecPlan) -> list[str]:
         return [*lines, "unset SLURM_CPUS_PER_GPU"]
     return [
         *lines,
-        "[[ ! -v SLURM_CPUS_PER_GPU ]] || unset SLURM_CPUS_PER_TASK",
-        "((gpus)) || unset SLURM_CPUS_PER_GPU # srun refuses it without GPUs",
+        "[[ ! -v SLURM_CPUS_PER_GPU ]] || unset SLURM_CPUS_PER_TASK; ((gpus)) || unset SLURM_CPUS_PER_GPU",
     ]
 
 
@@ -428,7 +418,7 @@ def _training(plan: SpecPlan, begin: str, carried: str, python: str, torchrun: s
             '--rdzv-endpoint="${address:-$first}:$port" "$@"',
         ]
     given = " \\\n    ".join(words)
-    lines = ["# shellcheck disable=SC2016 # for the nodes' shells", *f"inside sh -c '{node}' {given}{end}".split("\n")]
+    lines = f"inside sh -c '{node}' {given}{end}".split("\n")
     if not name:
         return lines
     lines += [

@@ -21,7 +21,7 @@ from support.slurm import slurm
 from test_slurm_exported import STAND_INS
 
 sys.path.append(str(Path(__file__).parents[1] / "export"))
-from recipe_plans import of_target
+from recipe_plans import of_target, shipped_spec
 
 from envspec.export.slurm import APPTAINER_JOB, PYXIS_JOB, render
 from envspec.spec.cluster import SlurmTable
@@ -153,6 +153,7 @@ GIVEN: dict[str, tuple[int, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.parametrize("job", [APPTAINER_JOB, PYXIS_JOB], ids=["apptainer", "stand-in-for-pyxis"])
 @pytest.mark.parametrize("way", GIVEN)
 def test_the_gpus_of_the_command_line_are_what_the_ranks_see(cluster: Cluster, way: str, job: str) -> None:
@@ -251,11 +252,48 @@ def test_each_task_of_an_array_sees_its_gpus(cluster: Cluster) -> None:
     assert ran.gpus == [(2, 2)] * 3 and {one["array"] for one in ran.said} == {"0", "1", "2"}
 
 
-def test_a_target_for_cpus_has_one_rank_beside_targets_with_gpus(cluster: Cluster) -> None:
-    for options in ((), ("--gres=gpu:2",)):
-        none = "--gres=none" if options else "--gpus-per-node=0"
-        ran = cluster.submit(none, "--mincpus=2", asked=replace(ONE, options=options))
-        assert (ran.status, ran.gpus) == (0, [(0, 1)]), ran
+@pytest.mark.parametrize("option", ["", "--gres=gpu:2", "--gpus=2", "--gpus-per-task=2", "--gpus-per-node=a100:2"])
+def test_a_target_for_cpus_has_one_rank_beside_targets_with_gpus(cluster: Cluster, option: str) -> None:
+    """As the head of a job with both says it, whatever the spec asks for."""
+    asked = replace(ONE, options=(option,) if option else ())
+    text = render(replace(shipped_spec("mm-v2.9"), slurm=asked))[APPTAINER_JOB]
+    (words,) = re.findall(r"^#   ENVSPEC_TARGET=cpu sbatch (.*) job\.sbatch ", text, re.MULTILINE)
+    ran = cluster.submit(*words.replace("=8", "=2").split(), asked=asked)
+    assert (ran.status, ran.gpus) == (0, [(0, 1)]), ran
+
+
+OVER: dict[str, tuple[str, str]] = {
+    "--job-name=other": ("JobName", "other"),
+    "--nodes=2": ("NumNodes", "2"),
+    "--gpus-per-node=2": ("TresPerNode", "gres:gpu:2"),
+    "--cpus-per-gpu=3": ("CpusPerTres", "gres:gpu:3"),
+    "--time=7": ("TimeLimit", "00:07:00"),
+    "--mem=60M": ("MinMemoryNode", "60M"),
+    "--account=other": ("Account", "other"),
+    "--partition=main": ("Partition", "main"),
+    "--constraint=other": ("Features", "other"),
+    "--no-requeue": ("Requeue", "0"),
+    "--nice=9": ("Nice", "9"),
+    "--output=other.txt": ("StdOut", "FOLDER/other.txt"),
+}
+
+
+@pytest.mark.parametrize("option", OVER)
+def test_an_option_of_the_command_line_replaces_the_one_of_the_head(cluster: Cluster, option: str) -> None:
+    asked = replace(ONE, account="own", partition="absent", constraint="own", memory="50M", requeue=True)
+    asked = replace(asked, options=("--nice=7",))
+    (cluster.folder / "job.sbatch").write_text(render(replace(of_target(*GPU), slurm=asked))[APPTAINER_JOB])
+    given = [option, *(["--partition=main"] if option != "--partition=main" else []), "--hold"]
+    ran = subprocess.run(
+        ["sbatch", "--parsable", *dict.fromkeys(given), "job.sbatch", "train.py"],
+        cwd=cluster.folder, env=cluster.env, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    number = ran.stdout.strip()
+    shown = subprocess.run(["scontrol", "show", "job", number], env=cluster.env, capture_output=True, text=True).stdout
+    subprocess.run(["scancel", number], env=cluster.env, check=True)
+    name, value = OVER[option]
+    assert re.search(rf"\b{name}={re.escape(value.replace('FOLDER', str(cluster.folder)))}(\s|-\d)", shown), shown
 
 
 EXPORTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
@@ -271,6 +309,7 @@ EXPORTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 }
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.parametrize("job", [APPTAINER_JOB, PYXIS_JOB], ids=["apptainer", "stand-in-for-pyxis"])
 @pytest.mark.parametrize("way", EXPORTS)
 def test_a_job_trains_with_what_export_leaves(cluster: Cluster, way: str, job: str) -> None:
@@ -309,6 +348,7 @@ WITHIN = {
 }
 
 
+@pytest.mark.by_commit(4)
 @pytest.mark.parametrize("way", WITHIN)
 def test_a_job_that_is_submitted_from_within_another_one_trains(cluster: Cluster, way: str) -> None:
     for of, asked, options, seen in (

@@ -21,8 +21,8 @@ _DEVICES = ("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 def slurm(folder: Path, count: int = 1, gpus: Sequence[int] = (), absent: str = "") -> Iterator[Path]:
     """The `slurm.conf` of a Slurm of its own with one node or two, which are all this machine; stopped at the end, also
     where this process is killed. With `gpus` Slurm believes that the nodes have so many, of the type a100, and 32 CPUs
-    on two sockets, and a job gets 10 MB for each CPU. `absent` describes further nodes, in slurm.conf's words, which
-    never come up: jobs for them wait.
+    on two sockets, and the features own and other; a job gets 10 MB for each CPU. `absent` describes further nodes, in
+    slurm.conf's words, which never come up: jobs for them wait.
 
     The nodes' addresses are loopback's; the machine's own name need not resolve. Jobs that still run at the end are
     cancelled. Skips, by name, without the daemons, and where munge can't be started. Two nodes need a slurmd that can
@@ -47,9 +47,9 @@ def slurm(folder: Path, count: int = 1, gpus: Sequence[int] = (), absent: str = 
     for node in nodes:
         (spool / node).mkdir()
     control, *ports = free_ports(1 + count)
-    having = (
-        "RealMemory=1000 CPUs=32 Sockets=2 CoresPerSocket=16 ThreadsPerCore=1" if gpus else f"CPUs={os.cpu_count()}"
-    )
+    having = f"CPUs={os.cpu_count()}"
+    if gpus:
+        having = "CPUs=32 Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=1000 Feature=own,other"
     # any device will do: nobody opens it
     (folder / "gres.conf").write_text(
         "".join(
