@@ -19,6 +19,13 @@ ENVIRONMENTS = "ENVSPEC_ENVIRONMENTS_DIR"
 """The variable that names the folder of environments."""
 KEEP_PYTHONPATH = "ENVSPEC_KEEP_PYTHONPATH"
 """The variable that leaves PYTHONPATH in environments as the caller has it: its modules come before the lock's."""
+OF_OTHER_PYTHONS = (
+    "PYTHONHOME", "PYTHONPATH", "PYTHONPLATLIBDIR", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "PYTHONUSERBASE",
+    "PYTHONSAFEPATH", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONINSPECT",
+)  # fmt: skip
+"""The variables that a caller may have set for a Python of its own, and by which another one doesn't find its modules,
+imports other ones, or runs programs otherwise. Python reads an empty one as none. Source: its documentation, "Command
+line and environment"."""
 LIBRARIES = "ENVSPEC_LIBRARIES"
 """The variable with the folders of libraries that the site's fabric needs, for `run` and for jobs under pyxis."""
 

@@ -37,8 +37,12 @@ lead() {
 }
 
 # Caches need a HOME that can be written, which a read-only image or one without the caller's own lacks. A folder of this
-# user's alone, the same each time, so that what was compiled once is found again.
+# user's alone, the same each time, so that what was compiled once is found again. And getpass, which torch's caches ask,
+# needs a name where passwd has none.
 settle() {
+    if ! id -un >/dev/null 2>&1; then
+        export USER="${USER:-uid_$(id -u)}" && export LOGNAME="${LOGNAME:-$USER}"
+    fi
     if [ -n "${HOME:-}" ] && [ -d "$HOME" ] && [ -w "$HOME" ]; then
         return
     fi

@@ -170,7 +170,8 @@ fi
 export ENVSPEC_PREFIX=$place PYTHONNOUSERSITE=1
 # nothing can be written beside the modules, so Python keeps their bytecode here, until the last run ends
 export PYTHONPYCACHEPREFIX=${PYTHONPYCACHEPREFIX:-${lock%.envspec-lock}.pyc}
-unset PYTHONHOME
+unset PYTHONHOME PYTHONPLATLIBDIR PYTHONEXECUTABLE PYTHONSTARTUP PYTHONUSERBASE PYTHONSAFEPATH PYTHONWARNINGS \
+    PYTHONOPTIMIZE PYTHONINSPECT
 [[ -n ${ENVSPEC_KEEP_PYTHONPATH:-} ]] || unset PYTHONPATH
 exec 3<&0
 # what a shell starts in the background ignores Ctrl-C, unless it is told not to

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from envspec.export import compat, on_base
 from envspec.export.apptainer_scripts import (
+    EMPTY_PYTHONS,
     INIT,
     PROJECT,
     SCRATCH,
     SETTINGS,
+    SIF_VARIABLES,
     at,
     bundled_post,
     carried_files,
@@ -187,24 +189,50 @@ def _micromamba_files(plan: Plan) -> Iterator[str]:
 
 def _at_run_time(plan: Plan) -> Iterator[str]:
     entrypoint = f"sh {CARRIED}/entrypoint.sh"
-    own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
-    # the network is the host's, where a user has no such port
-    of_root = [("SSH_PORT", str(one.port)) for one in plan.services if one.published]
-    exports = [
-        "# what the caller has active comes in unless it is set here; an unset isn't heeded",
-        f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}= PYTHONPATH=',
-        *export_variables(one for one in plan.env if one not in of_root),
-        *(compat.choice(plan.driver_floor) if any(one.name == compat.NAME for one in plan.toolkit) else ()),
-    ]
-    yield from section("environment", exports)
+    yield from section("environment", environment_lines(plan))
     # which base it is, Apptainer records itself
     found = [(name, value) for name, value in recipe_labels(plan).items() if not name.startswith(BASE_LABELS)]
     yield from section("labels", [f"{name} {safe_text(value)}" for name, value in found])
     yield from section("help", _help(plan))
     yield from ("%runscript", f'    exec {entrypoint} "$@"')
     yield from ("%test", f"    exec {entrypoint} smoke --quick")
-    for app in ("smoke", *(service.name for service in plan.services)):
+    for app in _apps(plan):
         yield from (f"%apprun {app}", f'    exec {entrypoint} {app} "$@"')
+
+
+def _apps(plan: Plan) -> tuple[str, ...]:
+    return ("smoke", *(service.name for service in plan.services))
+
+
+def environment_lines(plan: Plan) -> Iterator[str]:
+    """Give the lines of a definition's `%environment`."""
+    own, other = ("CONDA_PREFIX", "VIRTUAL_ENV") if plan.explicit else ("VIRTUAL_ENV", "CONDA_PREFIX")
+    # the network is the host's, where a user has no such port
+    of_root = [("SSH_PORT", str(one.port)) for one in plan.services if one.published]
+    compilers = " CC=gcc CXX=g++" if "g++" in plan.debian else ""
+    # Apptainer hands on what the caller has, but for what is set here; an unset isn't heeded
+    yield f'export PATH="{ENVIRONMENT}/bin:$PATH" {own}={ENVIRONMENT} {other}= LD_PRELOAD={compilers}'
+    yield EMPTY_PYTHONS
+    yield from export_variables(one for one in plan.env if one not in of_root)
+    if any(one.name == compat.NAME for one in plan.toolkit):
+        yield from compat.choice(plan.driver_floor)
+
+
+def files_of_a_sif(plan: Plan) -> dict[str, str]:
+    """Give the scripts, by path, that an OCI image brings along for the SIF that Apptainer makes of it: its variables,
+    its help, its test and its apps are those of the definition. What the image starts Apptainer writes itself, and this
+    has it hand on arguments as they are, instead of having a shell read them.
+
+    Source: Apptainer's SIF layout, its "SCIF" apps, and the run script of an OCI image (`--no-eval` sets the variable).
+    """
+    entrypoint = f"#!/bin/sh\nexec sh {CARRIED}/entrypoint.sh"
+    environment = "\n".join([*environment_lines(plan), "export SINGULARITY_NO_EVAL=1 TINI_SUBREAPER=1"])
+    return {
+        SIF_VARIABLES: f"{environment}\n",
+        ".singularity.d/runscript.help": "\n".join(_help(plan)) + "\n",
+        ".singularity.d/test": f"{entrypoint} smoke --quick\n",
+        **{f"scif/apps/{app}/scif/runscript": f'{entrypoint} {app} "$@"\n' for app in _apps(plan)},
+    }
 
 
 def _help(plan: Plan) -> Iterator[str]:

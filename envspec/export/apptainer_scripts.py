@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export import nvcc
 from envspec.export.apt_mirrors import COPY, FILE as APT_MIRRORS, use_mirrors
 from envspec.export.building import PRETENDED, build_settings, own_sums, project_install, project_wheel
@@ -32,6 +33,13 @@ from envspec.export.python_build import TABLE, version_in
 from envspec.export.quote import comment, fill, one_line, shell
 from envspec.packages.version_numbers import numbers_in
 
+SIF_VARIABLES = ".singularity.d/env/91-envspec.sh"
+"""The variables that a tree brings along, in a SIF or over one: after those of its own definition, 90-environment.sh
+(Apptainer's SIF layout)."""
+EMPTY_PYTHONS = (
+    f'for name in {" ".join(name.removeprefix("PYTHON") for name in OF_OTHER_PYTHONS)}; do export "PYTHON$name="; done'
+)
+"""The line that empties a caller's variables for another Python."""
 LIBCUDA = "/opt/libcuda"
 """The folder that has the driver's library by another name."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export.plan import CARRIED, WORKSPACE, Plan, hash_heading
 from envspec.lock.toml_text import inline_strings, string
 
@@ -35,7 +36,8 @@ def render(plan: Plan) -> dict[str, str]:
         'workdir = "${PWD}"',
         "",
         "[env]",
-        "PYTHONPATH = \"\"             # unset: the modules of the host's would come before the image's",
+        "# unset: the host's are for its own Python",
+        *(f'{name} = ""' for name in OF_OTHER_PYTHONS),
         'PMIX_MCA_psec = "^munge"    # the container has no socket of munge',
         *([] if plan.shares else [f"ENVSPEC_LOCK = {string(f'{plan.target}={plan.lock_digest}')}"]),
         *_annotations(plan),

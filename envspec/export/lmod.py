@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.base.texts import fill
 from envspec.export.plan import Plan, SpecPlan, heading
 from envspec.export.quote import lua
@@ -37,6 +38,7 @@ def render(plan: SpecPlan) -> dict[str, str]:
         "spec": lua(plan.spec),
         "whatis": lua(f"Description: {plan.description or plan.spec}"),
         "help": lua(f"{plan.description or plan.spec}. "),
+        "others": f"{{ {', '.join(map(lua, OF_OTHER_PYTHONS))} }}",
         "hint": lua(f" of {plan.spec}: name the file after one of {', '.join(plan.names)}"),
     }
     head = "".join(f"-- {line}".rstrip() + "\n" for line in heading(plan, usage))

@@ -97,6 +97,13 @@ def apptainer(plan: Plan) -> str:
     return scripts.definition(_definition(plan, base, usage, f"{beside}{SIF}"))
 
 
+def environment_lines(plan: Plan) -> Iterator[str]:
+    """Give the lines that set the variables of a SIF on a base, or of what lies over one: a caller's for another Python
+    stay outside, but for PYTHONPATH, which the base may need."""
+    yield scripts.EMPTY_PYTHONS.replace(" PATH ", " ")
+    yield from scripts.export_variables(plan.env)
+
+
 def _definition(plan: Plan, base: OnBase, usage: list[str], sif: str) -> Iterator[str]:
     yield from hash_heading(plan, usage)
     yield ""
@@ -108,7 +115,7 @@ def _definition(plan: Plan, base: OnBase, usage: list[str], sif: str) -> Iterato
     yield from scripts.section("files from uv", [f"/uv {_UV}"])
     yield from scripts.section("files", scripts.carried_lines(plan))
     yield from scripts.section("post", scripts.post_on_base(plan, base.python, _UV))
-    yield from scripts.section("environment", scripts.export_variables(plan.env))
+    yield from scripts.section("environment", environment_lines(plan))
     found = [(name, value) for name, value in recipe_labels(plan).items() if not name.startswith(BASE_LABELS)]
     yield from scripts.section("labels", [f"{name} {scripts.safe_text(value)}" for name, value in found])
     words = f"{base.python} -I {CARRIED}/check --config {CARRIED}/target.json --quick"

@@ -20,8 +20,7 @@ PYXIS_JOB = "job-pyxis.sbatch"
 MOUNTS = "ENVSPEC_MOUNTS"
 """The variable with further mounts of the job under pyxis."""
 MEETING_POINT = (
-    "# Every node's torchrun meets the others on the first node, at a port that depends on the job, below those that",
-    "# Linux hands out by itself (from 32768 on).",
+    "# All meet on the first node, at a port that depends on the job, below those that Linux hands out (32768 and on).",
     # not head, which ends the pipe early: pipefail would end the job
     'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)',
     "address=$(scontrol --oneliner show node \"$first\" | sed -n 's/.* NodeAddr=\\([^ ]*\\).*/\\1/p') || address=",
@@ -29,7 +28,15 @@ MEETING_POINT = (
 )
 """Lines of bash in a job that set `first`, `address` (empty where Slurm has none) and `port`."""
 
-_WITHOUT_GPUS = "[[ ${SLURM_GPUS_ON_NODE:-0} != 0 ]] || unset SLURM_CPUS_PER_GPU # srun refuses it without GPUs"
+OF_OTHERS = (
+    "export PATH # srun gets all of this job, and nothing that --export or an outer job left to it",
+    "unset SLURM_{EXPORT_ENV,GPUS,GPU_BIND,GRES,STEP_GRES,TRES_PER_TASK,OVERCOMMIT,THREADS_PER_CORE} \\",
+    '    SLURM_NTASKS_PER_{CORE,GPU,SOCKET,TRES} "${!SRUN_@}" "${!SLURM_GPUS_PER_@}" "${!SLURM_MEM_@}" \\',
+    '    "${!SLURM_CPU_BIND@}" "${!SLURM_DIST@}" "${!SLURM_HET_@}"',
+)
+"""Lines of bash in a job that take out of its environment what srun reads and sbatch didn't set for this very job: with
+none of it a step has the GPUs, the memory and the CPUs of its job. Source: srun(1), "Input environment variables", and
+sbatch(1), "Output environment variables", of Slurm 22.05 and, for SLURM_TRES_PER_TASK, 23.11."""
 PASSED = (
     "SLURM_*",
     "PMI*",
@@ -75,9 +82,7 @@ def is_on_machine(plan: Plan) -> bool:
 
 def _on_machine(plan: SpecPlan) -> str:
     usage = [
-        "Options of the command line win over those here, and what follows the script is the training program:",
         *_submit(plan, APPTAINER_JOB),
-        "Without a program it runs the smoke check, once on each node.",
         f"The environment: ENVSPEC_ENVIRONMENT, else {plan.spec}-$ENVSPEC_TARGET where the job is submitted, made by",
         *(f"  envspec install SPEC --target {of.target} --prefix {of.title}" for of in plan.targets),
     ]
@@ -96,9 +101,7 @@ def _on_machine(plan: SpecPlan) -> str:
 def _apptainer(plan: SpecPlan) -> str:
     base = plan.targets[0].on_base
     usage = [
-        "Options of the command line win over those here, and what follows the script is the training program:",
         *_submit(plan, APPTAINER_JOB),
-        "Without a program it runs the smoke check, once on each node.",
         f"The image: ENVSPEC_SIF, else {plan.spec}-$ENVSPEC_TARGET.sif where the job is submitted: see the target's",
         "apptainer.def.",
         *(
@@ -115,11 +118,8 @@ def _apptainer(plan: SpecPlan) -> str:
         setup=[
             *_target(plan, "ENVSPEC_SIF"),
             f"image=${{ENVSPEC_SIF:-$here/{plan.spec}-$target.sif}}",
-            "if [[ ! -e $image ]]; then",
-            '    echo "there is no $image: set ENVSPEC_SIF, or build it from the apptainer.def of a target" >&2',
-            "    exit 2",
-            "fi",
-            "# shellcheck disable=SC2016 # run on each node: what the container gets of the caller's environment",
+            '[[ -e $image ]] || fail "there is no $image: set ENVSPEC_SIF, or build it from a target\'s apptainer.def"',
+            "# run on each node: what the container gets of the caller's environment",
             "clean='for name in $(compgen -e); do case $name in",
             *_case(_passed_variables(plan.slurm)),
             '        [[ -v APPTAINERENV_$name ]] || export "APPTAINERENV_$name=${!name}" ;;',
@@ -136,9 +136,7 @@ def _apptainer(plan: SpecPlan) -> str:
 
 def _pyxis(plan: SpecPlan) -> str:
     usage = [
-        "For clusters with NVIDIA's pyxis plugin. Options of the command line win over those here:",
         *_submit(plan, PYXIS_JOB),
-        "Without a program it runs the smoke check, once on each node.",
         "The image: ENVSPEC_IMAGE, which may be a name that pyxis pulls, else a squashfs file made where the job is",
         "submitted, by",
         *(f"  enroot import -o {of.title}.sqsh dockerd://{of.image}" for of in plan.targets),
@@ -165,15 +163,43 @@ def _pyxis(plan: SpecPlan) -> str:
 
 
 def _submit(plan: SpecPlan, job: str) -> list[str]:
-    """Show how to submit the job, with the spec's own targets as examples."""
+    """Show how to submit the job, with the spec's own targets as examples, and the options that don't go together:
+    sbatch replaces an option by the same one alone."""
     sample = next((of for of in plan.targets if of.is_cuda), plan.targets[0])
     which = f"ENVSPEC_TARGET={sample.target} " if len(plan.targets) > 1 else ""
-    gpus = " --gpus-per-node=8" if sample.is_cuda else ""
-    told = [f"  {which}sbatch --nodes=4{gpus} {job} train.py --epochs 3"]
+    own = _gpu_options(plan.slurm)
+    gpus = " --gpus-per-node=8" if sample.is_cuda and not own else ""
+    whose = "With NVIDIA's pyxis. " if job == PYXIS_JOB else ""
+    lines = [
+        f"{whose}Options of the command line replace the same ones here; the training program comes last:",
+        f"  {which}sbatch --nodes=4{gpus} {job} train.py --epochs 3",
+    ]
     without = [of for of in plan.targets if not of.is_cuda]
     if plan.is_cuda and without:
-        told.append(f"  ENVSPEC_TARGET={without[0].target} sbatch --gpus-per-node=0 --mincpus=8 {job} train.py")
-    return told
+        none = [_WITHOUT.get(name, f"--{name}=0") for name in own or ("gpus-per-node",)]
+        lines.append(f"  ENVSPEC_TARGET={without[0].target} sbatch {' '.join(none)} --mincpus=8 {job} train.py")
+    lines.append("Without a program it runs the smoke check, once on each node.")
+    if plan.is_cuda:
+        ways = "GPUs by --gpus-per-node=[KIND:]N, or an empty one before another way; " if not own else ""
+        lines.append(f"{ways}CPUs by --cpus-per-gpu, not --cpus-per-task.")
+    if plan.slurm.memory is not None:
+        lines.append("Memory by --mem, not --mem-per-cpu or --mem-per-gpu.")
+    return [*lines, *(["--signal stays as it is: the job handles no other."] if plan.slurm.signal else [])]
+
+
+_BY_GRES = "gres"
+_WITHOUT = {_BY_GRES: "--gres=none"}
+
+
+def _gpu_options(asked: SlurmTable) -> tuple[str, ...]:
+    """Name the options of the spec's own that ask for GPUs, in one of Slurm's ways."""
+    given = (option.removeprefix("--").partition("=") for option in asked.options)
+    return tuple(
+        name
+        for name, _, value in given
+        if name in ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task")
+        or (name == _BY_GRES and any(one.startswith("gpu") for one in value.split(",")))
+    )
 
 
 def _target(plan: SpecPlan, instead: str | None) -> list[str]:
@@ -182,20 +208,17 @@ def _target(plan: SpecPlan, instead: str | None) -> list[str]:
     """
     if len(plan.targets) == 1:
         return [f"target={plan.targets[0].target}"]
-    names = ", ".join(plan.names)
+    names = f"{', '.join(plan.names)}{f', or {instead}' if instead else ''}"
+    given = f"$target{f'${{{instead}:-}}' if instead else ''}"
     return [
         "target=${ENVSPEC_TARGET:-}",
-        f"if [[ -z $target{f'${{{instead}:-}}' if instead else ''} ]]; then",
-        f'    echo "which target? set ENVSPEC_TARGET to one of {names}{f", or {instead}" if instead else ""}" >&2',
-        "    exit 2",
-        "fi",
+        f'[[ -n {given} ]] || fail "which target? set ENVSPEC_TARGET to one of {names}"',
     ]
 
 
 def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: Iterable[str]) -> str:
     """Render a job. `setup` sets `image`; `inside` is the rest of the srun command that runs a program in it."""
-    gpus = ["ranks=${ENVSPEC_RANKS_PER_NODE:-${SLURM_GPUS_ON_NODE:-1}}", "((ranks)) || ranks=1 # a job without GPUs"]
-    ranks = gpus if plan.is_cuda else ["ranks=${ENVSPEC_RANKS_PER_NODE:-1}"]
+    ranks = _GPU_RANKS if plan.is_cuda else ("ranks=${ENVSPEC_RANKS_PER_NODE:-1}",)
     base = plan.targets[0].on_base
     begin, smoke = f"sh {CARRIED}/entrypoint.sh ", f"sh {CARRIED}/entrypoint.sh smoke"
     carried, python, torchrun = CARRIED, "python", "torchrun"
@@ -211,19 +234,21 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
         "#!/bin/bash",
         *hash_heading(plan, usage),
         *(f"#SBATCH {option}" for option in _options(plan)),
+        "# shellcheck disable=SC2016 # the nodes' shells read what stands in quotes",
         "set -euo pipefail",
+        *_resources(plan),
         "",
         "here=$SLURM_SUBMIT_DIR",
         *([] if base else _locks(plan)),
         *_checkpoint(plan.slurm),
         *setup,
-        *([_WITHOUT_GPUS] if plan.is_cuda else []),
         "",
         "inside() {",
         *_srun(plan.slurm),
         *(f"        {line}" for line in inside),
         "}",
         "",
+        *(_SAME_GPUS if plan.is_cuda else ()),
         "if (($# == 0)); then",
         f"    inside {smoke}",
         "    exit",
@@ -231,9 +256,47 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
         "",
         *MEETING_POINT,
         *ranks,
-        *_training(plan.slurm, begin, carried, python, torchrun),
+        *_training(plan, begin, carried, python, torchrun),
     ]
+    if any(" fail " in line for line in lines):
+        lines.insert(lines.index("set -euo pipefail") + 1, 'fail() { echo "envspec: $1" >&2 && exit 2; }')
     return "\n".join(lines) + "\n"
+
+
+_SAME_GPUS = (
+    'seen=$gpus; [[ ! -v CUDA_VISIBLE_DEVICES ]] || seen=$(srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \\',
+    "    bash -c 'IFS=,; set -- $CUDA_VISIBLE_DEVICES; echo $#' | sort -nu | paste -sd/)",
+    '[[ $seen == "$gpus" ]] || fail "the first node has $gpus GPUs, and processes of the job see $seen:'
+    ' ask for the same number on each node, by --gpus-per-node"',
+)
+"""Lines of bash in a job with GPUs that compare what it has with what the processes of a step see. Without Slurm's
+CUDA_VISIBLE_DEVICES a process may use all GPUs of its node, or there is none."""
+_GPU_RANKS = (
+    "ranks=${ENVSPEC_RANKS_PER_NODE:-$((gpus ? gpus : 1))}",
+    '((gpus == 0 || ranks <= gpus)) || fail "ENVSPEC_RANKS_PER_NODE asks for $ranks ranks on $gpus GPUs"',
+)
+"""Lines of bash in a job with GPUs that set `ranks`, the processes on each node."""
+
+
+def _resources(plan: SpecPlan) -> list[str]:
+    """Make the lines that count the GPUs of the job's first node, and leave steps all that the job has."""
+    lines = list(OF_OTHERS)
+    if plan.is_cuda:
+        lines.insert(0, "gpus=${SLURM_GPUS_ON_NODE:-0}")
+        if not {"gpus-per-node"}.isdisjoint(_gpu_options(plan.slurm) or ("gpus-per-node",)):
+            # of two ways at once Slurm takes one
+            lines[1:1] = [
+                "[[ ! ${SLURM_GPUS_PER_NODE-} =~ (^|:)([0-9]+)$ ]] || ((BASH_REMATCH[2] <= gpus)) || fail"
+                ' "--gpus-per-node asks for ${BASH_REMATCH[2]} GPUs, and this job has $gpus: ask in one way"',
+            ]
+    if plan.slurm.launch == "srun":
+        return [*lines, "unset SLURM_CPUS_PER_GPU SLURM_CPUS_PER_TASK"]
+    if not plan.is_cuda:
+        return [*lines, "unset SLURM_CPUS_PER_GPU"]
+    return [
+        *lines,
+        "[[ ! -v SLURM_CPUS_PER_GPU ]] || unset SLURM_CPUS_PER_TASK; ((gpus)) || unset SLURM_CPUS_PER_GPU",
+    ]
 
 
 def _locks(plan: SpecPlan) -> list[str]:
@@ -262,10 +325,10 @@ def _srun(asked: SlurmTable) -> list[str]:
         by_mpi = f" --mpi={asked.mpi}" if asked.mpi else ""
         return [
             "    # The CPUs of a node in equal parts.",
-            "    unset SLURM_CPUS_PER_GPU SLURM_CPUS_PER_TASK",
             f"    srun{by_mpi} --ntasks=$((SLURM_JOB_NUM_NODES * ${{ranks:-1}})) \\",
             '        --ntasks-per-node="${ranks:-1}" --kill-on-bad-exit=1 \\',
             "        --cpus-per-task=$((SLURM_CPUS_ON_NODE > ${ranks:-1} ? SLURM_CPUS_ON_NODE / ${ranks:-1} : 1)) \\",
+            "        $( ((SLURM_CPUS_ON_NODE >= ${ranks:-1})) || echo --overcommit) \\",
         ]
     lost = "--kill-on-bad-exit=1" if asked.min_nodes is None else "--no-kill --kill-on-bad-exit=0"
     return [
@@ -290,7 +353,11 @@ def _options(plan: SpecPlan) -> list[str]:
     """List the options of sbatch: those of the spec's own last, so that they win."""
     asked = plan.slurm
     options = [f"--job-name={plan.spec}", "--nodes=1", "--ntasks-per-node=1"]
-    options += ["--gpus-per-node=1", f"--cpus-per-gpu={asked.cpus_per_gpu}"] if plan.is_cuda else ["--cpus-per-task=1"]
+    if plan.is_cuda:
+        options += [] if _gpu_options(asked) else ["--gpus-per-node=1"]
+        options.append(f"--cpus-per-gpu={asked.cpus_per_gpu}")
+    else:
+        options.append("--cpus-per-task=1")
     options += [f"--time={asked.time}", "--output=%x-%j.out"]
     given = {
         "account": asked.account,
@@ -320,33 +387,38 @@ def _checkpoint(asked: SlurmTable) -> list[str]:
     ]
 
 
-def _training(asked: SlurmTable, begin: str, carried: str, python: str, torchrun: str) -> list[str]:
+def _training(plan: SpecPlan, begin: str, carried: str, python: str, torchrun: str) -> list[str]:
     """Make the lines that run the training program, and wait for it where there can be a warning meanwhile. `carried`
     is the folder of the carried files, `begin` what each program begins with."""
+    asked = plan.slurm
     name, _, _ = (asked.signal or "").partition("@")
     begin += f"sh {carried}/warned.sh {name} " if name else ""
     end = " &" if name else ""
     if asked.launch == "srun":
-        lines = [
-            "# shellcheck disable=SC2016 # for the nodes' shells",
-            'as_rank=\'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_NTASKS"\'',
-            'as_rank+=\'; export LOCAL_WORLD_SIZE="$1" MASTER_ADDR="$2" MASTER_PORT="$3"; shift 3\'',
-            f'inside sh -c "$as_rank; exec {begin}{python} \\"\\$@\\"" python \\',
-            f'    "$ranks" "${{address:-$first}}" "$port" "$@"{end}',
-        ]
+        node = (
+            'export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_NTASKS"\n'
+            'export LOCAL_WORLD_SIZE="$1" MASTER_ADDR="$2" MASTER_PORT="$3"; shift 3\n'
+            f'exec {begin}{python} "$@"'
+        )
+        words = ["python", '"$ranks" "${address:-$first}" "$port" "$@"']
     elif asked.max_restarts is None:
-        lines = [
-            f'inside sh -c \'exec {begin}{torchrun} --node-rank="$SLURM_NODEID" "$@"\' torchrun \\',
-            '    --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
-            f'    --master-addr="${{address:-$first}}" --master-port="$port" "$@"{end}',
+        node = f'exec {begin}{torchrun} --node-rank="$SLURM_NODEID" "$@"'
+        words = [
+            "torchrun",
+            '--nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks"',
+            '--master-addr="${address:-$first}" --master-port="$port" "$@"',
         ]
     else:
         least = "" if asked.min_nodes is None else f"{asked.min_nodes}:"
-        lines = [
-            f'inside {begin}{torchrun} --nnodes="{least}$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks" \\',
-            f'    --max-restarts={asked.max_restarts} --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID" \\',
-            f'    --rdzv-endpoint="${{address:-$first}}:$port" "$@"{end}',
+        node = f'exec {begin}{torchrun} "$@"'
+        words = [
+            "torchrun",
+            f'--nnodes="{least}$SLURM_JOB_NUM_NODES" --nproc-per-node="$ranks"',
+            f'--max-restarts={asked.max_restarts} --rdzv-backend=c10d --rdzv-id="$SLURM_JOB_ID"',
+            '--rdzv-endpoint="${address:-$first}:$port" "$@"',
         ]
+    given = " \\\n    ".join(words)
+    lines = f"inside sh -c '{node}' {given}{end}".split("\n")
     if not name:
         return lines
     lines += [

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from envspec.base.errors import InputError
 from envspec.binaries.wheel import paths_of_wheel
+from envspec.export.apptainer import files_of_a_sif
 from envspec.export.plan import CARRIED, ENVIRONMENT, GROUP, UID, WORKSPACE, Borrowed, Plan
 from envspec.export.target_json import dumps
 from envspec.facts.cuda_stack import TORCH, stack_of
@@ -202,7 +203,8 @@ def layer_plans(inputs: LayerInputs) -> tuple[LayerPlan, ...]:
         first = [_layer("replaced", inputs.gone, lambda: gone)] if gone else []
         last = _layer("carried", [_content(one) for one in files], lambda: files)
         return (*first, *package_layers(inputs), last)
-    carried = (*files, *activation_entries(inputs.plan, inputs.scheme))
+    of_a_sif = (text_entry(path, text, PROGRAM) for path, text in files_of_a_sif(inputs.plan).items())
+    carried = (*files, *activation_entries(inputs.plan, inputs.scheme), *of_a_sif)
     system = tuple(system_entries(inputs.plan, inputs.base))
     own = partial(project_entries, inputs.project, inputs.plan, inputs.scheme)
     found = [

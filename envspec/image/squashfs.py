@@ -21,7 +21,8 @@ from msgspec.structs import replace
 from envspec.base import programs
 from envspec.base.errors import ToolError
 from envspec.base.redact import redact
-from envspec.export.apptainer_scripts import export_variables
+from envspec.export.apptainer_scripts import SIF_VARIABLES
+from envspec.export.on_base import environment_lines
 from envspec.export.plan import Plan
 from envspec.image.conda import LinkedPackages, history_entry
 from envspec.image.layer import PROGRAM, LayerEntry, OnBytes, folder_entry, in_order, link_entry, tar_pieces, text_entry
@@ -44,8 +45,6 @@ MOUNT = "mount"
 ANYWHERE = "anywhere"
 MOUNTER = "bin/envspec-mount"
 """The carried script that mounts the file that it lies in."""
-_VARIABLES = ".singularity.d/env/91-envspec.sh"
-"""After those of the image's own definition, 90-environment.sh (Apptainer's SIF layout)."""
 _BROUGHT = re.compile(r"lib/python3\.\d+/site-packages/.*|bin/pip[\d.]*")
 """What a build of Python has as a package: its own pip, which no lock names."""
 
@@ -84,8 +83,8 @@ def tree_entries(inputs: TreeInputs) -> list[LayerEntry]:
 def overlay_entries(inputs: LayerInputs) -> list[LayerEntry]:
     """List the entries of what lies over a base: its layers in one tree, with a whiteout of overlayfs at each path
     that goes and doesn't come again, and the image's variables, which Apptainer reads from there."""
-    variables = "".join(f"{line}\n" for line in export_variables(inputs.plan.env))
-    own = text_entry(_VARIABLES, variables, PROGRAM)
+    variables = "".join(f"{line}\n" for line in environment_lines(inputs.plan))
+    own = text_entry(SIF_VARIABLES, variables, PROGRAM)
     found = [*(one for layer in layer_plans(replace(inputs, gone=())) for one in layer.entries()), own]
     added = {str(above) for one in found for above in (PurePosixPath(one.path), *PurePosixPath(one.path).parents)}
     found += [LayerEntry(path, mode=0, gap=True) for path in inputs.gone if path not in added]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from envspec.base.places import KEEP_PYTHONPATH
+from envspec.base.places import KEEP_PYTHONPATH, OF_OTHER_PYTHONS
 from envspec.base.texts import fill
 
 _FINDING = """\
@@ -146,8 +146,10 @@ def _script(
     variables = {**own, "PYTHONNOUSERSITE": "1"}
     save = [f"_envspec_save PATH {folder}{shell.after}"]
     save += [f"_envspec_save {key} {value}" for key, value in variables.items()]
-    # a PYTHONHOME of another Python would break this one
-    save += ["_envspec_save PYTHONHOME ''", f"{shell.unset} PYTHONHOME", f"_envspec_save PYTHONPATH {shell.pythonpath}"]
+    # what is another Python's would break this one
+    others = [name for name in OF_OTHER_PYTHONS if name != "PYTHONPATH"]
+    save += [*(f"_envspec_save {name} ''" for name in others), f"{shell.unset} {' '.join(others)}"]
+    save += [f"_envspec_save PYTHONPATH {shell.pythonpath}"]
     # a module's own is no surprise
     save += [line for line in shell.dropping if modules is None or "echo" not in line]
     load = _read(f"load_modules.{shell.ending}") + "\n" if modules else ""
@@ -160,7 +162,7 @@ def _script(
         "prefix": root,
         "name": name,
         "prompt": quote(f"({name}) "),
-        "names": " ".join(["PATH", *variables, "PYTHONHOME", "PYTHONPATH"]),
+        "names": " ".join(["PATH", *variables, *others, "PYTHONPATH"]),
         "save": "\n".join(save),
     }
     return fill(_read(f"activate.{shell.ending}"), values)

@@ -94,12 +94,14 @@ class KubernetesTable(Struct, frozen=True):
 
 _SIGNALS = "USR1|USR2|TERM|INT|HUP"
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
-_OF_ENVSPEC = "account|constraint|cpus-per-gpu|cpus-per-task|export|job-name|mem|ntasks-per-node|open-mode|partition|"
+_OF_ENVSPEC = (
+    "account|constraint|cpus-per-gpu|cpus-per-task|job-name|mem|ntasks-per-gpu|ntasks-per-node|open-mode|partition|"
+)
 _OF_ENVSPEC += "requeue|no-requeue|signal|time"
 """Options of sbatch that have a key, or that the job needs as they are."""
 
 SLURM_TABLE = Table(
-    doc="What the Slurm jobs of the recipes ask for. Options of sbatch's command line win over it.",
+    doc="What the Slurm jobs of the recipes ask for. An option of sbatch's command line replaces the same one here.",
     keys={
         "account": Text(
             doc="The account that is charged.",
@@ -205,7 +207,7 @@ SLURM_TABLE = Table(
             maximum=100_000,
         ),
         "options": Array(
-            doc="Further options of sbatch, one each.",
+            doc="Further options of sbatch, one each. Those that ask for GPUs replace the job's own of one GPU a node.",
             items=Text(
                 doc="An option, with its value behind '='.",
                 example="--qos=long",

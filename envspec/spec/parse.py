@@ -118,6 +118,13 @@ def slurm_of(checked: Checked) -> SlurmTable:
             other = "torchrun" if by_srun else "srun"
             hint = f'leave one of them out, or: launch = "{other}"'
             checked.problem(("slurm", key), f'slurm.{key} is {why}, and launch is "{asked.launch}"', hint)
+    first = None if asked.memory is None else f'slurm.mem = "{asked.memory}"'
+    for index, option in enumerate(asked.options):
+        if option.startswith("--mem-per-"):
+            if first:
+                hint = "leave out one of them: sbatch takes one way to ask for memory"
+                checked.problem(("slurm", "options", index), f"slurm.options has {option} beside {first}", hint)
+            first = first or option
     return asked
 
 

@@ -45,8 +45,7 @@ if found then
     family("envspec")
     prepend_path("PATH", pathJoin(prefix, "bin"))
     setenv(found.active, prefix)
-    unsetenv("PYTHONHOME")
-    unsetenv("PYTHONPATH")
+    for _, variable in ipairs({ "PYTHONHOME", "PYTHONPATH", "PYTHONPLATLIBDIR", "PYTHONEXECUTABLE", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONSAFEPATH", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONINSPECT" }) do unsetenv(variable) end
     for _, variable in ipairs(found.variables) do
         setenv(variable[1], variable[2])
     end

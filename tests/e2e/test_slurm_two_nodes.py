@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.e2e, pytest.mar
 
 @pytest.fixture(scope="module")
 def conf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with slurm(tmp_path_factory.mktemp("two"), 2, gpu=True) as path:
+    with slurm(tmp_path_factory.mktemp("two"), 2, gpus=(1, 1)) as path:
         yield path
 
 

@@ -59,6 +59,8 @@ BEYOND_A_SCHEMA = {
     "driver-without-cuda",
     "elastic-nodes-without-restarts",
     "elastic-ranks-of-srun",
+    "memory-in-two-options",
+    "memory-in-two-ways",
     "mpi-under-torchrun",
     "empty-dependencies",
     "glibc-on-windows",

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,11 +14,14 @@ import pytest
 
 from support.ports import free_ports
 
+_DEVICES = ("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
 
 @contextmanager
-def slurm(folder: Path, count: int = 1, gpu: bool = False, absent: str = "") -> Iterator[Path]:
+def slurm(folder: Path, count: int = 1, gpus: Sequence[int] = (), absent: str = "") -> Iterator[Path]:
     """The `slurm.conf` of a Slurm of its own with one node or two, which are all this machine; stopped at the end, also
-    where this process is killed. With `gpu`, Slurm believes that each has one. `absent` describes further nodes, in
+    where this process is killed. With `gpus` Slurm believes that the nodes have so many, of the type a100, and 32 CPUs
+    on two sockets, and the features own and other; a job gets 10 MB for each CPU. `absent` describes further nodes, in
     slurm.conf's words, which never come up: jobs for them wait.
 
     The nodes' addresses are loopback's; the machine's own name need not resolve. Jobs that still run at the end are
@@ -44,11 +47,22 @@ def slurm(folder: Path, count: int = 1, gpu: bool = False, absent: str = "") -> 
     for node in nodes:
         (spool / node).mkdir()
     control, *ports = free_ports(1 + count)
-    having = f"CPUs={os.cpu_count()}{' Gres=gpu:1' if gpu else ''}"
-    (folder / "gres.conf").write_text("Name=gpu File=/dev/zero\n" if gpu else "")
+    having = f"CPUs={os.cpu_count()}"
+    if gpus:
+        having = "CPUs=32 Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=1000 Feature=own,other"
+    # any device will do: nobody opens it
+    (folder / "gres.conf").write_text(
+        "".join(
+            f"NodeName={node} Name=gpu Type=a100 File={device} Cores={16 * (index % 2)}-{16 * (index % 2) + 15}\n"
+            for node, have in zip(nodes, gpus, strict=False)
+            for index, device in enumerate(_DEVICES[:have])
+        )
+    )
+    gres = [f" Gres=gpu:a100:{have}" if have else "" for have in gpus] or [""] * count
     lines = [
         "ClusterName=tests",
-        *(["GresTypes=gpu"] if gpu or absent else []),
+        *(["GresTypes=gpu"] if gpus or absent else []),
+        *(["SlurmdParameters=config_overrides"] if gpus else []),
         f"SlurmctldHost={host}(127.0.0.1)",
         f"SlurmctldPort={control}",
         "AuthType=auth/munge",
@@ -64,10 +78,10 @@ def slurm(folder: Path, count: int = 1, gpu: bool = False, absent: str = "") -> 
         "TaskPlugin=task/none",
         "ReturnToService=2",
         "SelectType=select/cons_tres",
-        "SelectTypeParameters=CR_Core",
+        *(["SelectTypeParameters=CR_Core_Memory", "DefMemPerCPU=10"] if gpus else ["SelectTypeParameters=CR_Core"]),
         *(
-            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {having} State=UNKNOWN"
-            for node, port in zip(nodes, ports, strict=True)
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {having}{own} State=UNKNOWN"
+            for node, port, own in zip(nodes, ports, gres, strict=True)
         ),
         *([f"{absent} NodeAddr=127.0.0.1 Port=1"] if absent else []),
         "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",

@@ -27,8 +27,7 @@ if found then
     family("envspec")
     prepend_path("PATH", pathJoin(prefix, "bin"))
     setenv(found.active, prefix)
-    unsetenv("PYTHONHOME")
-    unsetenv("PYTHONPATH")
+    for _, variable in ipairs(@others@) do unsetenv(variable) end
     for _, variable in ipairs(found.variables) do
         setenv(variable[1], variable[2])
     end

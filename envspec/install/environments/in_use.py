@@ -16,7 +16,7 @@ from envspec.base.cache import Entry, remove, size_and_use, touch
 from envspec.base.errors import NotPlain
 from envspec.base.flock import has_flock, hold_now
 from envspec.base.open_folder import OpenFolder
-from envspec.base.places import KEEP_PYTHONPATH
+from envspec.base.places import KEEP_PYTHONPATH, OF_OTHER_PYTHONS
 
 # An environment that is ready to be used, and how a program starts in it.
 #
@@ -58,7 +58,7 @@ class Ready(Struct, frozen=True):
         if self.conda:
             kind = {"CONDA_PREFIX": self.prefix, "CONDA_DEFAULT_ENV": self.spec}
         bin_first = f"{self.prefix}/bin{os.pathsep}{env.get('PATH') or os.defpath}"
-        gone = {"PYTHONHOME", *(() if env.get(KEEP_PYTHONPATH) else ("PYTHONPATH",)), *_OTHERS[self.conda]}
+        gone = {*OF_OTHER_PYTHONS, *_OTHERS[self.conda]} - ({"PYTHONPATH"} if env.get(KEEP_PYTHONPATH) else set())
         kept = {name: value for name, value in env.items() if name not in gone}
         return {**self.own, **kept, **self.fixed, **kind, "PATH": bin_first}
 

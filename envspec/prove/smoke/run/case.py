@@ -19,6 +19,7 @@ from typing import IO, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.base.programs import HERE
 from envspec.base.settings import Settings
 from envspec.export import apt_mirrors
@@ -457,10 +458,7 @@ def check(runner: Runner, case: SmokeCase, options: CheckOptions, carried: str, 
     return runner.python(case, carried, results, arguments)
 
 
-SCRUBBED = (
-    "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONPLATLIBDIR", "PYTHONSAFEPATH",
-    "PYTHONWARNINGS", "PYTHONOPTIMIZE", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_SHLVL",
-)  # fmt: skip
+SCRUBBED = (*OF_OTHER_PYTHONS, "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_SHLVL")
 """The variables that another Python in the shell would leave. LD_LIBRARY_PATH and LD_PRELOAD stay: trainings on this
 machine have them too, and the static checks report what they break.
 """

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 from envspec.base.texts import fill
-from envspec.export.slurm import MEETING_POINT
+from envspec.export.slurm import MEETING_POINT, OF_OTHERS
 from envspec.prove.smoke.run.case import (
     CONFIG,
     MULTI_NODE,
@@ -195,7 +195,7 @@ def _fill(name: str, values: Mapping[str, str]) -> str:
 
 def script(job: Job, inner: Runner, options: CheckOptions, folders: Folders, nodes: int) -> str:
     """Render the batch script of a job."""
-    parts = [_fill("head.sh", {"name": job.name, "done": DONE})]
+    parts = [_fill("head.sh", {"name": job.name, "done": DONE, "of_others": "\n".join(OF_OTHERS)})]
     for index, task in enumerate(job.tasks):
         carried, out = str(folders.carried_folder(task.case)), variable("out")
         checking = check(inner, task.case, options, carried, out)

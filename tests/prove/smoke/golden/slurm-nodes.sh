@@ -10,6 +10,14 @@ cat > /results/jobs/0.sh <<'END'
 # envspec-0a1b2c3d-0: written by envspec smoke
 set -u
 umask 022
+# A step has all of its job, without what sbatch --export or an outer job leaves to srun.
+export PATH
+unset SLURM_EXPORT_ENV SLURM_GPUS SLURM_GPU_BIND SLURM_GRES SLURM_STEP_GRES SLURM_TRES_PER_TASK \
+    SLURM_OVERCOMMIT SLURM_THREADS_PER_CORE SLURM_NTASKS_PER_{CORE,GPU,SOCKET,TRES} "${!SRUN_@}" \
+    "${!SLURM_GPUS_PER_@}" "${!SLURM_MEM_@}" "${!SLURM_CPU_BIND@}" "${!SLURM_DIST@}" "${!SLURM_HET_@}"
+# as many CPUs a task as sbatch was asked for, not as an outer job was
+unset SLURM_CPUS_PER_GPU
+((${SLURM_CPUS_PER_TASK:-0} <= ${SLURM_CPUS_ON_NODE:-1024})) || unset SLURM_CPUS_PER_TASK
 
 # $1: the exit status. What stands in done.json is over.
 finish() {
@@ -21,13 +29,13 @@ case "${SLURM_ARRAY_TASK_ID:-0}" in
 0)
     run=/results/runs/0-demo-cu128-hopper-h100
     run_check() {
-        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -I /results/carried/demo-cu128-hopper/check --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
+        env -u PYTHONHOME -u PYTHONPATH -u PYTHONPLATLIBDIR -u PYTHONEXECUTABLE -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u PYTHONINSPECT -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -I /results/carried/demo-cu128-hopper/check --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
     }
     count_ranks() {
-        env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -I -c 'import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 2)'
+        env -u PYTHONHOME -u PYTHONPATH -u PYTHONPLATLIBDIR -u PYTHONEXECUTABLE -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u PYTHONINSPECT -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -I -c 'import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 2)'
     }
     run_multi_node() {
-        timeout --foreground --kill-after=30 900 env -u PYTHONHOME -u PYTHONPATH -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONPLATLIBDIR -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -I -m torch.distributed.run --nnodes=2 --nproc-per-node="$ranks" --node-rank="$SLURM_NODEID" --master-addr="$address" --master-port="$port" --rdzv-conf=timeout=300 /results/carried/demo-cu128-hopper/multi_node.py --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
+        timeout --foreground --kill-after=30 900 env -u PYTHONHOME -u PYTHONPATH -u PYTHONPLATLIBDIR -u PYTHONEXECUTABLE -u PYTHONSTARTUP -u PYTHONUSERBASE -u PYTHONSAFEPATH -u PYTHONWARNINGS -u PYTHONOPTIMIZE -u PYTHONINSPECT -u VIRTUAL_ENV -u CONDA_PREFIX -u CONDA_DEFAULT_ENV -u CONDA_SHLVL PYTHONNOUSERSITE=1 bash -c '. "$0/bin/activate" && exec "$0/bin/python" "$@"' /cache/smoke/environments/demo-cu128-hopper-0123456789abcdef -I -m torch.distributed.run --nnodes=2 --nproc-per-node="$ranks" --node-rank="$SLURM_NODEID" --master-addr="$address" --master-port="$port" --rdzv-conf=timeout=300 /results/carried/demo-cu128-hopper/multi_node.py --config /results/carried/demo-cu128-hopper/target.json --device auto --json "$out"/check.json
     }
     ;;
 esac

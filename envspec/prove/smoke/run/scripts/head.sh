@@ -2,6 +2,10 @@
 # @name@: written by envspec smoke
 set -u
 umask 022
+@of_others@
+# as many CPUs a task as sbatch was asked for, not as an outer job was
+unset SLURM_CPUS_PER_GPU
+((${SLURM_CPUS_PER_TASK:-0} <= ${SLURM_CPUS_ON_NODE:-1024})) || unset SLURM_CPUS_PER_TASK
 
 # $1: the exit status. What stands in done.json is over.
 finish() {
