@@ -150,5 +150,3 @@ def _costs(move: Advance) -> Iterator[str]:
     if move.dropped:
         names = move.dropped if len(move.dropped) <= 3 else (*move.dropped[:2], f"{len(move.dropped) - 2} more")
         yield f"without {', '.join(names)}"
-    if not move.seen:
-        yield "announced, not seen yet"

@@ -363,9 +363,8 @@ def _target(name: str, platform: Platform, asked: Gathered, place: Place) -> New
 
 def _with_minor(cuda: str, subdir: str) -> str:
     """Return a CUDA; for a major alone, the newest that torch has builds for."""
-    minors = (one.cuda for one in torch_builds.builds(platform=subdir) if one.cuda and one.trust != "planned")
-    same = [one for one in minors if one.startswith(f"{cuda}.")]
-    return max(same, key=numbers) if cuda.isdigit() and same else cuda
+    same = (one for one in torch_builds.lockable_cudas(subdir) if one.startswith(f"{cuda}."))
+    return next(same, cuda) if cuda.isdigit() else cuda
 
 
 def _common(each: Sequence[Sequence[_Asked]]) -> tuple[_Asked, ...]:

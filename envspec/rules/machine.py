@@ -320,7 +320,7 @@ def _unknown_cuda(cuda: str) -> Finding:
         message = f"CUDA {cuda} is newer than any that envspec knows (up to {known[-1]})"
         return Finding("info", "cuda-newer-than-tables", message, key="cuda")
     near = min(known, key=lambda v: abs(_linear(v) - _linear(cuda)))
-    ways = (Way(f"CUDA {near}", near=True, cuda=near),)
+    ways = (Way(cuda=near, near=True),)
     return Finding("error", "no-such-cuda", toolkits.why_unknown(cuda), key="cuda", ways=ways)
 
 

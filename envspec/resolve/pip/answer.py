@@ -242,10 +242,7 @@ def refuse_two_answers(
             hint="let the lock name the build: leave out [image] python" if named else None,
         ).with_packages(*filter(None, [name]))
         error.key = "env.python"
-        error.ways = tuple(
-            Way(f'python = "{bound.removeprefix("==")}"', python=request.python, python_range=bound)
-            for bound in (range_between(*one) for one in reversed(ranges))
-        )
+        error.ways = tuple(Way(python=request.python, python_range=range_between(*one)) for one in reversed(ranges))
         raise error
 
 
@@ -312,7 +309,7 @@ def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> s
     if not barred:
         return conflict.hint
     names = ", ".join(f'"{name}>=…a0"' for name in barred)
-    return f"only a pre-release of {', '.join(barred)} fits; to take one, name it in the spec ({names})"
+    return f"if a pre-release will do, name it in the spec ({names}): no other of {', '.join(barred)} fits"
 
 
 def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsatisfiable:
@@ -328,10 +325,9 @@ def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsati
     if not found:
         return conflict
     told = "; ".join(map(_describe_correction, found))
-    listed = ", ".join(dict.fromkeys(f'"{row.name}"' for row in found))
-    hint = f"to do without: without-corrections = [{listed}] in [pip]; or {conflict.hint or 'loosen a requirement'}"
-    named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
-    named.corrections, named.ways, named.code = conflict.corrections, conflict.ways, conflict.code
+    named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=conflict.hint)
+    named.ways = (*conflict.ways, Way(corrections=tuple(dict.fromkeys(row.name for row in found))))
+    named.corrections, named.code = conflict.corrections, conflict.code
     return named
 
 

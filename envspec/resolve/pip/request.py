@@ -258,7 +258,7 @@ def provided_packages(pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
 
 
 REPLACE = (
-    "loosen what asks for another {name}, take another base, or replace the base's: "
+    "if another {name} will do, loosen what asks for it; if another base will, take that; or replace the base's: "
     '[base] replace = {{ {name} = "why" }}'
 )
 """The hint for a conflict with a package of the base."""
@@ -315,12 +315,12 @@ def _ways_to_python(message: str, request: Request) -> tuple[Way, ...]:
     if not floors:
         return ()
     bound = range_between(floors[-1], request.any_python[-1])
-    return (Way(f'python = "{bound.removeprefix("==")}"', python=request.python, python_range=bound),)
+    return (Way(python=request.python, python_range=bound),)
 
 
 def _hint(name: str, specifier: str) -> str:
     bound = f'"{name} {specifier}"' if specifier else f"the {name} that the pip packages need"
-    return f"add {bound} to [conda] dependencies, or loosen the requirements of the pip packages"
+    return f"if the channels have it, add {bound} to [conda] dependencies; else loosen what the pip packages ask for"
 
 
 def _pep440(version: str) -> str | None:

@@ -23,6 +23,8 @@ from msgspec.structs import replace
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
+from envspec.facts import torch_builds
+from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.pages import Pages
@@ -79,6 +81,7 @@ from envspec.resolve.pip.newest import (
     has_pre_release,
     is_sole,
     newer_glibc,
+    newest_admitted,
     possible_sources,
     stray_pre_releases,
 )
@@ -110,6 +113,7 @@ from envspec.resolve.pip.retreat import (
 from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
 from envspec.resolve.pip.unbounded import (
     Lag,
+    is_far,
     lags,
     may_be_behind,
     may_have_part,
@@ -119,7 +123,7 @@ from envspec.resolve.pip.unbounded import (
 )
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
-from envspec.resolve.torch_index.holes import hint_about_torch
+from envspec.resolve.torch_index.holes import explain_torch
 from envspec.resolve.uv.answer import Found
 from envspec.resolve.uv.errors import UnmetImport, packages_without_wheel
 from envspec.resolve.uv.program import Processes, Uv
@@ -172,6 +176,7 @@ class PipResolver(Struct, frozen=True):
     _unbounded: dict[Request, tuple[Found, ...]] = field(default_factory=dict)
     _lags: dict[Request, tuple[Lag, ...]] = field(default_factory=dict)
     _moved: dict[Request, tuple[Finding, ...]] = field(default_factory=dict)
+    _running: list[Processes] = field(default_factory=list)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -194,7 +199,29 @@ class PipResolver(Struct, frozen=True):
         """Give the resolver for one question: one that fails ends its own programs, and no others."""
         uv = replace(self.uv, processes=Processes())
         sources = replace(self.sources, processes=Processes())
+        self._running[:] = uv.processes, sources.processes
         return replace(self, uv=uv, sources=sources)
+
+    def stop(self) -> None:
+        """End the programs of the question that was begun last."""
+        for processes in self._running:
+            processes.stop()
+
+    def is_behind(self, request: Request, versions: Mapping[str, str]) -> bool:
+        """Say whether versions leave something far behind that a request asks for itself. Raises IndexFailure."""
+        releases, taken = self._uv_indexes.releases(request), {**versions}
+        newest = newest_admitted(request, releases)
+        admits = torch_index.torch_request(request).admits
+        held = torch_builds.lockable(request.platform, torch_builds.variant_of(request.cuda))
+        # of torch the target's own CUDA decides, where it has one within the bounds
+        in_time = (one for one in held if admits(one) and torch_index.in_time(one, request.not_after("torch")))
+        if "torch" in newest:
+            newest["torch"] = max(in_time, key=torch_builds.order, default=newest["torch"])
+        return any(
+            is_older(taken.get(name, ""), version) and is_far(taken[name], version, name, releases)
+            for name, version in newest.items()
+            if name not in (*FAMILY[1:], "triton") and not is_toolkit(name)
+        )
 
     def _resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         for name, request in requests.items():
@@ -336,20 +363,24 @@ class PipResolver(Struct, frozen=True):
             if old[first].versions:
                 shared = public(old[first])
                 kept = {r: localise(old[r].over(shared), indexes[r]) for r in groups}
-                return _together(pool, {r: partial(answer, r, kept[r]) for r in groups})
+                return _together(pool, {r: partial(answer, r, kept[r]) for r in groups}, groups)
             # without an old lock the first answer sets the versions that the others shall share
             releases = torch_holes.newest_releases(indexes)
             old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
-            found = solve(first, old[first])
+            try:
+                found = solve(first, old[first])
+            except AnswerNo as error:
+                jobs = {first: partial(_raise, error), **{r: partial(answer, r, old[r]) for r in others}}
+                return _together(pool, jobs, groups)
             apart = FAMILY if len(set(releases.values())) > 1 else ()
             kept = {r: after(found, first, old[r], None if apart else indexes[r]) for r in others}
             # what follows from it is worked out while uv solves for the others
             jobs = {first: partial(answer_of, found, first, reading)}
             jobs |= {r: partial(answer, r, kept[r]) for r in others}
-            answers = _together(pool, jobs)
+            answers = _together(pool, jobs, groups)
             again = to_share({r: one.found for r, one in answers.items()}, apart)
             said = {r: (self._moved[r], self._lags.get(r, ())) for r in again}
-            met = _together(pool, {r: partial(answer, r, preferences) for r, preferences in again.items()})
+            met = _together(pool, {r: partial(answer, r, preferences) for r, preferences in again.items()}, groups)
             # an older release that has lost or won dependencies is another answer, not the same one shared
             same = {
                 r: one
@@ -494,13 +525,14 @@ class PipResolver(Struct, frozen=True):
                 # a page that uv keeps may be older than the release that would do
                 question.uv.fresh = True
                 return self._solve(request, question, preferences, reading, last)
-            conflict.hint = hint_about_torch(conflict.message, request, index, gated=question.gated) or conflict.hint
+            conflict = explain_torch(conflict, request, index, gated=question.gated)
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
             conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, conflict.message))
             unfit = () if any(one.glibc for one in conflict.ways) else packages_without_wheel(conflict.message)
             conflict.ways = (*newer_glibc(unfit, request, releases), *conflict.ways)
-            conflict.ways += tuple(first_day(conflict.message, request, self._uv_indexes.releases))
+            if not any(one.cuda for one in conflict.ways):
+                conflict.ways += tuple(first_day(conflict.message, request, self._uv_indexes.releases))
             raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
         except UnmetImport as failed:
             raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None
@@ -643,10 +675,35 @@ def _below(scratch: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=scratch))
 
 
-def _together(pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]]) -> dict[Request, Resolution]:
-    """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended."""
+def _raise(error: EnvspecError) -> Resolution:
+    raise error
+
+
+def _together(
+    pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]], groups: Mapping[Request, tuple[str, ...]]
+) -> dict[Request, Resolution]:
+    """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended: of several refusals the
+    first has the others beside it, and equal ones are one."""
     futures = {request: pool.submit(job) for request, job in jobs.items()}
-    return {request: future.result() for request, future in futures.items()}
+    refused: dict[tuple[str, str], AnswerNo] = {}
+    answers = {}
+    for request, future in futures.items():
+        try:
+            answers[request] = future.result()
+        except AnswerNo as error:
+            label = ", ".join(groups[request])
+            same = refused.setdefault((error.code, error.message.removeprefix(f"{label}: ")), error)
+            if same is not error:
+                same.targets = (*same.targets, *error.targets)
+                same.message = ", ".join(same.targets) + error.message.removeprefix(label)
+        except OutsideError:
+            if not refused:
+                raise
+    if refused:
+        first, *others = refused.values()
+        first.beside = tuple(others)
+        raise first
+    return answers
 
 
 def _unfit(message: str, request: Request) -> list[str]:
