@@ -83,6 +83,24 @@ class Way(Struct, frozen=True):
     near: bool = False
     note: str = ""
 
+    def beside(self, other: Way) -> Way | None:
+        """Give both changes as one, the other's where one value is changed twice; None where that is no single one."""
+        if self.conda or other.conda or (self.line and other.line) or self.accept or other.accept:
+            return None
+        return Way(
+            cuda=other.cuda or self.cuda,
+            glibc=other.glibc or self.glibc,
+            python=other.python or self.python,
+            python_range=other.python_range if other.python else self.python_range,
+            exclude_newer=other.exclude_newer or self.exclude_newer,
+            line=self.line or other.line,
+            bounds=tuple(dict.fromkeys((*self.bounds, *other.bounds))),
+            sources=tuple(dict.fromkeys((*self.sources, *other.sources))),
+            corrections=tuple(dict.fromkeys((*self.corrections, *other.corrections))),
+            without=tuple(dict.fromkeys((*self.without, *other.without))),
+            note=self.note if self.note == other.note else "",
+        )
+
     @property
     def is_of_machines(self) -> bool:
         """Whether the machines decide alone whether it works."""
@@ -109,7 +127,7 @@ class Way(Struct, frozen=True):
             (self.bounds, f"add to [pip]: constraints = [{_listed(self.bounds)}]"),
             (self.sources, f"add to [pip]: sources = {{ {sources} }}"),
             (self.corrections, f"add to [pip]: without-corrections = [{_listed(self.corrections)}]"),
-            (self.without, f"leave out {', '.join(self.without)}"),
+            (self.without, f"leave {', '.join(self.without)} out"),
             (self.allow, f"if you trust its code, add to [pip]: allow-source = [{_listed(self.allow)}]"),
         )
         return " and ".join(text for value, text in parts if value) + (f": {self.note}" if self.note else "")

@@ -24,6 +24,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import canonical_name, head_of, published_requirement, with_extras
 from envspec.packages.tags import takes_python
+from envspec.packages.version_numbers import numbers
 from envspec.resolve.pip.newest import (
     Asks,
     Releases,
@@ -257,8 +258,15 @@ class Retreated(Infeasible):
 def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, releases: Releases) -> NoReturn:
     """Raise Retreated for packages that have no answer on a target's Python. `label` names the targets."""
     said = dict.fromkeys(one.message(request) for one in lost)
-    ways = dict.fromkeys(way for one in lost for way in _ways(one, request, releases))
-    raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: one.code for one in lost})
+    ways = [way for one in lost for way in _ways(one, request, releases)]
+    if len(lost) > 1:
+        # what is to be done about each belongs together
+        pythons = [way for way in ways if way.python and not way.python_range]
+        ways = sorted(pythons, key=lambda way: numbers(str(way.python)))[:1]
+        ways += (
+            [Way(bounds=tuple(f"{one.name}<={one.older}" for one in lost))] if all(one.older for one in lost) else []
+        )
+    raise Retreated(f"{label}: {'; '.join(said)}", dict.fromkeys(ways), {one.name: one.code for one in lost})
 
 
 class LostExtra(Struct, frozen=True):

@@ -189,12 +189,13 @@ def refuse_outgrown(several: Sequence[Lag], request: Request, label: str) -> Non
             for one in lost
         ]
         bounds = tuple(f"{one.name}<={one.taken}" for one in lost)
+        older = Way(bounds=bounds) if lost[1:] else Way(line=bounds[0])
         first = lost[0]
         newer = [Way(cuda=cuda) for cuda in _other_cudas(first, request)]
         newer += [Way(python=python) for python in newer_pythons(request.python)]
         if first.needs:
             newer = [Way(glibc=first.glibc)]
-        ways = [*newer, Way(bounds=bounds)]
+        ways = [*newer, older]
         raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: "retreat" for one in lost})
 
 

@@ -183,11 +183,13 @@ def of_one_cause(findings: Sequence[Finding], pins: Sequence[Pin], requirements:
     others = f"{', '.join(names[1:4])}{f' and {len(names) - 4} more' if names[4:] else ''}"
     first = mixed[0].message.partition(" (")[0]
     same = {one.remedy for one in mixed}
+    roots = tuple(dict.fromkeys(way.partition(" → ")[0] for way in ways))
+    changes = dict.fromkeys(change for one in mixed for change in one.ways if not change.without)
     whole = replace(
         mixed[0],
         message=f"{first}, as {'do' if names[2:] else 'does'} {others}; the spec leads there by {'; '.join(ways)}",
         remedy=same.pop() if len(same) == 1 else None,
-        ways=tuple(dict.fromkeys(way for one in mixed for way in one.ways)),
+        ways=(*changes, Way(without=roots)),
     )
     return tuple(whole if one is mixed[0] else one for one in findings if one is mixed[0] or one not in mixed)
 

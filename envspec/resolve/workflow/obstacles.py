@@ -3,6 +3,7 @@ solved to its end as it is written, beside one of each other refusal: it gives a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from types import MappingProxyType
 
@@ -44,45 +45,58 @@ class Trial(Struct, frozen=True):
     solves: int = SOLVES
 
     def pass_ways(self, refused: Sequence[EnvspecError]) -> tuple[tuple[Way, ...], ...]:
-        """Give, of each refusal, the ways that lead to a lock beside one of each other refusal."""
+        """Give, of each refusal, the ways that lead to a lock beside one of each other refusal. A way that leads to the
+        next refusal is tried once more together with the way out of that."""
         written = [self._written(error) for error in refused]
-        passed: list[dict[Way, Way]] = [{} for _ in refused]
+        passed: list[dict[Way, None]] = [{} for _ in refused]
         varied: int | None = None
         left, end = self.solves, self.clock() + SECONDS
-        for at, chosen in _combinations([_choices(*pair) for pair in zip(refused, written, strict=True)]):
-            if varied not in (None, at):
-                continue
-            if not left or self.clock() >= end:
-                break
-            changed = self._apply(refused, chosen)
+        waiting = deque(_combinations([_choices(*pair) for pair in zip(refused, written, strict=True)]))
+        while waiting and left and self.clock() < end:
+            at, chosen = waiting.popleft()
+            changed = self._apply(refused, chosen) if varied in (None, at) else None
             if changed is None:
                 continue
             left -= 1
-            more = _sources_besides(self.attempt(changed, end - self.clock()), refused)
+            found = self.attempt(changed, end - self.clock())
+            more = _sources_besides(found, refused)
             if more is None:
+                further = self._further(chosen[at], found, self._scope(refused[at])) if found else None
+                if further is not None:
+                    waiting.appendleft((at, (*chosen[:at], further, *chosen[at + 1 :])))
                 continue
-            varied = at
             for number, way in enumerate(chosen):
-                if way is not None and (number == at or not passed[number]):
-                    passed[number][way] = replace(way, allow=more) if number == at else way
-        return tuple(
-            tuple(told.get(way, way) for way in several if way in told or way.is_of_machines)
-            for told, several in zip(passed, written, strict=True)
-        )
+                if way is not None and (varied is None or number == at):
+                    passed[number][replace(way, allow=more) if number == at else way] = None
+            varied = at
+        pairs = zip(passed, written, strict=True)
+        return tuple((*told, *(way for way in ways if way.is_of_machines and way not in told)) for told, ways in pairs)
 
     def _scope(self, error: EnvspecError) -> tuple[str, ...]:
         return error.targets or self.names
 
     def _written(self, error: EnvspecError) -> tuple[Way, ...]:
-        return tuple(dict.fromkeys(as_written(way, self.spec, self._scope(error)) for way in error.ways))
+        ways = (as_written(way, self.spec, self._scope(error)) for way in error.ways)
+        # of two that change the same, the first says why
+        return tuple({replace(way, note="", near=False): way for way in reversed((*ways,))}.values())[::-1]
+
+    def _further(self, way: Way | None, refused: Sequence[EnvspecError], names: Sequence[str]) -> Way | None:
+        """Put a way and the first ways out of what it leads to into one; None where that isn't one change."""
+        for error in refused:
+            out = next((one for one in self._written(error) if not one.is_of_machines), None)
+            if way is None or out is None or not {*self._scope(error)} <= {*names}:
+                return None
+            way = way.beside(out)
+        return way
 
     def _apply(self, refused: Sequence[EnvspecError], chosen: Sequence[Way | None]) -> Spec | None:
-        """Give the spec with ways of several refusals; None where one undoes another."""
+        """Give the spec with ways of several refusals; None where one undoes another, or a target asks for nothing."""
         changes = [(way, self._scope(error)) for way, error in zip(chosen, refused, strict=True) if way is not None]
         changed = self.spec
         for way, names in changes:
             changed = apply_way(changed, way, names)
-        return changed if all(apply_way(changed, way, names) == changed for way, names in changes) else None
+        whole = all(changed.pip_dependencies(one) or changed.conda_dependencies(one) for one in changed.targets)
+        return changed if whole and all(apply_way(changed, *change) == changed for change in changes) else None
 
 
 def all_in_the_way(refused: Sequence[EnvspecError], trial: Trial) -> EnvspecError:
