@@ -52,9 +52,9 @@ class Place(Struct, frozen=True):
 class Way(Struct, frozen=True):
     """A change of the spec that may mend what is refused. Its text is written from the fields that are tried.
 
-    cuda     of the targets that the refusal is of; likewise `glibc`, which the machines must have
+    cuda     of the targets that the refusal is of; likewise `glibc`, which the machines must have, and `cuda_compat`
     python   the spec's Python in place of its own, of the releases in `python_range`, if it is given
-    exclude_newer  the spec's day
+    exclude_newer  the spec's day ("2025-01-02")
     line     a requirement in place of the spec's on its package
     conda    a match spec in place of the spec's on its package; one more where the spec has none
     bounds   constraints of the spec besides
@@ -69,6 +69,7 @@ class Way(Struct, frozen=True):
 
     cuda: str | None = None
     glibc: str | None = None
+    cuda_compat: bool = False
     python: str | None = None
     python_range: str | None = None
     exclude_newer: str | None = None
@@ -90,6 +91,7 @@ class Way(Struct, frozen=True):
         return Way(
             cuda=other.cuda or self.cuda,
             glibc=other.glibc or self.glibc,
+            cuda_compat=self.cuda_compat or other.cuda_compat,
             python=other.python or self.python,
             python_range=other.python_range if other.python else self.python_range,
             exclude_newer=other.exclude_newer or self.exclude_newer,
@@ -120,6 +122,7 @@ class Way(Struct, frozen=True):
             (self.glibc, f'if the machines have it, set glibc = "{self.glibc}" in the target'),
             (self.accept, f"if you know that it is safe here, add to [pip]: accept = {{ {accepted} }}"),
             (python, f'python = "{python}"'),
+            (self.cuda_compat, "cuda-compat = true in the target"),
             (self.cuda, f'cuda = "{self.cuda}" in the target'),
             (self.exclude_newer, f'exclude-newer = "{self.exclude_newer}" in [env]'),
             (self.line, f'write "{self.line}"'),

@@ -305,6 +305,7 @@ class _Asked(Struct, frozen=True):
             cuda=way.cuda or self.case.cuda,
             python=way.python or self.case.python,
             glibc=way.glibc or self.case.glibc,
+            cuda_compat=way.cuda_compat or self.case.cuda_compat,
         )
         name, text = "", ""
         if way.line:
@@ -350,7 +351,7 @@ def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before:
         # a newer driver helps only where nothing else is against the target
         helps = replace(asked, case=replace(case, driver=None)).errors <= before - {problem.code}
         remedy = f"if the machines can have it, {problem.remedy}" if helps else None
-        return _leave_working_ways(replace(problem, remedy=remedy, ways=others), asked, before)
+        return _leave_working_ways(replace(problem, remedy=remedy, ways=(*others, *problem.ways)), asked, before)
     problem = _leave_working_ways(replace(problem, ways=(*found, *problem.ways)), asked, before)
     if problem.ways:
         return replace(problem, remedy=None)

@@ -56,10 +56,14 @@ def _another_cuda(wanted: Wanted, versions: Sequence[str], case: Case) -> list[W
     if case.cuda is None:
         return []
     cudas = [cuda for cuda in _cudas(wanted) if cuda != case.cuda]
-    fitting = [cuda for cuda in cudas if _working(wanted, versions, replace(case, cuda=cuda))]
+    working = {cuda: _working(wanted, versions, replace(case, cuda=cuda)) for cuda in cudas}
+    fitting = {cuda: max(map(torch_builds.order, found)) for cuda, found in working.items() if found}
     if not fitting:
         return []
-    best = min(fitting, key=lambda cuda: _cuda_distance(case.cuda or "", cuda))
+    # of several with the newest torch the nearest
+    newest = max(fitting.values())
+    near = [cuda for cuda, torch in fitting.items() if torch == newest]
+    best = min(near, key=lambda cuda: _cuda_distance(case.cuda or "", cuda))
     beside = " ".join(filter(None, (f"with {wanted.label.split('+')[0]}", _driver_note(case, best))))
     return [Way(cuda=best, near=True, note=beside)]
 

@@ -254,6 +254,7 @@ def _runs(needed: str | None, glibc: str | None) -> bool:
 
 _BOUNDS = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
 _ASKED = re.compile(rf"depends on ({'|'.join(FAMILY)})({_BOUNDS})")
+_OF_TORCH = re.compile(rf"\b(depends on|and) torch({_BOUNDS})")
 _ASKING = re.compile(rf"(conclude that )?(?<![\w.-])([\w.-]+)(?:\[[^]]*\])?({_BOUNDS})? {_ASKED.pattern}")
 
 
@@ -340,12 +341,13 @@ def _with_own_bound(message: str, request: Request, index: TorchIndex) -> str:
     own = [_matching(line.removeprefix("torch"), known) for line in index.constraints]
 
     def said(found: re.Match[str]) -> str:
-        name, specifier = found[1], found[2].rstrip(".")
-        if name != "torch" or _matching(specifier, known) not in own:
+        before, specifier = found[1], found[2].rstrip(".")
+        if _matching(specifier, known) not in own:
             return found[0]
-        return f"depends on torch, which for CUDA {request.cuda} is torch{specifier} alone"
+        joined = "and torch" if before == "and" else "depends on torch, which"
+        return f"{joined} for CUDA {request.cuda} is torch{specifier} alone{found[2][len(specifier) :]}"
 
-    return _ASKED.sub(said, message)
+    return _OF_TORCH.sub(said, message)
 
 
 def _unheld(message: str, request: Request, index: TorchIndex) -> Iterator[tuple[tuple[str, str], bool]]:

@@ -65,6 +65,7 @@ _LATE = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* v([^\s,]+),(?:
 _AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms?:")
 _PLATFORM = re.compile(r"with a matching platform tag \(e\.g\., `([^`]+)`\)")
 _GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
+_FLOOR = re.compile(r"depends on Python>=3\.(\d+)(?![\d.])")
 _PYTHONS = re.compile(
     r"You require CPython 3\.(\d+) .* for `([^`]+)` \(v([^)]+)\) with the following Python ABI tags?: (.*`cp3\d.*)"
 )
@@ -238,8 +239,15 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
     conflict = Unsatisfiable(message, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
     conflict.ways = tuple(_newer_glibc(message, hints))
     conflict.code = "glibc-too-old" if conflict.ways else conflict.code
-    conflict.ways += (*_other_python(hints), *_later(hints))
+    conflict.ways += (*_other_python(hints), *_newer_python(message), *_later(hints))
     return conflict
+
+
+def _newer_python(message: str) -> Iterator[Way]:
+    """Name the oldest Pythons of which a conflict says that packages ask for them, and that the target's is older."""
+    if "does not satisfy Python>=" in message:
+        for minor in sorted({*map(int, _FLOOR.findall(message))})[:2]:
+            yield Way(python=f"3.{minor}")
 
 
 def _later(hints: Sequence[str]) -> Iterator[Way]:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, Place, SpecError, Way, parts, together
+from envspec.base.errors import AnswerNo, EnvspecError, Place, SpecError, Unsatisfiable, Way, parts, together
 from envspec.packages.edges import Markers
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
@@ -76,9 +76,10 @@ class Trial(Struct, frozen=True):
         return error.targets or self.names
 
     def _written(self, error: EnvspecError) -> tuple[Way, ...]:
-        ways = (as_written(way, self.spec, self._scope(error)) for way in error.ways)
-        # of two that change the same, the first says why
-        return tuple({replace(way, note="", near=False): way for way in reversed((*ways,))}.values())[::-1]
+        of_conflict = error.ways or (_loosenings(error, self.spec) if isinstance(error, Unsatisfiable) else ())
+        ways = (as_written(way, self.spec, self._scope(error)) for way in of_conflict)
+        # of two that change the same, the last says why
+        return tuple({replace(way, note="", near=False): way for way in ways}.values())
 
     def _further(self, way: Way | None, refused: Sequence[EnvspecError], names: Sequence[str]) -> Way | None:
         """Put a way and the first ways out of what it leads to into one; None where that isn't one change."""
@@ -101,8 +102,9 @@ class Trial(Struct, frozen=True):
 
 def all_in_the_way(refused: Sequence[EnvspecError], trial: Trial) -> EnvspecError:
     """Give one error of all that is refused, what blocks most first, each with the ways that work."""
-    found = tuple({str(error): error for error in refused}.values())
-    replaced = {name for error in found if error.code == "no-cuda-backend" and not error.ways for name in error.about}
+    found = tuple({str(error): error for error in reversed(refused)}.values())[::-1]
+    bare = (error for error in found if error.code == "no-cuda-backend" and all(way.accept for way in error.ways))
+    replaced = {name for error in bare for name in error.about}
     left = [error.without(replaced) if isinstance(error, SourcesNeeded) else error for error in found]
     told = sorted(filter(None, left), key=lambda error: _rank(error, trial.spec, trial.names))
     take_in_one_line(told)
@@ -121,10 +123,19 @@ def _rank(error: EnvspecError, spec: Spec, names: Sequence[str]) -> tuple[int, i
     return -len(error.targets or names), -blocked, last
 
 
+def _loosenings(conflict: Unsatisfiable, spec: Spec) -> Iterator[Way]:
+    """Yield, of what a conflict names, each requirement of the spec without its bounds."""
+    names = {*map(canonical_name, conflict.asked)}
+    for line in dict.fromkeys(line.text for target in spec.targets for line in spec.pip_dependencies(target)):
+        name = requirement_name(line)
+        if name in names and " @ " not in line and parse_requirement(line).specifier:
+            yield Way(line=name, note="without its bounds")
+
+
 def _choices(error: EnvspecError, written: Sequence[Way]) -> tuple[Way | None, ...]:
     """Give what may be done about a refusal. Its sources, which the user has to trust, are no change to try."""
     tried = tuple(way for way in written if not way.is_of_machines)
-    return (*([None] if names_needed(error) else ()), *(tried or written))
+    return (*([None] if names_needed(error) else ()), *(tried or written[:1]))
 
 
 def _combinations(choices: Sequence[Sequence[Way | None]]) -> Iterator[tuple[int, tuple[Way | None, ...]]]:
@@ -134,7 +145,7 @@ def _combinations(choices: Sequence[Sequence[Way | None]]) -> Iterator[tuple[int
         return
     first = tuple(several[0] for several in choices)
     several = [at for at, ways in enumerate(choices) if len(ways) > 1]
-    if any(first):
+    if any(way and not way.is_of_machines for way in first):
         yield several[0] if several else 0, first
     for at in several:
         for way in choices[at][1:]:
@@ -189,6 +200,7 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
             target,
             cuda=way.cuda or target.cuda,
             glibc=way.glibc or target.glibc,
+            cuda_compat=way.cuda_compat or target.cuda_compat,
             pip=in_place(target.pip),
             conda=match_specs(target.conda),
         )
@@ -206,7 +218,7 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
         python=way.python or spec.python,
         python_range=way.python_range if way.python else spec.python_range,
         python_builds={} if way.python else spec.python_builds,
-        exclude_newer=way.exclude_newer or spec.exclude_newer,
+        exclude_newer=f"{way.exclude_newer}T00:00:00Z" if way.exclude_newer else spec.exclude_newer,
         conda=replace(spec.conda, dependencies=matched),
         pip=replace(
             pip,

@@ -184,7 +184,7 @@ def test_where_nothing_is_behind_uv_runs_once(machine: Machine, index: Index) ->
 def test_a_release_that_lifts_the_bound_is_named(machine: Machine, server: Index) -> None:
     server.add(of(wheel("server", "3.0"), ">=3.9"))
     machine.spec(cpu("server<3", python="3.13"))
-    assert "write "server==3.0": the bounds leave it out" in refused(machine).hint
+    assert 'write "server==3.0": the bounds leave it out' in refused(machine).hint
 
 
 def test_a_bound_at_this_minor_is_an_answer(machine: Machine, server: Index) -> None:

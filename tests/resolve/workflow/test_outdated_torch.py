@@ -1,4 +1,4 @@
-"""A torch of the PyTorch indexes whose files the facts lack is no newer release: neither `lock` nor `outdated` offers it."""
+"""A torch of the PyTorch indexes whose files the facts lack is no newer release: `outdated` offers none, nor `lock`."""
 
 from support.report import SPEC, lock, pin, spec
 
