@@ -53,13 +53,14 @@ class SourcesUnsaid(AnswerNo):
         has = f"the index {names[0]} has" if len(names) == 1 else f"the indexes {', '.join(names)} have"
         targets = sorted({target for several in unsaid.values() for target in several})
         lines = {**said, **{one.name: one.index for one in first.values()}}
+        # which index is trusted is the user's word: nothing of one is asked for before
+        change = Way(sources=tuple(sorted(lines.items())))
         super().__init__(
             f"{', '.join(targets)}: {has} packages that the solution needs, and [pip] sources doesn't say which index "
             f"to use: {'; '.join(map(_line, first.values()))}",
-            hint='if a package is to come from PyPI, write "pypi" for it in [pip] sources; if an index mirrors all of '
-            "PyPI, set it as the default index, not in the spec",
+            hint=f'if these indexes are where the packages are to come from, {change.text}; write "pypi" to take a '
+            "package from PyPI instead; if an index mirrors all of PyPI, set it as the default index, not in the spec",
         )
-        self.ways = (Way(sources=tuple(sorted(lines.items()))),)
         self.about = tuple(dict.fromkeys(name for one in first.values() for name in (*one.path, one.name)))
         self.targets = tuple(targets)
 

@@ -94,6 +94,8 @@ class Trial(Struct, frozen=True):
         """Give the spec with ways of several refusals; None where one undoes another, or a target asks for nothing."""
         changes = [(way, self._scope(error)) for way, error in zip(chosen, refused, strict=True) if way is not None]
         changed = self.spec
+        if any(name in self.spec.pip.allow_source for way, _ in changes for name, _ in way.sources):
+            return None  # whose code it is that may be built is the user's word
         for way, names in changes:
             changed = apply_way(changed, way, names)
         whole = all(changed.pip_dependencies(one) or changed.conda_dependencies(one) for one in changed.targets)
