@@ -127,11 +127,11 @@ class Way(Struct, frozen=True):
             (self.exclude_newer, f'exclude-newer = "{self.exclude_newer}" in [env]'),
             (self.line, f'write "{self.line}"'),
             (self.conda, f'add "{self.conda}" to [conda] dependencies'),
-            (self.bounds, f"add to [pip]: constraints = [{_listed(self.bounds)}]"),
+            (self.bounds, f"add to [pip]: constraints = [{_quote(self.bounds)}]"),
             (self.sources, f"add to [pip]: sources = {{ {sources} }}"),
-            (self.corrections, f"add to [pip]: without-corrections = [{_listed(self.corrections)}]"),
+            (self.corrections, f"add to [pip]: without-corrections = [{_quote(self.corrections)}]"),
             (self.without, f"leave {', '.join(self.without)} out"),
-            (self.allow, f"if you trust its code, add to [pip]: allow-source = [{_listed(self.allow)}]"),
+            (self.allow, f"if you trust its code, add to [pip]: allow-source = [{_quote(self.allow)}]"),
         )
         return " and ".join(text for value, text in parts if value) + (f": {self.note}" if self.note else "")
 
@@ -146,7 +146,7 @@ class Way(Struct, frozen=True):
         return " with ".join((*packages, *cuda, *python, *(one.replace("==", " ") for one in self.bounds)))
 
 
-def _listed(texts: Iterable[str]) -> str:
+def _quote(texts: Iterable[str]) -> str:
     return ", ".join(f'"{one}"' for one in texts)
 
 

@@ -138,7 +138,7 @@ def reason_for(code: str, package: str | None, accept: Mapping[str, str]) -> str
     return accept.get(code) if own is None else own
 
 
-def can_be_accepted(code: str) -> bool:
+def is_acceptable(code: str) -> bool:
     """Say whether a spec may take the findings of a code knowingly."""
     meaning = meanings().get(code)
     return meaning is not None and not meaning.refused
@@ -146,7 +146,7 @@ def can_be_accepted(code: str) -> bool:
 
 def hint_to_keep(finding: Finding) -> str | None:
     """Say how to accept a finding; None for one that can't be."""
-    return Way(accept=((finding.code, finding.package),)).text if can_be_accepted(finding.code) else None
+    return Way(accept=((finding.code, finding.package),)).text if is_acceptable(finding.code) else None
 
 
 def refuse_unacceptable(code: str, place: Place | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -12,7 +13,16 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, Unsatisfiable, Way, about
+from envspec.base.errors import (
+    AnswerNo,
+    EnvspecError,
+    IndexFailure,
+    Infeasible,
+    OutsideError,
+    Unsatisfiable,
+    Way,
+    about,
+)
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.base.texts import printable
@@ -364,3 +374,35 @@ def attribute_to(targets: tuple[str, ...]) -> Iterator[None]:
     except EnvspecError as error:
         error.targets = error.targets or targets
         raise
+
+
+def raise_again(error: EnvspecError) -> Resolution:
+    """Raise an error in the place of an answer."""
+    raise error
+
+
+def answer_together(
+    pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]], groups: Mapping[Request, tuple[str, ...]]
+) -> dict[Request, Resolution]:
+    """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended: of several refusals the
+    first has the others beside it, and equal ones are one."""
+    futures = {request: pool.submit(job) for request, job in jobs.items()}
+    refused: dict[tuple[str, str], AnswerNo] = {}
+    answers = {}
+    for request, future in futures.items():
+        try:
+            answers[request] = future.result()
+        except AnswerNo as error:
+            label = ", ".join(groups[request])
+            same = refused.setdefault((error.code, error.message.removeprefix(f"{label}: ")), error)
+            if same is not error:
+                same.targets = (*same.targets, *error.targets)
+                same.message = ", ".join(same.targets) + error.message.removeprefix(label)
+        except OutsideError:
+            if not refused:
+                raise
+    if refused:
+        first, *others = refused.values()
+        first.beside = tuple(others)
+        raise first
+    return answers

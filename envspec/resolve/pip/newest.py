@@ -60,7 +60,7 @@ def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, A
     }
 
 
-def newest_admitted(request: Request, releases: Releases) -> dict[str, str]:
+def find_newest(request: Request, releases: Releases) -> dict[str, str]:
     """Find the newest release of each package that a request asks for itself, within its own bounds and date, for its
     platform: whatever Python, glibc and CUDA it is for."""
     asks, found = asks_of(request, {}), dict[str, str]()

@@ -278,10 +278,9 @@ def refuse_conflicts(label: str, request: Request) -> None:
         if requirement.url or not requirement.specifier.contains(version, prereleases=True):
             whose = "the base has" if request.on_base else "conda installs"
             hint, ways = _hint(requirement.name), tuple[Way, ...]()
-            if requirement.specifier and not requirement.url:
-                ways = (Way(conda=f"{requirement_name(text)} {requirement.specifier}"),)
+            if requirement.specifier and not request.on_base:
+                hint, ways = None, (Way(conda=f"{requirement_name(text)} {requirement.specifier}"),)
             if request.on_base:
-                ways = ()
                 case = of_target(request.platform, request.python, request.cuda, (), None, request.glibc or "0")
                 is_torch = requirement_name(text) == "torch"
                 others = other_images(case, None, version, request.effective) if is_torch else None

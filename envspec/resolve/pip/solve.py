@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from envspec.resolve.pip.answer import (
     Resolution,
     add_corrections,
     answer_of,
+    answer_together,
     attribute_to,
     dated_sources,
     drop_unreachable,
@@ -47,6 +48,7 @@ from envspec.resolve.pip.answer import (
     in_own_addresses,
     older_sources,
     prefix,
+    raise_again,
     read_metadata,
     refuse_two_answers,
     sources_needed,
@@ -77,11 +79,11 @@ from envspec.resolve.pip.indexes import Question, UvIndexes
 from envspec.resolve.pip.metadata import Metadata, MetadataReader
 from envspec.resolve.pip.newest import (
     asks_of,
+    find_newest,
     first_day,
     has_pre_release,
     is_sole,
     newer_glibc,
-    newest_admitted,
     possible_sources,
     stray_pre_releases,
 )
@@ -210,7 +212,7 @@ class PipResolver(Struct, frozen=True):
     def is_behind(self, request: Request, versions: Mapping[str, str]) -> bool:
         """Say whether versions leave something far behind that a request asks for itself. Raises IndexFailure."""
         releases, taken = self._uv_indexes.releases(request), {**versions}
-        newest = newest_admitted(request, releases)
+        newest = find_newest(request, releases)
         admits = torch_index.torch_request(request).admits
         held = torch_builds.lockable(request.platform, torch_builds.variant_of(request.cuda))
         # of torch the target's own CUDA decides, where it has one within the bounds
@@ -363,24 +365,26 @@ class PipResolver(Struct, frozen=True):
             if old[first].versions:
                 shared = public(old[first])
                 kept = {r: localise(old[r].over(shared), indexes[r]) for r in groups}
-                return _together(pool, {r: partial(answer, r, kept[r]) for r in groups}, groups)
+                return answer_together(pool, {r: partial(answer, r, kept[r]) for r in groups}, groups)
             # without an old lock the first answer sets the versions that the others shall share
             releases = torch_holes.newest_releases(indexes)
             old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
             try:
                 found = solve(first, old[first])
             except AnswerNo as error:
-                jobs = {first: partial(_raise, error), **{r: partial(answer, r, old[r]) for r in others}}
-                return _together(pool, jobs, groups)
+                jobs = {first: partial(raise_again, error), **{r: partial(answer, r, old[r]) for r in others}}
+                return answer_together(pool, jobs, groups)
             apart = FAMILY if len(set(releases.values())) > 1 else ()
             kept = {r: after(found, first, old[r], None if apart else indexes[r]) for r in others}
             # what follows from it is worked out while uv solves for the others
             jobs = {first: partial(answer_of, found, first, reading)}
             jobs |= {r: partial(answer, r, kept[r]) for r in others}
-            answers = _together(pool, jobs, groups)
+            answers = answer_together(pool, jobs, groups)
             again = to_share({r: one.found for r, one in answers.items()}, apart)
             said = {r: (self._moved[r], self._lags.get(r, ())) for r in again}
-            met = _together(pool, {r: partial(answer, r, preferences) for r, preferences in again.items()}, groups)
+            met = answer_together(
+                pool, {r: partial(answer, r, preferences) for r, preferences in again.items()}, groups
+            )
             # an older release that has lost or won dependencies is another answer, not the same one shared
             same = {
                 r: one
@@ -673,37 +677,6 @@ def _neighbour(said: str, request: Request) -> str | None:
 def _below(scratch: Path) -> Path:
     """Make a new folder, as a resolver may resolve several times."""
     return Path(tempfile.mkdtemp(dir=scratch))
-
-
-def _raise(error: EnvspecError) -> Resolution:
-    raise error
-
-
-def _together(
-    pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]], groups: Mapping[Request, tuple[str, ...]]
-) -> dict[Request, Resolution]:
-    """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended: of several refusals the
-    first has the others beside it, and equal ones are one."""
-    futures = {request: pool.submit(job) for request, job in jobs.items()}
-    refused: dict[tuple[str, str], AnswerNo] = {}
-    answers = {}
-    for request, future in futures.items():
-        try:
-            answers[request] = future.result()
-        except AnswerNo as error:
-            label = ", ".join(groups[request])
-            same = refused.setdefault((error.code, error.message.removeprefix(f"{label}: ")), error)
-            if same is not error:
-                same.targets = (*same.targets, *error.targets)
-                same.message = ", ".join(same.targets) + error.message.removeprefix(label)
-        except OutsideError:
-            if not refused:
-                raise
-    if refused:
-        first, *others = refused.values()
-        first.beside = tuple(others)
-        raise first
-    return answers
 
 
 def _unfit(message: str, request: Request) -> list[str]:

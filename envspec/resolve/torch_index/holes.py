@@ -340,14 +340,14 @@ def _with_own_bound(message: str, request: Request, index: TorchIndex) -> str:
     known = [release.version for release in torch_builds.releases()]
     own = [_matching(line.removeprefix("torch"), known) for line in index.constraints]
 
-    def said(found: re.Match[str]) -> str:
+    def rewrite(found: re.Match[str]) -> str:
         before, specifier = found[1], found[2].rstrip(".")
         if _matching(specifier, known) not in own:
             return found[0]
         joined = "and torch" if before == "and" else "depends on torch, which"
         return f"{joined} for CUDA {request.cuda} is torch{specifier} alone{found[2][len(specifier) :]}"
 
-    return _OF_TORCH.sub(said, message)
+    return _OF_TORCH.sub(rewrite, message)
 
 
 def _unheld(message: str, request: Request, index: TorchIndex) -> Iterator[tuple[tuple[str, str], bool]]:

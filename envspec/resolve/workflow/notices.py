@@ -22,7 +22,7 @@ from envspec.facts.corrections import (
 )
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.requirement import canonical_name, head_of, published_requirement
-from envspec.rules.case import can_be_accepted
+from envspec.rules.case import is_acceptable
 from envspec.spec.model import Spec
 
 # The effects of corrections of published metadata on a solution, and the corrections that a solution breaks. Pure.
@@ -170,7 +170,7 @@ def refusals(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice) -> 
 
 def _refusal(finding: Finding) -> Infeasible:
     error = Infeasible(finding.text, hint=finding.remedy, place=finding.place)
-    known = (Way(accept=((finding.code, finding.package),)),) if can_be_accepted(finding.code) else ()
+    known = (Way(accept=((finding.code, finding.package),)),) if is_acceptable(finding.code) else ()
     error.code, error.targets, error.ways = finding.code, finding.targets, (*finding.ways, *known)
     return error.with_packages(*filter(None, [finding.package]))
 

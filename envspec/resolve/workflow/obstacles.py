@@ -47,7 +47,7 @@ class Trial(Struct, frozen=True):
     def pass_ways(self, refused: Sequence[EnvspecError]) -> tuple[tuple[Way, ...], ...]:
         """Give, of each refusal, the ways that lead to a lock beside one of each other refusal. A way that leads to the
         next refusal is tried once more together with the way out of that."""
-        written = [self._written(error) for error in refused]
+        written = [self._write_ways(error) for error in refused]
         passed: list[dict[Way, None]] = [{} for _ in refused]
         varied: int | None = None
         left, end = self.solves, self.clock() + SECONDS
@@ -75,16 +75,16 @@ class Trial(Struct, frozen=True):
     def _scope(self, error: EnvspecError) -> tuple[str, ...]:
         return error.targets or self.names
 
-    def _written(self, error: EnvspecError) -> tuple[Way, ...]:
+    def _write_ways(self, error: EnvspecError) -> tuple[Way, ...]:
         of_conflict = error.ways or (_loosenings(error, self.spec) if isinstance(error, Unsatisfiable) else ())
-        ways = (as_written(way, self.spec, self._scope(error)) for way in of_conflict)
+        ways = (write_way(way, self.spec, self._scope(error)) for way in of_conflict)
         # of two that change the same, the last says why
         return tuple({replace(way, note="", near=False): way for way in ways}.values())
 
     def _further(self, way: Way | None, refused: Sequence[EnvspecError], names: Sequence[str]) -> Way | None:
         """Put a way and the first ways out of what it leads to into one; None where that isn't one change."""
         for error in refused:
-            out = next((one for one in self._written(error) if not one.is_of_machines), None)
+            out = next((one for one in self._write_ways(error) if not one.is_of_machines), None)
             if way is None or out is None or not {*self._scope(error)} <= {*names}:
                 return None
             way = way.beside(out)
@@ -165,7 +165,7 @@ def _sources_besides(refused: Sequence[EnvspecError] | None, before: Sequence[En
 # A way as the user writes it, and the spec with it. What stands in [env], [pip] or [conda] is for all targets.
 
 
-def as_written(way: Way, spec: Spec, names: Collection[str]) -> Way:
+def write_way(way: Way, spec: Spec, names: Collection[str]) -> Way:
     """Give a way with a requirement's extras and marker as the spec has them; where the spec doesn't ask for the
     package, as a constraint. `names` are the targets that it is for."""
     if way.line is None:

@@ -266,7 +266,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     and what the resolver raises.
     """
     old, move, not_after = request.old, request.upgrade, request.not_after
-    notice = _without_untried(notice)
+    notice = _leave_out_untried(notice)
     with _placing(request.spec):
         case = spec_case(request.spec)
     flaws = flaws_of(old, case) if old else ()
@@ -295,23 +295,35 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
             solved = with_build_environments(of, solved, old, move, resolvers.builds, flaws)
         return solved, accept(of, solved, kept, refreshed=request.refreshed, notice=tell, judge=partial(judge, of))
 
+    names = {target.name for target in targets}
+
     def attempt(changed: Spec, seconds: float) -> tuple[EnvspecError, ...] | None:
         if own and (changed.python, changed.python_range) != (spec.python, spec.python_range):
             before, within = min((one for one in bounds if one is not None), default=None), changed.python_range or ""
             platforms = {one.platform for one in changed.targets}
             found = {one: newest_build(changed.python, one, before, within) for one in platforms}
             changed = replace(changed, python_builds={name: one.version for name, one in found.items() if one})
-        names = {target.name for target in targets}
+        there = spec_case(changed)
+        same = {one.name for one in solved} - {name for one in refused for name in one.targets}
+        if there.shared != case.shared or changed.python_builds != spec.python_builds:
+            same = set()
+
+        def is_known(one: Target) -> bool:
+            """Say whether nothing changes of a target that nothing was refused of."""
+            return (
+                one.name in same and one == spec.target(one.name) and there.targets[one.name] == case.targets[one.name]
+            )
+
         end = Timer(seconds, resolvers.stop)
         end.start()
         try:
-            asked = [one for one in changed.targets if one.name in names]
-            ready = prepare(spec_case(changed), asked, _untold, not_after, request.inventories)
-            solved = solve(ready, resolvers, Kept(), partial(judge, changed))
-            refused = refusals(changed, solved)
-            if not refused:
-                finish(changed, solved, _untold)
-            return None if any(map(behind, solved)) else refused
+            asked = [one for one in changed.targets if one.name in names and not is_known(one)]
+            ready = prepare(there, asked, _untold, not_after, request.inventories)
+            answer = solve(ready, resolvers, Kept(), partial(judge, changed))
+            further = refusals(changed, answer)
+            if not further:
+                finish(changed, answer, _untold)
+            return None if any(map(behind, answer)) else further
         except (AnswerNo, InputError) as error:
             return parts(error)
         except EnvspecError:
@@ -329,9 +341,8 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     def refuse(refused: Sequence[EnvspecError]) -> NoReturn:
         for finding in early:
             notice(finding)
-        names = tuple(target.name for target in targets)
         allowed = request.allows and any(map(names_needed, refused))
-        error = all_in_the_way(refused, Trial(spec, names, attempt, monotonic, 0 if allowed else SOLVES))
+        error = all_in_the_way(refused, Trial(spec, tuple(sorted(names)), attempt, monotonic, 0 if allowed else SOLVES))
         for one in parts(error):
             one.place = one.place or _place_of(spec, one)
         raise error from None
@@ -399,7 +410,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     return replace(lock, bases=bases, schema=BASE_VERSION).with_inventories(request.inventories)
 
 
-def _without_untried(notice: Notice) -> Notice:
+def _leave_out_untried(notice: Notice) -> Notice:
     """Give a notice that tells of a finding's ways those alone that need no solution: nothing is solved for these."""
 
     def tell(finding: Finding) -> None:

@@ -17,8 +17,9 @@ import envspec
 from envspec.base.errors import EnvspecError, Infeasible, Way, parts
 from envspec.lock.inputs import spec_case
 from envspec.lock.model import TargetInputs
-from envspec.resolve.workflow import relock
-from envspec.resolve.workflow.obstacles import SECONDS, SOLVES, Trial, all_in_the_way, apply_way, as_written
+from envspec.resolve.workflow.obstacles import SECONDS, SOLVES, Trial, all_in_the_way, apply_way, write_way
+from envspec.resolve.workflow.relock import relock
+from envspec.resolve.workflow.solve import solve
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec, parse_spec
 
@@ -134,7 +135,7 @@ AS_TYPED = [
 @pytest.mark.parametrize(("way", "old", "new"), AS_TYPED, ids=[way.text for way, *_ in AS_TYPED])
 def test_the_change_that_is_tried_is_the_one_that_is_written(way: Way, old: str, new: str) -> None:
     spec = parse_spec(TYPED, "demo.toml")
-    written = as_written(way, spec, ("x",))
+    written = write_way(way, spec, ("x",))
     assert way.without or any(line in written.text for line in new.split("\n") if line != old), "the text has it all"
     tried = spec_case(apply_way(spec, written, ("x",)))
     typed = spec_case(parse_spec(TYPED.replace(old, new), "demo.toml"))
@@ -151,7 +152,7 @@ def _without_reasons(inputs: TargetInputs) -> TargetInputs:
 def test_a_requirement_is_written_with_its_own_extras_and_marker() -> None:
     text = TEXT.replace("'b'", "'b[x]>=1; sys_platform == \"linux\"', 'b==3; sys_platform == \"win32\"'")
     spec = parse_spec(text, "demo.toml")
-    way = as_written(Way(line="b<1"), spec, ("x",))
+    way = write_way(Way(line="b<1"), spec, ("x",))
     assert way.text == 'write "b[x]<1; sys_platform == "linux""'
     lines = [line.text for line in apply_way(spec, way, ("x",)).pip.dependencies]
     assert lines == ["a", 'b[x]<1; sys_platform == "linux"', 'b==3; sys_platform == "win32"', "c"]
@@ -264,8 +265,8 @@ def as_typed(text: str, way: str) -> str:
 def test_each_printed_way_gives_a_lock_as_it_is_typed(
     machine: Machine, index: Index, conflict: Callable[[Index], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solves, solve = count(), relock.solve
-    monkeypatch.setattr(relock, "solve", lambda *given: next(solves) < 0 or solve(*given))
+    solves = count()
+    monkeypatch.setattr(f"{relock.__module__}.solve", lambda *given: next(solves) < 0 or solve(*given))
     text = conflict(index)
     ran = machine.envspec("lock", machine.spec(text), "--json", status=1)
     assert next(solves) <= 1 + SOLVES
