@@ -29,7 +29,7 @@ ELSEWHERE = (
     "envspec lock specs/mm-v2.1.toml",
     "envspec inspect",
     "envspec link",
-    "has no CUDA 11.8 build",
+    "has no CUDA 11.8",
 )
 """Words of the first two lines of the blocks that ask real indexes: test_consoles_outside.py runs them."""
 

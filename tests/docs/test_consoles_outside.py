@@ -38,7 +38,7 @@ def test_a_lock_tells_its_corrections(tmp_path: Path) -> None:
 
 
 def test_the_ways_of_a_refusal_give_a_lock(tmp_path: Path) -> None:
-    block = the("has no CUDA 11.8 build")
+    block = the("has no CUDA 11.8")
     set_up(block, tmp_path)
     told = "".join(line for line in shown(block, tmp_path).splitlines(keepends=True) if "still at work" not in line)
     assert told == block.text
