@@ -133,7 +133,7 @@ def _horizon(one: TargetHorizon) -> Iterator[str]:
     for reason in found.reasons:
         yield f"    {reason}"
     if found.last != found.newest and not found.moves:
-        yield "  nothing newer runs on these GPUs"
+        yield "  nothing newer can be locked for it"
     for move in found.moves:
         yield f"  to {name} {move.torch}: {', '.join(_costs(move)) or 'nothing has to change'}"
 

@@ -60,12 +60,14 @@ def _another_cuda(wanted: Wanted, versions: Sequence[str], case: Case) -> list[W
     fitting = {cuda: max(map(torch_builds.order, found)) for cuda, found in working.items() if found}
     if not fitting:
         return []
-    # of several with the newest torch the nearest
-    newest = max(fitting.values())
-    near = [cuda for cuda, torch in fitting.items() if torch == newest]
-    best = min(near, key=lambda cuda: _cuda_distance(case.cuda or "", cuda))
-    beside = " ".join(filter(None, (f"with {wanted.label.split('+')[0]}", _driver_note(case, best))))
-    return [Way(cuda=best, near=True, note=beside)]
+    nearest = sorted(fitting, key=lambda cuda: _cuda_distance(case.cuda or "", cuda))
+    newest = max(nearest, key=fitting.__getitem__)
+    ahead = [newest] if fitting[newest] > fitting[nearest[0]] else []
+
+    def note(cuda: str) -> str:
+        return " ".join(filter(None, (f"with {wanted.label.split('+')[0]}", _driver_note(case, cuda))))
+
+    return [Way(cuda=cuda, near=True, note=note(cuda)) for cuda in (nearest[0], *ahead)]
 
 
 def _another_python(wanted: Wanted, versions: Sequence[str], case: Case) -> list[Way]:
