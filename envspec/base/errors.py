@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 MOST = 50
 """The number of errors that a list names. A file made by a program may have thousands."""
@@ -88,20 +89,14 @@ class Way(Struct, frozen=True):
         """Give both changes as one, the other's where one value is changed twice; None where that is no single one."""
         if self.conda or other.conda or (self.line and other.line) or self.accept or other.accept:
             return None
-        return Way(
-            cuda=other.cuda or self.cuda,
-            glibc=other.glibc or self.glibc,
-            cuda_compat=self.cuda_compat or other.cuda_compat,
-            python=other.python or self.python,
-            python_range=other.python_range if other.python else self.python_range,
-            exclude_newer=other.exclude_newer or self.exclude_newer,
-            line=self.line or other.line,
-            bounds=tuple(dict.fromkeys((*self.bounds, *other.bounds))),
-            sources=tuple(dict.fromkeys((*self.sources, *other.sources))),
-            corrections=tuple(dict.fromkeys((*self.corrections, *other.corrections))),
-            without=tuple(dict.fromkeys((*self.without, *other.without))),
-            note=self.note if self.note == other.note else "",
-        )
+        mine, its = asdict(self), asdict(other)
+        joined = {
+            name: tuple(dict.fromkeys((*mine[name], *value))) if isinstance(value, tuple) else value or mine[name]
+            for name, value in its.items()
+        }
+        kept = mine if other.python is None else its
+        note = self.note if self.note == other.note else ""
+        return Way(**{**joined, "python_range": kept["python_range"], "near": False, "note": note})
 
     @property
     def is_of_machines(self) -> bool:

@@ -277,9 +277,9 @@ def refuse_conflicts(label: str, request: Request) -> None:
         requirement = parse_requirement(text)
         if requirement.url or not requirement.specifier.contains(version, prereleases=True):
             whose = "the base has" if request.on_base else "conda installs"
-            hint, ways = _hint(requirement.name), tuple[Way, ...]()
-            if requirement.specifier and not request.on_base:
-                hint, ways = None, (Way(conda=f"{requirement_name(text)} {requirement.specifier}"),)
+            way = Way(conda=f"{requirement_name(text)} {requirement.specifier}")
+            ways = (way,) if requirement.specifier and not request.on_base else ()
+            hint = None if ways else _hint(requirement.name)
             if request.on_base:
                 case = of_target(request.platform, request.python, request.cuda, (), None, request.glibc or "0")
                 is_torch = requirement_name(text) == "torch"

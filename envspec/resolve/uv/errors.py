@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from datetime import date, timedelta
 
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable, Way
 from envspec.base.redact import redact
@@ -239,7 +237,7 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
     conflict = Unsatisfiable(message, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
     conflict.ways = tuple(_newer_glibc(message, hints))
     conflict.code = "glibc-too-old" if conflict.ways else conflict.code
-    conflict.ways += (*_other_python(hints), *_newer_python(message), *_later(hints))
+    conflict.ways += (*_other_python(hints), *_newer_python(message))
     return conflict
 
 
@@ -248,16 +246,6 @@ def _newer_python(message: str) -> Iterator[Way]:
     if "does not satisfy Python>=" in message:
         for minor in sorted({*map(int, _FLOOR.findall(message))})[:2]:
             yield Way(python=f"3.{minor}")
-
-
-def _later(hints: Sequence[str]) -> Iterator[Way]:
-    """Name the day after a release that the requirements admit and the spec's day doesn't."""
-    for late in filter(None, map(_LATE.match, hints)):
-        with suppress(ValueError):
-            day = date.fromisoformat(late[3][:10])
-            after = (day + timedelta(days=1)).isoformat()
-            yield Way(exclude_newer=after, note=f"{late[1]} {late[2]} is of {day}")
-            return
 
 
 def _elsewhere(hint: str, message: str) -> str | None:
