@@ -76,17 +76,17 @@ def test_a_cuda_is_chosen_that_the_gpu_and_its_driver_run(envspec: Envspec) -> N
     ("line", "words", "cuda"),
     [
         # cu126 has rows up to torch 2.14.1, and files up to 2.12.1; cu129 files of 2.13.0
-        ("torch", ("--driver", "550.54.15"), "12.9"),
+        ("torch", ("--gpu", "A100", "--driver", "550.54.15"), "12.9"),
         # of files that don't name torch, the day has one for 11.8
-        ("peft==0.4.0", ("--as-of", "2023-07-25"), "11.8"),
-        ("accelerate==0.20.2", ("--as-of", "2023-11-15"), "12.1"),
+        ("peft==0.4.0", ("--gpu", "H100", "--as-of", "2023-07-25"), "11.8"),
+        ("accelerate==0.20.2", ("--gpu", "A100", "--as-of", "2023-11-15"), "12.1"),
     ],
 )
 def test_init_takes_the_cuda_of_the_newest_that_can_be_locked(
     envspec: Envspec, line: str, words: tuple[str, ...], cuda: str
 ) -> None:
     Path("requirements.txt").write_text(f"{line}\n", encoding="utf-8")
-    ran = envspec("init", "demo", "--from", "requirements.txt", "--gpu", "A100", *words)
+    ran = envspec("init", "demo", "--from", "requirements.txt", *words)
     assert ran.code == 0, ran.err
     assert load_spec("specs/demo.toml").targets[0].cuda == cuda
 
