@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from envspec.app.gpu_names import known_gpus
 from envspec.base.errors import AnswerNo, InputError, Place
 from envspec.base.texts import nearest, printable
-from envspec.facts import conda_builds, toolkits, torch_builds, wheels
+from envspec.facts import conda_builds, toolkits, torch_builds
 from envspec.facts.gpus import Gpu
 from envspec.packages.version_numbers import numbers
 from envspec.rules.build import works
@@ -53,7 +53,7 @@ class BuildRow(CandidateBuild, frozen=True):
     """A build and the platforms, Pythons and GPUs that it supports. `driver_floor` is the lowest driver for its CUDA.
     `pypi` says that PyPI's own wheel is this one. `ptx_only` says that one of the GPUs in question runs it only after
     its driver has compiled the PTX. `not_in_facts` are the Pythons whose wheel is neither in the shipped facts nor on
-    PyPI: only the PyTorch index has it.
+    PyPI: only the PyTorch index has it, and nothing offers that.
     """
 
     platform: str = ""
@@ -119,12 +119,11 @@ def _runs(row: BuildRow, gpus: tuple[Gpu, ...]) -> bool:
 def _pip_rows(cuda: str | None) -> Iterator[BuildRow]:
     variant = None if cuda is None else torch_builds.variant_of(None if cuda == "cpu" else cuda)
     for b in torch_builds.builds(variant=variant):
-        from_pypi = torch_builds.pypi_variant(b.version, b.platform) == b.variant
-        held = b.pythons if from_pypi else wheels.pythons(b.variant, "torch", b.version, b.platform)
-        made_for = torch_builds.companions(b.version)
+        held, made_for = torch_builds.lockable_pythons(b), torch_builds.companions(b.version)
         yield BuildRow(
             *(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip", None, b.triton),
-            *(b.platform, _driver(b.cuda, b.platform), b.sources, b.nccl, from_pypi),
+            *(held, b.platform, _driver(b.cuda, b.platform), b.sources, b.nccl),
+            pypi=torch_builds.pypi_variant(b.version, b.platform) == b.variant,
             torchvision=made_for["torchvision"],
             torchaudio=made_for["torchaudio"],
             not_in_facts=tuple(python for python in b.pythons if python not in held),
@@ -138,7 +137,7 @@ def _conda_rows(cuda: str | None) -> Iterator[BuildRow]:
         if cuda != "cpu" or b.cuda is None:
             yield BuildRow(
                 *(b.version, b.variant, b.cuda, b.sm, b.ptx, (), glibc, None, "high", "conda", b.arm_variant, None),
-                *(b.platform, _driver(b.cuda, b.platform), b.sources),
+                *((), b.platform, _driver(b.cuda, b.platform), b.sources),
             )
 
 

@@ -23,11 +23,12 @@ EnvspecError
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 MOST = 50
 """The number of errors that a list names. A file made by a program may have thousands."""
@@ -50,53 +51,106 @@ class Place(Struct, frozen=True):
 
 
 class Way(Struct, frozen=True):
-    """A change of the spec that may mend what is refused. Only `format_ways` reads its text, and takes a judge.
+    """A change of the spec that may mend what is refused. Its text is written from the fields that are tried.
 
-    text     what the user writes
-    near     it is the nearest change by the facts, and told as that
-    python   the spec's Python in place of its own, of the releases in `python_range`, if it is given; likewise the
-             targets' `cuda` and `glibc`, and the spec's `exclude_newer`
-    line     a requirement in place of the spec's on its package; a bound where the spec has none
+    cuda     of the targets that the refusal is of; likewise `glibc`, which the machines must have, and `cuda_compat`
+    python   the spec's Python in place of its own, of the releases in `python_range`, if it is given
+    exclude_newer  the spec's day ("2025-01-02")
+    line     a requirement in place of the spec's on its package
     conda    a match spec in place of the spec's on its package; one more where the spec has none
-    bounds   constraints besides: what the user writes, or what has to come of it
-    accept   codes of findings that are taken knowingly, as a spec has them
-    sources  packages and the indexes of the spec that they come from, as a spec has them
+    bounds   constraints of the spec besides
+    sources  packages and the indexes of the spec that they come from
+    corrections    of published metadata that the spec does without
     without  packages that the spec asks for no more
-    bare     the targets say nothing of GPUs and drivers
-    of_all   it is for every target, whichever it is told of: a Python, a date and sources always are
+    accept   findings that are taken knowingly: codes, each with the package that it is of, if it is of one
+    allow    packages whose sources the user would have to trust besides
+    near     it is the nearest change by the facts, and told as that: "torch 2.7.1", "CUDA 12.6"
+    note     what the change brings, or stays as it is beside it
     """
 
-    text: str = ""
-    near: bool = False
-    python: str | None = None
-    python_range: str | None = None
     cuda: str | None = None
     glibc: str | None = None
+    cuda_compat: bool = False
+    python: str | None = None
+    python_range: str | None = None
     exclude_newer: str | None = None
     line: str | None = None
     conda: str | None = None
     bounds: tuple[str, ...] = ()
-    accept: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
+    corrections: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    bare: bool = False
-    of_all: bool = False
+    accept: tuple[tuple[str, str | None], ...] = ()
+    allow: tuple[str, ...] = ()
+    near: bool = False
+    note: str = ""
+
+    def beside(self, other: Way) -> Way | None:
+        """Give both changes as one, the other's where one value is changed twice; None where that is no single one."""
+        if self.conda or other.conda or (self.line and other.line) or self.accept or other.accept:
+            return None
+        mine, its = asdict(self), asdict(other)
+        joined = {
+            name: tuple(dict.fromkeys((*mine[name], *value))) if isinstance(value, tuple) else value or mine[name]
+            for name, value in its.items()
+        }
+        kept = mine if other.python is None else its
+        note = self.note if self.note == other.note else ""
+        return Way(**{**joined, "python_range": kept["python_range"], "near": False, "note": note})
 
     @property
-    def is_for_all(self) -> bool:
-        return bool(self.of_all or self.python or self.exclude_newer or self.sources)
+    def is_of_machines(self) -> bool:
+        """Whether the machines decide alone whether it works."""
+        return self == Way(glibc=self.glibc, note=self.note)
+
+    @property
+    def text(self) -> str:
+        """What the user writes."""
+        if self.near and not self.allow:
+            return " ".join(filter(None, (self._words, self.note)))
+        taken = {code: [package for of, package in self.accept if of == code] for code, _ in self.accept}
+        reasons = {code: ", ".join(f'{one} = "why"' for one in packages if one) for code, packages in taken.items()}
+        accepted = ", ".join(f"{code} = {{ {of} }}" if of else f'{code} = "why"' for code, of in reasons.items())
+        python = (self.python_range or "").removeprefix("==") or self.python
+        sources = ", ".join(f'{name} = "{index}"' for name, index in self.sources)
+        parts = (
+            (self.glibc, f'if the machines have it, set glibc = "{self.glibc}" in the target'),
+            (self.accept, f"if you know that it is safe here, add to [pip]: accept = {{ {accepted} }}"),
+            (python, f'python = "{python}"'),
+            (self.cuda_compat, "cuda-compat = true in the target"),
+            (self.cuda, f'cuda = "{self.cuda}" in the target'),
+            (self.exclude_newer, f'exclude-newer = "{self.exclude_newer}" in [env]'),
+            (self.line, f'write "{self.line}"'),
+            (self.conda, f'add "{self.conda}" to [conda] dependencies'),
+            (self.bounds, f"add to [pip]: constraints = [{_quote(self.bounds)}]"),
+            (self.sources, f"add to [pip]: sources = {{ {sources} }}"),
+            (self.corrections, f"add to [pip]: without-corrections = [{_quote(self.corrections)}]"),
+            (self.without, f"leave {', '.join(self.without)} out"),
+            (self.allow, f"if you trust its code, add to [pip]: allow-source = [{_quote(self.allow)}]"),
+        )
+        return " and ".join(text for value, text in parts if value) + (f": {self.note}" if self.note else "")
+
+    @property
+    def _words(self) -> str:
+        """The packages, the CUDA and the Python of the change, as people say them."""
+        packages = [one.replace(" ", "").replace("==", " ") for one in (self.line, self.conda) if one]
+        cuda = [f"CUDA {self.cuda}"] if self.cuda else []
+        if packages and cuda and self.bounds:
+            packages, cuda = [f"{packages[0]} for {cuda[0]}"], []
+        python = [f"Python {self.python}"] if self.python else []
+        return " with ".join((*packages, *cuda, *python, *(one.replace("==", " ") for one in self.bounds)))
 
 
-Tried = Callable[[Way], "str | None"]
-"""A judge of ways: gives what else one takes (', with allow-source = ["lib"]'), None for one that doesn't work."""
+def _quote(texts: Iterable[str]) -> str:
+    return ", ".join(f'"{one}"' for one in texts)
 
 
-def format_ways(ways: Iterable[Way], tried: Tried, otherwise: str | None = None) -> str | None:
-    """Write the ways that work, and what is said `otherwise`, which names no version. None where that is nothing."""
-    passed = [(way, f"{way.text}{more}") for way in ways if (more := tried(way)) is not None]
-    near = [text for way, text in passed if way.near]
-    parts = [f"Nearest: {', or '.join(near)}" if near else "", *(text for way, text in passed if not way.near)]
-    return "; or ".join(filter(None, [*dict.fromkeys(parts), otherwise])) or None
+def format_ways(ways: Iterable[Way], otherwise: str | None = None) -> str | None:
+    """Write the ways that a judge has passed as alternatives, and what is said `otherwise`."""
+    passed = tuple(ways)
+    near = ", or ".join(dict.fromkeys(way.text for way in passed if way.near))
+    texts = (f"Nearest: {near}" if near else "", *(way.text for way in passed if not way.near), otherwise)
+    return "; or ".join(filter(None, dict.fromkeys(texts))) or None
 
 
 class EnvspecError(Exception):
@@ -107,6 +161,7 @@ class EnvspecError(Exception):
     targets  the names of the targets that it is said of, likewise
     code     of the finding that it tells, likewise
     ways     untried changes of the spec: `tell_ways` makes the hint of those that work
+    beside   what was refused of other targets at the same time
     """
 
     exit_code: ClassVar[int] = 1
@@ -115,6 +170,7 @@ class EnvspecError(Exception):
     targets: tuple[str, ...] = ()
     code: str = ""
     ways: tuple[Way, ...] = ()
+    beside: tuple[EnvspecError, ...] = ()
 
     def __init__(self, message: str, *, hint: str | None = None, place: Place | None = None) -> None:
         self.message = message
@@ -135,9 +191,9 @@ class EnvspecError(Exception):
         self.about = self.about or packages
         return self
 
-    def tell_ways(self, tried: Tried) -> None:
+    def tell_ways(self, passed: Iterable[Way]) -> None:
         """Put the ways that work before what the hint says."""
-        self.hint, self.ways = format_ways(self.ways, tried, self.hint), ()
+        self.hint, self.ways = format_ways(passed, self.hint), ()
 
 
 @contextmanager
@@ -195,8 +251,8 @@ class InfeasibleTargets(Infeasible):
 
 
 def parts(error: EnvspecError) -> tuple[EnvspecError, ...]:
-    """Give the errors of a list, each with its own place and hint; any other error alone."""
-    return error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error,)
+    """Give the errors of a list, each with its own place and hint; any other error, and what is refused beside it."""
+    return error.errors if isinstance(error, SpecErrors | InfeasibleTargets) else (error, *error.beside)
 
 
 def together(errors: Iterable[EnvspecError]) -> EnvspecError:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import Place, Tried, Way, format_ways
+from envspec.base.errors import Place, Way, format_ways
 
 Told = TypeVar("Told", bound=Any)
 Severity = Literal["error", "warning", "info"]
@@ -25,7 +25,7 @@ class Finding(Struct, frozen=True):
     message   for people, without the targets
     place     the cause's place in the spec
     remedy    what to do: ways that a judge has passed, and advice that names no version; None if there is nothing to do
-    ways      changes of the spec that no judge has passed yet; `tried` makes remedies of those that work
+    ways      changes of the spec that no judge has passed yet; `tell_ways` makes remedies of those that it has
     key       the key that the finding is about: of the target, the spec or the site's policy
     targets   the names of the targets that it holds for, as far as the judge saw several
     package   the package that it is about, by its normalised name
@@ -53,9 +53,9 @@ class Finding(Struct, frozen=True):
     evidence: Any = None
     ways: tuple[Way, ...] = ()
 
-    def try_ways(self, judge: Tried) -> Finding:
-        """Put the ways that a judge passes before what the remedy says."""
-        return replace(self, remedy=format_ways(self.ways, judge, self.remedy), ways=()) if self.ways else self
+    def tell_ways(self) -> Finding:
+        """Put its ways, which a judge has passed, before what the remedy says."""
+        return replace(self, remedy=format_ways(self.ways, self.remedy), ways=()) if self.ways else self
 
     @property
     def text(self) -> str:

@@ -69,7 +69,7 @@ def command(package: str, version: str | None, conda: bool, as_variants: bool, i
     return 0
 
 
-_OWN = ("channel", "arm_variant")
+_OWN = ("channel", "arm_variant", "files_for")
 """The fields that only the rules read."""
 _NAMES = (
     *("CUDA", "PLATFORM", "PYTHON", "ARCHITECTURES", "PTX", "DRIVER"),

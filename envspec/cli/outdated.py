@@ -133,7 +133,7 @@ def _horizon(one: TargetHorizon) -> Iterator[str]:
     for reason in found.reasons:
         yield f"    {reason}"
     if found.last != found.newest and not found.moves:
-        yield "  nothing newer runs on these GPUs"
+        yield "  nothing newer can be locked for it"
     for move in found.moves:
         yield f"  to {name} {move.torch}: {', '.join(_costs(move)) or 'nothing has to change'}"
 
@@ -150,5 +150,3 @@ def _costs(move: Advance) -> Iterator[str]:
     if move.dropped:
         names = move.dropped if len(move.dropped) <= 3 else (*move.dropped[:2], f"{len(move.dropped) - 2} more")
         yield f"without {', '.join(names)}"
-    if not move.seen:
-        yield "announced, not seen yet"

@@ -28,11 +28,10 @@ def within(bounds: Iterable[str], versions: Iterable[str]) -> list[str]:
 
 
 def candidates(bounds: Iterable[str], platform: str) -> list[str]:
-    """List the CUDA versions within these bounds that torch has builds for, newest first; without any, all that are
-    known."""
-    built = {one.cuda for one in torch_builds.builds(platform=platform) if one.cuda and one.trust != "planned"}
+    """List the CUDA versions within these bounds for which a torch can be locked, newest first; without any, all that
+    are known."""
     bounds = tuple(bounds)
-    return within(bounds, built or {"12.8"}) or within(bounds, _versions())
+    return within(bounds, torch_builds.lockable_cudas(platform) or ("12.8",)) or within(bounds, _versions())
 
 
 def _versions() -> set[str]:

@@ -133,9 +133,17 @@ def _with(spec: Spec, python: str) -> Spec:
 
 
 def _newest(attempt: _Attempt, draft: Draft) -> str | None:
-    """Return the newest torch that works on the first target and was released by the draft's day, where it has one."""
-    day, feasible = draft.day, attempt.verdicts[0].feasible
-    return next((one for one in feasible if day is None or (released.date("torch", one) or day) < day), None)
+    """Return the newest torch that works on the first target, can be locked for it and was released by the draft's day,
+    where it has one; of files that don't ask for torch, the newest of that day."""
+    day, verdict, target = draft.day, attempt.verdicts[0], attempt.targets[0]
+    variant = torch_builds.variant_of(target.cuda)
+    held = torch_builds.lockable(target.platform, variant, attempt.python[:4].rstrip("."))[::-1]
+    if verdict.wanted is not None:
+        by_conda = verdict.wanted.channel == "conda"
+        held = tuple(one for one in verdict.feasible if by_conda or one in held)
+    elif day is None:
+        return None
+    return next((one for one in held if day is None or (released.date("torch", one) or day) < day), None)
 
 
 def _why(

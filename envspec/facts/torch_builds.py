@@ -8,6 +8,7 @@ from functools import cache
 
 from msgspec import Struct
 
+from envspec.facts import wheels
 from envspec.facts.compute_capability import covers
 from envspec.facts.tables import read, records
 from envspec.packages.version_numbers import numbers
@@ -108,6 +109,29 @@ def _builds(version: str | None, variant: str | None, platform: str | None) -> t
     rows = (row for row in read("torch")["builds"] if named.items() <= row.items())
     derived = ({**row, "cuda": cuda_of(row["variant"]), "pythons": _pythons(row["pythons"])} for row in rows)
     return records(TorchBuild, derived)
+
+
+@cache
+def lockable_pythons(build: TorchBuild) -> tuple[str, ...]:
+    """List the Pythons for which a build can be locked: whose files PyPI has, or the facts of the PyTorch index. A row
+    without files is there to judge by: nothing offers its release."""
+    if pypi_variant(build.version, build.platform) == build.variant:
+        return build.pythons
+    return wheels.pythons(build.variant, "torch", build.version, build.platform)
+
+
+@cache
+def lockable(platform: str, variant: str, python: str | None = None) -> tuple[str, ...]:
+    """List the releases of torch that can be locked for a platform, a variant and a Python, or any, oldest first."""
+    found = builds(variant=variant, platform=platform)
+    return tuple(one.version for one in found if (python in lockable_pythons(one) if python else lockable_pythons(one)))
+
+
+def lockable_cudas(platform: str, version: str | None = None, python: str | None = None) -> tuple[str, ...]:
+    """List the CUDA versions for which a release of torch, or any, can be locked, newest first."""
+    found = (one for one in builds(version, platform=platform) if one.cuda)
+    cudas = {str(one.cuda) for one in found if (python in lockable_pythons(one) if python else lockable_pythons(one))}
+    return tuple(sorted(cudas, key=numbers, reverse=True))
 
 
 def companions(version: str) -> dict[str, tuple[str, ...]]:

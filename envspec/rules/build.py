@@ -100,9 +100,9 @@ def compiler(version: str, case: Case, build: CandidateBuild | None = None) -> I
         first = gpus.capabilities()[capability].first_cuda
         newer = triton.first_for(capability, known.version)
         torch = _first_torch_with(newer, case) if newer and build else None
-        ways = [Way(f"take torch {torch}, whose triton compiles for it", line=f"torch=={torch}")] if torch else []
+        ways = [Way(line=f"torch=={torch}", note="its triton compiles for it")] if torch else []
         if newer and build is None:
-            ways = [Way(f"take triton {newer.version}", line=f"triton=={newer.version}")]
+            ways = [Way(line=f"triton=={newer.version}")]
         yield Finding(
             "warning",
             "triton-architecture",
@@ -119,7 +119,11 @@ def _first_torch_with(wanted: triton.TritonRelease, case: Case) -> str | None:
     for one in torch_builds.releases():
         own = triton.release(one.triton)
         builds = pip_builds([one.version], case.cuda, case.platform)
-        if own and numbers(own.version) >= numbers(wanted.version) and any(works(build, case) for build in builds):
+        if (
+            own
+            and numbers(own.version) >= numbers(wanted.version)
+            and any(build.is_lockable(case.python) and works(build, case) for build in builds)
+        ):
             return one.version
     return None
 
@@ -139,7 +143,7 @@ def cudnn(build: CandidateBuild, case: Case) -> Iterator[Finding]:
                 f"cuDNN {CUDNN_WITHOUT_VOLTA} and newer have no code for {sm_of(old[0])}"
                 f" ({case.names(old[0])}), and conda-forge's pytorch doesn't exclude them",
                 key="gpus",
-                ways=(Way(f'add "{older}" to [conda] dependencies', conda=older),),
+                ways=(Way(conda=older),),
             )
         return
     major = build.cuda.partition(".")[0]
@@ -176,7 +180,7 @@ def glibc(build: CandidateBuild, case: Case) -> Iterator[Finding]:
             "glibc-too-old",
             f"{label(build)} needs glibc {build.glibc}, and the target's machines have {case.glibc}",
             key="glibc",
-            ways=(Way(f'if the machines have it: glibc = "{build.glibc}" in the target', glibc=build.glibc),),
+            ways=(Way(glibc=build.glibc),),
         )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.codes import meanings
-from envspec.base.errors import Place, SpecError
+from envspec.base.errors import Place, SpecError, Way
 from envspec.base.finding import Finding
 from envspec.base.texts import nearest
 from envspec.facts import conda_builds, gpus, torch_builds
@@ -65,10 +65,15 @@ class CandidateBuild(Struct, frozen=True):
     channel: Literal["pip", "conda"]
     arm_variant: str | None = None
     triton: str | None = None
+    files_for: tuple[str, ...] = ()
 
     def runs_on(self, capability: str) -> bool:
         """Say whether the build's machine code runs on a GPU of this capability."""
         return covers(self.sm, capability, self.cuda)
+
+    def is_lockable(self, python: str) -> bool:
+        """Say whether there is a file to lock for a Python, and not only a row to judge by."""
+        return self.channel == "conda" or python in self.files_for
 
 
 def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
@@ -76,7 +81,9 @@ def pip_builds(versions: Iterable[str], cuda: str | None, platform: str) -> list
     wanted = set(versions)
     return [
         CandidateBuild(
-            *(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip"), triton=b.triton
+            *(b.version, b.variant, b.cuda, b.sm, b.ptx, b.pythons, b.glibc, b.cudnn, b.trust, "pip"),
+            triton=b.triton,
+            files_for=torch_builds.lockable_pythons(b),
         )
         for b in torch_builds.builds(variant=torch_builds.variant_of(cuda), platform=platform)
         if b.version in wanted
@@ -132,21 +139,15 @@ def reason_for(code: str, package: str | None, accept: Mapping[str, str]) -> str
     return accept.get(code) if own is None else own
 
 
-def hint_to_accept(finding: Finding) -> str | None:
-    """Give a finding's remedy, and for one that can be accepted, how."""
-    how = hint_to_keep(finding)
-    if finding.severity != "error" or how is None:
-        return finding.remedy
-    return f"{finding.remedy}; {how}" if finding.remedy else how
+def is_acceptable(code: str) -> bool:
+    """Say whether a spec may take the findings of a code knowingly."""
+    meaning = meanings().get(code)
+    return meaning is not None and not meaning.refused
 
 
 def hint_to_keep(finding: Finding) -> str | None:
     """Say how to accept a finding; None for one that can't be."""
-    meaning = meanings().get(finding.code)
-    if meaning is None or meaning.refused:
-        return None
-    what = f'{{ {finding.package} = "why" }}' if finding.package else '"why"'
-    return f"if you know that it is safe here, add to [pip]: accept = {{ {finding.code} = {what} }}"
+    return Way(accept=((finding.code, finding.package),)).text if is_acceptable(finding.code) else None
 
 
 def refuse_unacceptable(code: str, place: Place | None) -> None:

@@ -26,12 +26,12 @@ def findings(
         return
     own = [(v, version) for version in versions for v in torch_builds.companions(version).get(companion.name, ())]
     ways = [
-        Way(f"{companion.name} {v} for torch {version}", near=True, line=f"{companion.name}=={v}")
+        Way(line=f"{companion.name}=={v}", near=True, note=f"for torch {version}")
         for v, version in reversed(own)
         if works(version)
     ][:1]
     ways += [
-        Way(f"torch {version} for {companion.label}", near=True, line=f"torch=={version}")
+        Way(line=f"torch=={version}", near=True, note=f"for {companion.label}")
         for version in reversed(made_for)
         if works(version)
     ][:1]

@@ -31,7 +31,6 @@ class Advance(Struct, frozen=True):
     dropped  the GPUs (by name) that it doesn't run on
     python   the nearest Python with a wheel, None where the spec's has one
     glibc    the least glibc, None where the target's will do
-    seen     whether the build was seen; False for one that was only announced
     """
 
     torch: str
@@ -40,7 +39,6 @@ class Advance(Struct, frozen=True):
     dropped: tuple[str, ...] = ()
     python: str | None = None
     glibc: str | None = None
-    seen: bool = True
 
     @property
     def price(self) -> tuple[bool, ...]:
@@ -66,9 +64,8 @@ def horizon(case: Case, channel: Channel) -> Horizon:
     known = known_releases(channel)
     builds = _builds(channel, known, case.cuda, case.platform)
     machine = [p.message for p in machine_rules.problems(case) if p.severity == "error"]
-    working = [] if machine else [build for build in builds if works(build, case)]
-    seen = [build for build in working if build.trust != "planned"] or working
-    last = seen[-1].version if seen else None
+    working = [one for one in builds if one.is_lockable(case.python) and works(one, case)] if not machine else []
+    last = working[-1].version if working else None
     if last == known[-1]:
         return Horizon(last, (), known[-1])
     after = known[known.index(last) + 1 :] if last else known
@@ -91,7 +88,9 @@ def _reasons(version: str, builds: Sequence[CandidateBuild], channel: Channel, c
         return [f"{name} {version} has no {of} build for {case.platform}{last}"]
     against = [problems(build, case) for build in of_it]
     found = [[p.message for p in every if p.severity == "error" or p.code == "build-not-seen"] for every in against]
-    return min(found, key=len)
+    of = f"CUDA {case.cuda}" if case.cuda else "the CPU"
+    unheld = f"the facts have no file of torch {version} for {of}, {case.platform}, Python {case.python}"
+    return min(found, key=len) or [unheld]
 
 
 def _never(builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> list[str]:
@@ -112,12 +111,11 @@ def _moves(after: Sequence[str], channel: Channel, case: Case) -> tuple[Advance,
 
 
 def _of_release(version: str, channel: Channel, case: Case) -> list[CandidateBuild]:
-    if case.cuda is None:
-        return _builds(channel, [version], None, case.platform)
     known = conda_builds.builds() if channel == "conda" else torch_builds.builds(version)
-    cudas = sorted({build.cuda for build in known if build.cuda and build.version == version}, key=numbers)
+    there = {build.cuda for build in known if build.cuda and build.version == version}
+    cudas: list[str | None] = [*sorted(there, key=numbers)] if case.cuda else [None]
     found = [build for cuda in cudas for build in _builds(channel, [version], cuda, case.platform)]
-    return list(dict.fromkeys(found))
+    return [build for build in dict.fromkeys(found) if channel == "conda" or build.files_for]
 
 
 def _is_no_dearer(one: Advance, other: Advance) -> bool:
@@ -142,7 +140,7 @@ def _move(build: CandidateBuild, case: Case) -> Advance | None:
     cuda = build.cuda
     if case.cuda and build.channel == "conda" and cuda and numbers(cuda) <= numbers(case.cuda) and _same(cuda, case):
         cuda = case.cuda  # conda-forge's builds run with a newer minor of their CUDA
-    python = None if not build.pythons or case.python in build.pythons else _nearest(case.python, build.pythons)
+    python = None if build.is_lockable(case.python) else _nearest(case.python, build.files_for)
     short = build.glibc and case.platform.startswith("linux") and numbers(case.glibc) < numbers(build.glibc)
     eased = replace(
         case, cuda=cuda, python=python or case.python, glibc=build.glibc if short and build.glibc else case.glibc
@@ -164,7 +162,6 @@ def _move(build: CandidateBuild, case: Case) -> Advance | None:
         tuple(dict.fromkeys(gpu.name for gpu in case.gpus if gpu not in kept)),
         python,
         build.glibc if short else None,
-        build.trust != "planned",
     )
 
 

@@ -117,7 +117,7 @@ def judge(spec: Spec, target: Target, *, told: bool = True) -> Verdict:
         for problem in companions.findings(companion, wanted, versions, lambda version: _works(wanted, version, case)):
             found.append(_leave_working_ways(problem, asked, before))
     found += secret_variables(spec)
-    found = [one if one.severity == "error" and not told else one.try_ways(lambda way: "") for one in found]
+    found = [one if one.severity == "error" and not told else one.tell_ways() for one in found]
     found = list(apply_acceptances(found, spec.pip_terms(target).accept))
     return Verdict(
         findings=tuple(sorted(dict.fromkeys(found), key=lambda finding: _ORDER[finding.severity])),
@@ -153,7 +153,9 @@ def _choice(wanted: Wanted | None, versions: Sequence[str], case: Case) -> _Choi
 
 
 def _works(wanted: Wanted | None, version: str, case: Case) -> bool:
-    return wanted is not None and bool(_choice(wanted, [version], case).working)
+    """Say whether a release of torch works on a target, and can be locked for it."""
+    working = _choice(wanted, [version], case).working if wanted else ()
+    return any(build.is_lockable(case.python) for build in working)
 
 
 def case_of(spec: Spec, target: Target) -> Case:
@@ -261,12 +263,13 @@ def _narrowing(wanted: Wanted, choice: _Choice, case: Case) -> Finding:
     span = first if first == last else f"{first} to {last}"
     reason = next(p.message for p in problems(choice.builds[-1], case) if p.severity == "error")
     message = f"of {wanted.label}, only {span} can work on this target: {reason}"
-    return Finding("warning", "torch-narrowed", message, key="torch", ways=(_pin_back(wanted, last),))
+    held = [build.version for build in choice.working if build.is_lockable(case.python)]
+    ways = tuple(_pin_back(wanted, newest) for newest in held[-1:])
+    return Finding("warning", "torch-narrowed", message, key="torch", ways=ways)
 
 
 def _pin_back(wanted: Wanted, last: str) -> Way:
-    conda, line = (f"{wanted.name} <={last}", None) if wanted.channel == "conda" else (None, f"torch<={last}")
-    return Way(f"pin {wanted.name} to {last} or older", conda=conda, line=line)
+    return Way(conda=f"{wanted.name} <={last}") if wanted.channel == "conda" else Way(line=f"torch<={last}")
 
 
 class _Asked(Struct, frozen=True):
@@ -304,7 +307,7 @@ class _Asked(Struct, frozen=True):
             cuda=way.cuda or self.case.cuda,
             python=way.python or self.case.python,
             glibc=way.glibc or self.case.glibc,
-            driver=None if way.bare else self.case.driver,
+            cuda_compat=way.cuda_compat or self.case.cuda_compat,
         )
         name, text = "", ""
         if way.line:
@@ -347,9 +350,11 @@ def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before:
     if wanted is None and problem.key == "cuda" and (change := nearest.toolkit_change(case)):
         found = [change]
     if problem.code.startswith("driver"):
-        others = [replace(one, near=False) for one in found if one.cuda and not (one.line or one.conda)][:1]
-        update = Way(str(problem.remedy), bare=True)
-        return _leave_working_ways(replace(problem, remedy=None, ways=(update, *others)), asked, before)
+        others = tuple(one for one in found if one.cuda and not (one.line or one.conda))[:1]
+        # a newer driver helps only where nothing else is against the target
+        helps = replace(asked, case=replace(case, driver=None)).errors <= before - {problem.code}
+        remedy = f"if the machines can have it, {problem.remedy}" if helps else None
+        return _leave_working_ways(replace(problem, remedy=remedy, ways=(*others, *problem.ways)), asked, before)
     problem = _leave_working_ways(replace(problem, ways=(*found, *problem.ways)), asked, before)
     if problem.ways:
         return replace(problem, remedy=machine_rules.instead(case) if machine_rules.is_before_servers(case) else None)
@@ -362,7 +367,7 @@ def _last_resort(problem: Finding, wanted: Wanted | None, versions: Sequence[str
         return "split the GPUs into two targets: no CUDA knows them all" if len(case.capabilities) > 1 else None
     if wanted.channel == "pip":
         found = nearest.alternatives(replace(wanted, name="pytorch", channel="conda", local=None), versions, case)
-        if told := format_ways(found, lambda way: ""):
+        if told := format_ways(found):
             return f"{told}, from conda-forge"
     if any(gpu.integrated for gpu in case.gpus):
         return machine_rules.instead(case)

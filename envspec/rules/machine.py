@@ -196,10 +196,8 @@ def _forward(case: Case, driver: str, toolkit: Toolkit, compatible: str) -> Find
         "driver-forward-compatibility",
         f"{below}: these GPUs run it only by forward compatibility{select}, with NVIDIA's cuda-compat package",
         key="driver",
-        remedy=(
-            f"update the driver to {compatible} or newer; or set `cuda-compat = true` in the target, and the recipes"
-            " bring the package (conda-forge has `cuda-compat`, and NVIDIA's base images hold it)"
-        ),
+        remedy=f"update the driver to {compatible} or newer",
+        ways=(Way(cuda_compat=True, note="the recipes bring NVIDIA's package"),),
     )
 
 
@@ -212,7 +210,7 @@ def _unknown_forward(case: Case, driver: str, toolkit: Toolkit, compatible: str)
     update = f"update the driver to {compatible} or newer"
     if case.cuda_compat:
         return Finding("warning", "driver-forward-compatibility", message, key="driver", remedy=update)
-    other = "or set `cuda-compat = true` in the target, if NVIDIA's table of forward compatibility has this driver"
+    other = "or if NVIDIA's table of forward compatibility has this driver, set `cuda-compat = true` in the target"
     return Finding("error", "driver-too-old", message, key="driver", remedy=f"{update}; {other}")
 
 
@@ -353,7 +351,7 @@ def _unknown_cuda(cuda: str) -> Finding:
         message = f"CUDA {cuda} is newer than any that envspec knows (up to {known[-1]})"
         return Finding("info", "cuda-newer-than-tables", message, key="cuda")
     near = min(known, key=lambda v: abs(_linear(v) - _linear(cuda)))
-    ways = (Way(f"CUDA {near}", near=True, cuda=near),)
+    ways = (Way(cuda=near, near=True),)
     return Finding("error", "no-such-cuda", toolkits.why_unknown(cuda), key="cuda", ways=ways)
 
 

@@ -36,11 +36,11 @@ def _beside(family: Sequence[Wanted], versions: Iterable[str]) -> list[str]:
     return [version for version in versions if all(version in known for known in made_for)]
 
 
-def _torch(wanted: Wanted, version: str, text: str, cuda: str | None = None) -> Way:
+def _torch(wanted: Wanted, version: str, cuda: str | None = None, note: str = "") -> Way:
     """Make the way to a release of torch, as pip and conda write it."""
     if wanted.channel == "conda":
-        return Way(text, near=True, cuda=cuda, conda=f"{wanted.name} =={version}")
-    return Way(text, near=True, cuda=cuda, line=f"torch=={version}")
+        return Way(cuda=cuda, conda=f"{wanted.name} =={version}", near=True, note=note)
+    return Way(cuda=cuda, line=f"torch=={version}", near=True, note=note)
 
 
 def _another_torch(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted]) -> list[Way]:
@@ -49,18 +49,25 @@ def _another_torch(wanted: Wanted, versions: Sequence[str], case: Case, family: 
     if not found:
         return []
     best = min(found, key=lambda v: _torch_distance(wanted, versions, v))
-    return [_torch(wanted, best, f"{wanted.name} {best} with {_cuda(case.cuda)}")]
+    return [_torch(wanted, best, note=f"with {f'CUDA {case.cuda}' if case.cuda else 'the CPU'}")]
 
 
 def _another_cuda(wanted: Wanted, versions: Sequence[str], case: Case) -> list[Way]:
     if case.cuda is None:
         return []
     cudas = [cuda for cuda in _cudas(wanted) if cuda != case.cuda]
-    fitting = [cuda for cuda in cudas if _working(wanted, versions, replace(case, cuda=cuda))]
+    working = {cuda: _working(wanted, versions, replace(case, cuda=cuda)) for cuda in cudas}
+    fitting = {cuda: max(map(torch_builds.order, found)) for cuda, found in working.items() if found}
     if not fitting:
         return []
-    best = min(fitting, key=lambda cuda: _cuda_distance(case.cuda or "", cuda))
-    return [Way(f"CUDA {best} with {wanted.label.split('+')[0]}{_driver_note(case, best)}", near=True, cuda=best)]
+    nearest = sorted(fitting, key=lambda cuda: _cuda_distance(case.cuda or "", cuda))
+    newest = max(nearest, key=fitting.__getitem__)
+    ahead = [newest] if fitting[newest] > fitting[nearest[0]] else []
+
+    def note(cuda: str) -> str:
+        return " ".join(filter(None, (f"with {wanted.label.split('+')[0]}", _driver_note(case, cuda))))
+
+    return [Way(cuda=cuda, near=True, note=note(cuda)) for cuda in (nearest[0], *ahead)]
 
 
 def _another_python(wanted: Wanted, versions: Sequence[str], case: Case) -> list[Way]:
@@ -71,7 +78,7 @@ def _another_python(wanted: Wanted, versions: Sequence[str], case: Case) -> list
         return []
     asked = numbers(case.python)[1]
     best = min(fitting, key=lambda p: (abs(numbers(p)[1] - asked), -numbers(p)[1]))
-    return [Way(f"Python {best}", near=True, python=best)]
+    return [Way(python=best, near=True)]
 
 
 def _both(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted]) -> list[Way]:
@@ -85,7 +92,7 @@ def _both(wanted: Wanted, versions: Sequence[str], case: Case, family: Sequence[
     if not pairs:
         return []
     *_, version, cuda = min(pairs)
-    return [_torch(wanted, version, f"{wanted.name} {version} with CUDA {cuda}{_driver_note(case, cuda)}", cuda)]
+    return [_torch(wanted, version, cuda, _driver_note(case, cuda))]
 
 
 def _working(wanted: Wanted, versions: Iterable[str], case: Case) -> list[str]:
@@ -96,7 +103,8 @@ def _working(wanted: Wanted, versions: Iterable[str], case: Case) -> list[str]:
     machine = machine_rules.problems(case)
     if any(p.severity == "error" for p in machine):
         return []
-    return [b.version for b in builds_of(wanted, versions, case.cuda, case.platform) if works(b, case)]
+    builds = builds_of(wanted, versions, case.cuda, case.platform)
+    return [build.version for build in builds if build.is_lockable(case.python) and works(build, case)]
 
 
 def _cudas(wanted: Wanted) -> list[str]:
@@ -126,15 +134,11 @@ def _cuda_distance(asked: str, cuda: str) -> tuple[int, int]:
 
 def _driver_note(case: Case, cuda: str) -> str:
     if case.integrated and (jetpack := machine_rules.first_jetpack(case, cuda)):
-        return f" (JetPack {jetpack} or newer)"
+        return f"(JetPack {jetpack} or newer)"
     floor = machine_rules.floor(case, cuda)
     if floor is None:
         return ""
-    return f" (driver {floor} or newer)" if floor.startswith("R") else f" (driver >= {floor})"
-
-
-def _cuda(cuda: str | None) -> str:
-    return f"CUDA {cuda}" if cuda else "the CPU"
+    return f"(driver {floor} or newer)" if floor.startswith("R") else f"(driver >= {floor})"
 
 
 def toolkit_change(case: Case) -> Way | None:
@@ -145,5 +149,5 @@ def toolkit_change(case: Case) -> Way | None:
     if first and last and numbers(first) > numbers(last):
         return None
     if last:
-        return Way(f"take CUDA {last} or older", cuda=last)
-    return Way(f"take CUDA {first} or newer", cuda=first) if first else None
+        return Way(cuda=last)
+    return Way(cuda=first) if first else None

@@ -282,7 +282,7 @@ def _is_outgrown(row: neighbours.Neighbour, around: Surroundings) -> bool:
 def _ways(row: neighbours.Neighbour, around: Surroundings, case: Case) -> Iterator[Way]:
     near = neighbours.nearest(row.package, around.torch, around.cuda_major, around.platform)
     if near is not None:
-        yield Way(f"{row.package} {near.release}", near=True, line=f"{row.package}=={near.release}")
+        yield Way(line=f"{row.package}=={near.release}", near=True)
         return
     yield from filter(None, (_another_torch(row, around, case), _another_cuda(row, around, case)))
 
@@ -300,14 +300,11 @@ def _another_torch(row: neighbours.Neighbour, around: Surroundings, case: Case) 
         near = neighbours.nearest(row.package, known[at], around.cuda_major, around.platform)
         cudas = _cudas(known[at], case)
         if near is not None and case.cuda in cudas:
-            text, line = f"torch {known[at]} with {row.package} {near.release}", f"torch=={known[at]}"
-            return Way(text, near=True, line=line, bounds=(f"{row.package}=={near.release}",))
+            return Way(line=f"torch=={known[at]}", bounds=(f"{row.package}=={near.release}",), near=True)
         others = [cuda for cuda in cudas if cuda and cuda.partition(".")[0] == around.cuda_major]
         if near is not None and others and elsewhere is None:
-            cuda = max(others, key=numbers)
-            text = f"torch {known[at]} for CUDA {cuda} with {row.package} {near.release}"
             bounds = (f"{row.package}=={near.release}",)
-            elsewhere = Way(text, near=True, cuda=cuda, line=f"torch=={known[at]}", bounds=bounds)
+            elsewhere = Way(cuda=max(others, key=numbers), line=f"torch=={known[at]}", bounds=bounds, near=True)
     return elsewhere
 
 
@@ -322,16 +319,16 @@ def _another_cuda(row: neighbours.Neighbour, around: Surroundings, case: Case) -
         near = neighbours.nearest(row.package, around.torch, major, around.platform)
         built = [cuda for cuda in _cudas(around.torch, case) if cuda and cuda.startswith(f"{major}.")]
         if near is not None and built:
-            cuda = max(built, key=numbers)
-            text = f"CUDA {cuda} with {row.package} {near.release}"
-            return Way(text, near=True, cuda=cuda, bounds=(f"{row.package}=={near.release}",))
+            return Way(cuda=max(built, key=numbers), bounds=(f"{row.package}=={near.release}",), near=True)
     return None
 
 
 def _cudas(torch: str | None, case: Case) -> set[str | None]:
-    """List the CUDA versions that a release of torch, or any, has builds for, on the target's platform and Python."""
-    built = torch_builds.builds(torch, platform=case.platform)
-    return {one.cuda for one in built if one.trust != "planned" and case.python in one.pythons}
+    """List the CUDA versions for which a release of torch, or any, can be locked, on the target's platform and Python;
+    None for the CPU."""
+    cudas = torch_builds.lockable_cudas(case.platform, torch, case.python)
+    of_cpu = torch_builds.lockable(case.platform, "cpu", case.python)
+    return {*cudas, *([None] if of_cpu and (torch is None or torch.partition("+")[0] in of_cpu) else ())}
 
 
 def _plain(specifier: str | None) -> str:

@@ -46,7 +46,7 @@ def problems(case: Case, python_range: str | None, base: KnownBase) -> Iterator[
     ):
         said = f"the base has Python {python}, and the spec asks for {python_range or case.python}"
         minor = ".".join(python.split(".")[:2])
-        yield Finding("error", "base-unfit", said, key="python", ways=(Way(f'python = "{minor}"', python=minor),))
+        yield Finding("error", "base-unfit", said, key="python", ways=(Way(python=minor),))
     if base.glibc is None:
         yield _unknown("its glibc", f"wheels are chosen for glibc {case.glibc}", "glibc")
     elif numbers(base.glibc) < numbers(case.glibc):
@@ -56,7 +56,7 @@ def problems(case: Case, python_range: str | None, base: KnownBase) -> Iterator[
             "base-unfit",
             said,
             key="glibc",
-            ways=(Way(f'glibc = "{base.glibc}" in the target', glibc=base.glibc),),
+            ways=(Way(glibc=base.glibc),),
         )
     if case.cuda is None:
         return
@@ -64,9 +64,7 @@ def problems(case: Case, python_range: str | None, base: KnownBase) -> Iterator[
         yield _unknown("its CUDA", f"the target is for CUDA {case.cuda}", "cuda")
     elif base.cuda != case.cuda:
         said = f"the base has CUDA {base.cuda}, and the target is for {case.cuda}"
-        yield Finding(
-            "error", "base-unfit", said, key="cuda", ways=(Way(f'cuda = "{base.cuda}" in the target', cuda=base.cuda),)
-        )
+        yield Finding("error", "base-unfit", said, key="cuda", ways=(Way(cuda=base.cuda),))
     if base.torch:
         yield from _torch(case, base.torch, base)
 

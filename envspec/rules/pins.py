@@ -341,7 +341,7 @@ def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) 
                 "companion-mismatch",
                 message,
                 key="torch",
-                ways=(Way(f"{name} {fitting[-1]}", near=True, line=bound),),
+                ways=(Way(line=bound, near=True),),
                 bound=bound,
             )
         elif local and torch_local and local != torch_local and re.fullmatch(r"cpu|cu\d+", local):
@@ -373,8 +373,8 @@ def _torchaudio_cuda(case: Case, version: str, local: str, torch: str, torch_loc
             f"torchaudio {version} is built for CUDA {own} and torch {torch} for CUDA {its}: import torchaudio fails",
             key="torch",
             ways=(
-                Way(f"CUDA {own} for the target", near=True, cuda=own),
-                *(Way(f"torchaudio {one}", near=True, line=f"torchaudio=={one}") for one in newer),
+                Way(cuda=own, near=True, note="for the target"),
+                *(Way(line=f"torchaudio=={one}", near=True) for one in newer),
             ),
         )
 
@@ -403,9 +403,8 @@ def _cuda_majors(
         place = f"the target is for CUDA {case.cuda}" if case.cuda else "this is a CPU target"
         message = f"{name} {pins[name]} belongs to CUDA {major}, and {place}{wrong}"
         hint = f"`envspec why` shows what requires {name}"
-        there = {one.cuda for one in torch_builds.builds(platform=case.platform) if one.cuda} if case.cuda else set()
-        cudas = sorted((one for one in there if one.partition(".")[0] == major), key=numbers, reverse=True)[:1]
-        ways = tuple(Way(f'cuda = "{one}" in the target', cuda=one) for one in cudas)
+        there = torch_builds.lockable_cudas(case.platform, python=case.python) if case.cuda else ()
+        ways = tuple(Way(cuda=one) for one in there if one.partition(".")[0] == major)[:1]
         bound = f"{name}=={asked}.*" if asked and name in VERSIONED_BY_CUDA else f"{name}<0"
         severity: Severity = "error" if case.cuda else "warning"
         outgrown = asked is not None and int(major) < int(asked)
@@ -474,7 +473,7 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
             seen = f"as far as {found.version} tells, the newest that envspec knows"
             by_torch = "torch" in pins or "pytorch" in pins
             remedy = "take a torch whose build requires an older cuDNN" if by_torch else None
-            older = Way(f"take {name}<{first}", line=f"{name}<{first}")
+            older = Way(line=f"{name}<{first}")
             yield Finding(
                 "warning" if nccl or (beyond and not dropped) else "error",
                 "library-architecture",
@@ -640,4 +639,4 @@ def _change_of(ask: str, line: str) -> tuple[Way | None, str | None]:
         return None, f'write "{ask}" in place of {own.name}'
     wanted.extras |= {one for one in own.extras if not _OF_A_VENDOR.fullmatch(one)}
     wanted.specifier, wanted.marker = own.specifier, own.marker
-    return Way(f'write "{wanted}"', line=str(wanted)), None
+    return Way(line=str(wanted)), None

@@ -80,6 +80,25 @@ def test_a_gpu_beside_an_arm_cpu_decides_the_platform(envspec: Envspec, gpu: str
     assert ran.code == 1 and "an Arm CPU" in ran.err and not Path("specs/other.toml").exists()
 
 
+@pytest.mark.parametrize(
+    ("line", "words", "cuda"),
+    [
+        # cu126 has rows up to torch 2.14.1, and files up to 2.12.1; cu129 files of 2.13.0
+        ("torch", ("--gpu", "A100", "--driver", "550.54.15"), "12.9"),
+        # of files that don't name torch, the day has one for 11.8
+        ("peft==0.4.0", ("--gpu", "H100", "--as-of", "2023-07-25"), "11.8"),
+        ("accelerate==0.20.2", ("--gpu", "A100", "--as-of", "2023-11-15"), "12.1"),
+    ],
+)
+def test_init_takes_the_cuda_of_the_newest_that_can_be_locked(
+    envspec: Envspec, line: str, words: tuple[str, ...], cuda: str
+) -> None:
+    Path("requirements.txt").write_text(f"{line}\n", encoding="utf-8")
+    ran = envspec("init", "demo", "--from", "requirements.txt", *words)
+    assert ran.code == 0, ran.err
+    assert load_spec("specs/demo.toml").targets[0].cuda == cuda
+
+
 def test_what_cant_work_is_told_and_not_written(envspec: Envspec) -> None:
     ran = envspec("init", "demo", "--gpu", "B200", "--cuda", "11.8")
     assert ran.code == 1 and "B200" in ran.err and "hint: Nearest: CUDA 12.8" in ran.err

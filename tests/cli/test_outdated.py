@@ -151,13 +151,13 @@ def test_each_targets_last_torch_and_what_leads_further(project: Project, envspe
     assert "    torch 2.12.0 has no CUDA 12.8 build for linux-64: the last is of torch 2.11.0" in lines
     assert "  to torch 2.13.0: CUDA 12.9" in lines
     volta = lines.index("cu126-volta (V100, CUDA 12.6): torch 2.9.1 is locked")
-    assert lines[volta + 1] == "  last: torch 2.14.1" and lines[volta + 3] == "  nothing newer runs on these GPUs"
+    assert lines[volta + 1] == "  last: torch 2.12.1" and lines[volta + 3] == "  nothing newer can be locked for it"
 
 
 def test_as_a_document(project: Project, envspec: Envspec) -> None:
     (row,) = valid(envspec("outdated", "specs/demo.toml", "--horizon", "-t", "cu128-hopper", "--json").out)["targets"]
     assert (row["target"], row["locked"], row["last"]) == ("cu128-hopper", "2.9.1+cu128", "2.11.0")
-    assert {"torch": "2.13.0", "cuda": "12.9"}.items() <= row["moves"][1].items()
+    assert any({"torch": "2.13.0", "cuda": "12.9"}.items() <= move.items() for move in row["moves"])
 
 
 def test_it_needs_no_network(project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from console_blocks import ROOT, Block, blocks, fits, shown
-from test_consoles import ELSEWHERE
+from test_consoles import ELSEWHERE, begins_with, set_up
 
 pytestmark = [pytest.mark.network, pytest.mark.slow, pytest.mark.nightly]
 
@@ -17,7 +17,7 @@ UNREACHABLE = re.compile(r"^note: the registry has no digest for .*: \S+ can't b
 
 
 def the(words: str) -> Block:
-    (found,) = (block for block in blocks() if words in block.first)
+    (found,) = (block for block in blocks() if begins_with(block, words))
     return found
 
 
@@ -35,6 +35,13 @@ def test_a_lock_tells_its_corrections(tmp_path: Path) -> None:
     block = the("envspec lock specs/mm-v2.1.toml")
     shutil.copytree(ROOT / "specs", tmp_path / "specs")
     compare(block, shown(block, tmp_path))
+
+
+def test_the_ways_of_a_refusal_give_a_lock(tmp_path: Path) -> None:
+    block = the("has no CUDA 11.8")
+    set_up(block, tmp_path)
+    told = "".join(line for line in shown(block, tmp_path).splitlines(keepends=True) if "still at work" not in line)
+    assert told == block.text
 
 
 def test_inspect_reads_the_real_wheel(tmp_path: Path) -> None:

@@ -55,9 +55,9 @@ def test_a_jetson_is_told_its_jetpack_and_no_number_of_a_server(gpu: str, own: s
 
 def test_the_nearest_cuda_of_a_jetson_comes_with_its_jetpack() -> None:
     case: Case = of_target("linux-aarch64", "3.12", "12.6", ["Orin"], None, "2.28")
-    assert nearest._driver_note(case, "13.0") == " (JetPack 7.2 or newer)"
+    assert nearest._driver_note(case, "13.0") == "(JetPack 7.2 or newer)"
     assert nearest._driver_note(of_target("linux-64", "3.12", "12.6", ["H100"], None, "2.28"), "13.0") == (
-        " (driver >= 580.65.06)"
+        "(driver >= 580.65.06)"
     )
 
 

@@ -46,7 +46,7 @@ def test_a_pair_that_was_reported_as_broken(
     (finding,) = found(cuda, {"torch": torch, name: version})
     assert finding.severity == "error"
     assert f"{name} {version} is built for {why}" in finding.message and f"torch {torch}" in finding.message
-    assert nearest in (finding.try_ways(lambda way: "").remedy or "")
+    assert nearest in (finding.tell_ways().remedy or "")
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_what_is_only_partly_there_is_a_warning() -> None:
     (finding,) = found("12.8", {"torch": "2.10.0", "torchao": "0.18.0"})
     assert finding.severity == "warning" and "leaves its extensions out" in finding.message
     (finding,) = found("12.8", {"torch": "2.8.0", "torchao": "0.15.0"})
-    assert finding.remedy is None and finding.try_ways(lambda way: "").remedy == "Nearest: torchao 0.14.0"
+    assert finding.remedy is None and finding.tell_ways().remedy == "Nearest: torchao 0.14.0"
 
 
 def test_no_wheel_is_judged_by_another_platforms_file() -> None:

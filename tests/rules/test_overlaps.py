@@ -51,8 +51,8 @@ def test_the_locked_triton_decides_and_not_the_builds_own() -> None:
     spec, target = spec_of("13.0", ("B300",))
     found = judge_pins(spec, target, PinnedVersions({"torch": "2.9.1+cu130", "triton": "3.5.1"}))
     assert codes(found) == ["-triton-architecture"]
-    remedy = found[0].try_ways(lambda way: "").remedy or ""
-    assert "take torch 2.10.0" in remedy and "TRITON_PTXAS_PATH" in remedy
+    remedy = found[0].tell_ways().remedy or ""
+    assert 'write "torch==2.10.0"' in remedy and "TRITON_PTXAS_PATH" in remedy
     assert codes(judge_pins(spec, target, PinnedVersions({"torch": "2.9.1+cu130", "triton": "3.6.0"}))) == []
     assert codes(judge_pins(spec, target, PinnedVersions({"torch": "2.9.1+cu130", "triton": "4.0.0"}))) == [
         "~triton-newer-than-tables"
@@ -79,7 +79,7 @@ def test_a_library_beyond_the_table(cuda: str, gpu: str, known: str, newer: str,
 def test_a_library_without_torch_is_bounded_itself() -> None:
     spec, target = spec_of("12.8", ("V100",), pip=("cupy-cuda12x",))
     (found,) = judge_pins(spec, target, PinnedVersions({"cupy-cuda12x": "13.6.0", "nvidia-cudnn-cu12": "9.99.0.1"}))
-    assert [one.text for one in found.ways] == ["take nvidia-cudnn-cu12<9.11.0.98"]
+    assert [one.text for one in found.ways] == ['write "nvidia-cudnn-cu12<9.11.0.98"']
     assert found.bound == "nvidia-cudnn-cu12<9.11.0.98"
 
 

@@ -326,6 +326,7 @@ def _resolve(
                     not_after=not_after,
                     first=first,
                     inventories=inventories,
+                    allows=request.allow_needed,
                 )
                 lock = relock(asked, resolvers, notes.take)
                 return spec, _without_mere_time(old, lock) if bounded != spec else lock

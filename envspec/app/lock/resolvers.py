@@ -43,4 +43,5 @@ def resolvers_of(
             conda = conda_resolver(spec, os.environ, offline=offline, progress=progress)
         builds, published = partial(build_environments, pip), partial(publishers, pip)
         inspector = replace(pip.inspector, archives=conda.archives if conda else None)
-        yield Resolvers(pip, conda, inspector, builds, published, pip.tell, pip.releases)
+        releases, behind = pip.releases, pip.is_behind
+        yield Resolvers(pip, conda, inspector, builds, published, pip.tell, releases, behind, pip.stop)

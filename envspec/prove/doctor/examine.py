@@ -38,18 +38,15 @@ def glibc(machine: Machine) -> Result:
             remedy="use a container on glibc (debian, ubuntu, rocky)",
         )
         return Result("glibc", "ok", "not found", (finding,))
-    release = torch_builds.newest()
-    floors = {b.glibc for b in torch_builds.builds(release.version, platform=machine.platform) if b.glibc}
+    builds = [one for one in torch_builds.builds(platform=machine.platform) if torch_builds.lockable_pythons(one)]
+    newest = builds[-1].version if builds else ""
+    floors = {b.glibc for b in builds if b.glibc and b.version == newest}
     floor = max(floors, key=numbers, default=None)
     if floor is None or numbers(machine.glibc) >= numbers(floor):
         return Result("glibc", "ok", machine.glibc)
-    older = [
-        b
-        for b in torch_builds.builds(platform=machine.platform)
-        if b.glibc and numbers(b.glibc) <= numbers(machine.glibc)
-    ]
+    older = [b for b in builds if b.glibc and numbers(b.glibc) <= numbers(machine.glibc)]
     last = f"; torch {older[-1].version} is the last that fits" if older else ""
-    message = f"glibc {machine.glibc} is older than {floor}, which torch {release.version} needs{last}"
+    message = f"glibc {machine.glibc} is older than {floor}, which torch {newest} needs{last}"
     remedy = f'set glibc = "{machine.glibc}" in the target, or use a container with a newer glibc'
     return Result("glibc", "ok", machine.glibc, (Finding("warning", "glibc-old", message, remedy=remedy),))
 

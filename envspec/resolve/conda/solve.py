@@ -47,7 +47,7 @@ _VERSION = re.compile(r"\d[\w.*]*(?: \| (?:\d[\w.*]*|\.\.\.))*")
 _OTHER_PYTHON = re.compile(r"─ python(?:_abi)? .*no candidates were found")
 _NO_CANDIDATES = re.compile(r"No candidates were found for ([A-Za-z0-9_.-]+)")
 _REDIRECTED = re.compile(r"error following redirect for url \(([^)?]+)")
-_LOOSEN = "loosen one of these match specs, or leave out the target"
+_LOOSEN = "if other versions will do, loosen one of these match specs"
 _CHANNELS = "leave out one channel after the other, and tell who runs it that its repodata is damaged"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -12,7 +13,16 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, Unsatisfiable, Way, about
+from envspec.base.errors import (
+    AnswerNo,
+    EnvspecError,
+    IndexFailure,
+    Infeasible,
+    OutsideError,
+    Unsatisfiable,
+    Way,
+    about,
+)
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.base.texts import printable
@@ -242,10 +252,7 @@ def refuse_two_answers(
             hint="let the lock name the build: leave out [image] python" if named else None,
         ).with_packages(*filter(None, [name]))
         error.key = "env.python"
-        error.ways = tuple(
-            Way(f'python = "{bound.removeprefix("==")}"', python=request.python, python_range=bound)
-            for bound in (range_between(*one) for one in reversed(ranges))
-        )
+        error.ways = tuple(Way(python=request.python, python_range=range_between(*one)) for one in reversed(ranges))
         raise error
 
 
@@ -312,7 +319,7 @@ def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> s
     if not barred:
         return conflict.hint
     names = ", ".join(f'"{name}>=…a0"' for name in barred)
-    return f"only a pre-release of {', '.join(barred)} fits; to take one, name it in the spec ({names})"
+    return f"if a pre-release will do, name it in the spec ({names}): no other of {', '.join(barred)} fits"
 
 
 def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsatisfiable:
@@ -328,10 +335,9 @@ def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsati
     if not found:
         return conflict
     told = "; ".join(map(_describe_correction, found))
-    listed = ", ".join(dict.fromkeys(f'"{row.name}"' for row in found))
-    hint = f"to do without: without-corrections = [{listed}] in [pip]; or {conflict.hint or 'loosen a requirement'}"
-    named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=hint)
-    named.corrections, named.ways, named.code = conflict.corrections, conflict.ways, conflict.code
+    named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=conflict.hint)
+    named.ways = (*conflict.ways, Way(corrections=tuple(dict.fromkeys(row.name for row in found))))
+    named.corrections, named.code = conflict.corrections, conflict.code
     return named
 
 
@@ -368,3 +374,35 @@ def attribute_to(targets: tuple[str, ...]) -> Iterator[None]:
     except EnvspecError as error:
         error.targets = error.targets or targets
         raise
+
+
+def raise_again(error: EnvspecError) -> Resolution:
+    """Raise an error in the place of an answer."""
+    raise error
+
+
+def answer_together(
+    pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]], groups: Mapping[Request, tuple[str, ...]]
+) -> dict[Request, Resolution]:
+    """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended: of several refusals the
+    first has the others beside it, and equal ones are one."""
+    futures = {request: pool.submit(job) for request, job in jobs.items()}
+    refused: dict[tuple[str, str], AnswerNo] = {}
+    answers = {}
+    for request, future in futures.items():
+        try:
+            answers[request] = future.result()
+        except AnswerNo as error:
+            label = ", ".join(groups[request])
+            same = refused.setdefault((error.code, error.message.removeprefix(f"{label}: ")), error)
+            if same is not error:
+                same.targets = (*same.targets, *error.targets)
+                same.message = ", ".join(same.targets) + error.message.removeprefix(label)
+        except OutsideError:
+            if not refused:
+                raise
+    if refused:
+        first, *others = refused.values()
+        first.beside = tuple(others)
+        raise first
+    return answers

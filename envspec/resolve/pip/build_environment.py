@@ -8,8 +8,8 @@ default index, but for what the target itself has from another one: no build bui
 
 from __future__ import annotations
 
-import itertools
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -110,12 +110,9 @@ def build_environments(
     """
     if not wanted:
         return {}
-    numbers = itertools.count()
 
     def folder() -> Path:
-        path = resolver.scratch / f"builds-{next(numbers)}"
-        path.mkdir(parents=True)
-        return path
+        return Path(tempfile.mkdtemp(prefix="builds-", dir=resolver.scratch))
 
     counting = Counting(resolver.progress)
     describe = Describer(resolver.wheels, resolver.sources, folder(), counting)

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError
+from envspec.base.errors import AnswerNo, EnvspecError, Way
 from envspec.packages.names import PUBLIC
 from envspec.packages.requirement import head_of
 from envspec.resolve.pip.answer import Resolution
@@ -53,12 +53,13 @@ class SourcesUnsaid(AnswerNo):
         has = f"the index {names[0]} has" if len(names) == 1 else f"the indexes {', '.join(names)} have"
         targets = sorted({target for several in unsaid.values() for target in several})
         lines = {**said, **{one.name: one.index for one in first.values()}}
-        table = ", ".join(f'{name} = "{index}"' for name, index in sorted(lines.items()))
+        # which index is trusted is the user's word: nothing of one is asked for before
+        change = Way(sources=tuple(sorted(lines.items())))
         super().__init__(
             f"{', '.join(targets)}: {has} packages that the solution needs, and [pip] sources doesn't say which index "
             f"to use: {'; '.join(map(_line, first.values()))}",
-            hint=f'add to [pip]: sources = {{ {table} }}; write "pypi" to take a package from PyPI instead; set an '
-            "index that mirrors all of PyPI as the default index, not in the spec",
+            hint=f'if these indexes are where the packages are to come from, {change.text}; write "pypi" to take a '
+            "package from PyPI instead; if an index mirrors all of PyPI, set it as the default index, not in the spec",
         )
         self.about = tuple(dict.fromkeys(name for one in first.values() for name in (*one.path, one.name)))
         self.targets = tuple(targets)

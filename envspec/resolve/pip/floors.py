@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envspec.base.errors import AnswerNo, Way
+from envspec.base.errors import AnswerNo
 from envspec.base.finding import Finding
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
@@ -391,11 +391,7 @@ def raised_finding(
     if not far:
         return Finding("info", "passed-over", f"{message}{beside}")
     lost = " and ".join(f"{name} {after[name]} is locked, not {before[name]}" for name in far)
-    written = tuple(f"{name}<={before[name]}" for name in up)
-    listed = ", ".join(f'"{bound}"' for bound in written)
-    has_to_come = (f"{name}>={before[name]}" for name in far)
-    way = Way(f"to take the newer {' and '.join(far)}, write {listed}", bounds=(*written, *has_to_come))
-    return Finding("warning", FAR, f"{lost}: {message}{beside}", ways=(way,))
+    return Finding("warning", FAR, f"{lost}: {message}{beside}")
 
 
 def unraised_finding(now: Mapping[str, str], left: Mapping[str, str], conflict: str) -> Finding | None:

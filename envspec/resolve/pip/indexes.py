@@ -232,7 +232,7 @@ class UvIndexes(Struct, frozen=True):
             for index in (*self.indexes, *dict(request.find_links)):
                 with suppress(IndexFailure):
                     if self.has(index, name):
-                        yield Way(f'{index} has it: sources = {{ {name} = "{index}" }}', sources=((name, index),))
+                        yield Way(sources=((name, index),), note=f"{index} has it")
 
 
 def _own_names(request: Request) -> frozenset[str]:

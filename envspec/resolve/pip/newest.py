@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from envspec.base.errors import Way
 from envspec.net.index_proxy.releases import Release, version_of
+from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import takes_python, wheel_fits
@@ -57,6 +58,24 @@ def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, A
         name: Asks(SpecifierSet(",".join(filter(None, map(str, several)))), any(one.prereleases for one in several))
         for name, several in specifiers.items()
     }
+
+
+def find_newest(request: Request, releases: Releases) -> dict[str, str]:
+    """Find the newest release of each package that a request asks for itself, within its own bounds and date, for its
+    platform: whatever Python, glibc and CUDA it is for."""
+    asks, found = asks_of(request, {}), dict[str, str]()
+    holds = markers_of(request.platform, request.full_python).hold
+    machines = [replace(request, python=f"3.{minor}", glibc="2.40") for minor in range(8, 15)]
+    for line in request.effective:
+        name = requirement_name(line)
+        if " @ " in line or name in found or not holds(line, frozenset()):
+            continue
+        for release in releases(name):
+            there = release.source or any(wheels_fit(release.wheels, machine) for machine in machines)
+            if there and _suits_any_python(release, request, name, asks.get(name)):
+                found[name] = release.version
+                break
+    return found
 
 
 def has_pre_release(found: Iterable[Found], kept: Mapping[str, str]) -> bool:
@@ -245,8 +264,7 @@ def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> I
         for release in releases(name):
             if suits_target(release, request, name, alone.get(name)) and is_skipped(release, request, name):
                 if floor := needed_glibc(release.wheels, request):
-                    has = f"{name} {release.version} has wheels for glibc {floor} and later"
-                    yield Way(f'{has}: if the machines have it, set glibc = "{floor}" in the target', glibc=floor)
+                    yield Way(glibc=floor, note=f"{name} {release.version} has wheels for glibc {floor} and later")
                 break
 
 
@@ -271,10 +289,8 @@ def first_day(message: str, request: Request, releases_of: Callable[[Request], R
     if uploaded[:19] >= request.exclude_newer[:19]:
         day = date.fromisoformat(uploaded[:10])
         after = (day + timedelta(days=1)).isoformat()
-        yield Way(
-            f'exclude-newer = "{after}" in [env]: the first release of {name} that fits, {version}, is of {day}',
-            exclude_newer=after,
-        )
+        note = f"the first release of {name} that fits, {version}, is of {day}"
+        yield Way(exclude_newer=after, note=note)
 
 
 def wheels_fit(wheels: Iterable[str], request: Request) -> bool:

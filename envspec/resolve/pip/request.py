@@ -258,7 +258,7 @@ def provided_packages(pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
 
 
 REPLACE = (
-    "loosen what asks for another {name}, take another base, or replace the base's: "
+    "if another {name} will do, loosen what asks for it; if another base will, take that; or replace the base's: "
     '[base] replace = {{ {name} = "why" }}'
 )
 """The hint for a conflict with a package of the base."""
@@ -277,15 +277,18 @@ def refuse_conflicts(label: str, request: Request) -> None:
         requirement = parse_requirement(text)
         if requirement.url or not requirement.specifier.contains(version, prereleases=True):
             whose = "the base has" if request.on_base else "conda installs"
-            hint = _hint(requirement.name, str(requirement.specifier))
+            way = Way(conda=f"{requirement_name(text)} {requirement.specifier}")
+            ways = (way,) if requirement.specifier and not request.on_base else ()
+            hint = None if ways else _hint(requirement.name)
             if request.on_base:
                 case = of_target(request.platform, request.python, request.cuda, (), None, request.glibc or "0")
                 is_torch = requirement_name(text) == "torch"
                 others = other_images(case, None, version, request.effective) if is_torch else None
                 hint = "; or ".join(filter(None, (REPLACE.format(name=requirement.name), others)))
-            raise Unsatisfiable(
-                f"{label}: [pip] asks for {redact(text)}, but {whose} {requirement.name} {version}", hint=hint
-            )
+            said = f"{label}: [pip] asks for {redact(text)}, but {whose} {requirement.name} {version}"
+            error = Unsatisfiable(said, hint=hint)
+            error.ways = ways
+            raise error
 
 
 def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
@@ -301,7 +304,7 @@ def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable
     whose = "the base has" if request.on_base else "conda installs"
     message = f"{conflict.message.rstrip('.')} ({whose} {', '.join(named)})."
     first = named[0].split()[0]
-    told = Unsatisfiable(message, hint=REPLACE.format(name=first) if request.on_base else _hint(first, ""))
+    told = Unsatisfiable(message, hint=REPLACE.format(name=first) if request.on_base else _hint(first))
     told.ways, told.code = conflict.ways, conflict.code
     return told
 
@@ -315,12 +318,11 @@ def _ways_to_python(message: str, request: Request) -> tuple[Way, ...]:
     if not floors:
         return ()
     bound = range_between(floors[-1], request.any_python[-1])
-    return (Way(f'python = "{bound.removeprefix("==")}"', python=request.python, python_range=bound),)
+    return (Way(python=request.python, python_range=bound),)
 
 
-def _hint(name: str, specifier: str) -> str:
-    bound = f'"{name} {specifier}"' if specifier else f"the {name} that the pip packages need"
-    return f"add {bound} to [conda] dependencies, or loosen the requirements of the pip packages"
+def _hint(name: str) -> str:
+    return f"if the channels have the {name} that the pip packages need, add it to [conda] dependencies"
 
 
 def _pep440(version: str) -> str | None:

@@ -24,6 +24,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import canonical_name, head_of, published_requirement, with_extras
 from envspec.packages.tags import takes_python
+from envspec.packages.version_numbers import numbers
 from envspec.resolve.pip.newest import (
     Asks,
     Releases,
@@ -243,26 +244,29 @@ def went_back(before: Mapping[str, str], found: Iterable[Found], request: Reques
 
 
 class Retreated(Infeasible):
-    """The only answers are older releases that name nothing of what the target has. `ways` may lead to one. What is
-    `accepted`, by code, always does."""
+    """The only answers are older releases that name nothing of what the target has. `ways` may lead to one, as may the
+    word of the spec that it knows better."""
 
     def __init__(self, message: str, ways: Iterable[Way], codes: Mapping[str, str]) -> None:
         """`codes` has the code under which each package can be accepted."""
-        by_code = {code: [name for name, own in codes.items() if own == code] for code in sorted({*codes.values()})}
-        reasons = {code: ", ".join(f'{name} = "why"' for name in names) for code, names in by_code.items()}
-        tables = (f"{code} = {{ {listed} }}" for code, listed in reasons.items())
-        hint = f"if it works for you, add to [pip]: accept = {{ {', '.join(tables)} }}"
-        super().__init__(message, hint=hint)
-        self.ways, self.code = tuple(ways), next(iter(by_code), "retreat")
-        self.accepted = tuple(f"{code}:{name}" for name, code in codes.items())
+        super().__init__(message)
+        self.ways = (*ways, Way(accept=tuple((code, name) for name, code in codes.items())))
+        self.code = min(codes.values(), default="retreat")
         self.with_packages(*codes)
 
 
 def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, releases: Releases) -> NoReturn:
     """Raise Retreated for packages that have no answer on a target's Python. `label` names the targets."""
     said = dict.fromkeys(one.message(request) for one in lost)
-    ways = dict.fromkeys(way for one in lost for way in _ways(one, request, releases))
-    raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: one.code for one in lost})
+    ways = [way for one in lost for way in _ways(one, request, releases)]
+    if len(lost) > 1:
+        # what is to be done about each belongs together
+        pythons = [way for way in ways if way.python and not way.python_range]
+        ways = sorted(pythons, key=lambda way: numbers(str(way.python)))[:1]
+        ways += (
+            [Way(bounds=tuple(f"{one.name}<={one.older}" for one in lost))] if all(one.older for one in lost) else []
+        )
+    raise Retreated(f"{label}: {'; '.join(said)}", dict.fromkeys(ways), {one.name: one.code for one in lost})
 
 
 class LostExtra(Struct, frozen=True):
@@ -297,25 +301,23 @@ class LostExtra(Struct, frozen=True):
         return f"{has}, and {version}, which has it, {why}"
 
     def ways(self, request: Request) -> Iterator[Way]:
-        bounds = (f"{self.name}>={self.release.version}",)
         for python in (request.python, *newer_pythons(request.python)):
             there = replace(request, python=python)
             if takes_python(self.release.requires_python or "", there.full_python) and (
                 not self.release.wheels or wheels_fit(self.release.wheels, there)
             ):
                 if python != request.python:
-                    yield Way(f'python = "{python}"', python=python, bounds=bounds)
+                    yield Way(python=python)
                 break
         if glibc := needed_glibc(self.release.wheels, request) or self.glibc:
-            yield Way(f'if the machines have it: glibc = "{glibc}" in the target', glibc=glibc, bounds=bounds)
+            yield Way(glibc=glibc)
         others = {one for one in published_requirement(self.line).extras if canonical_name(one) != self.extra}
         major = (request.cuda or "").partition(".")[0]
         own = extras_for(major, {self.extra}, self.offers) if major else None
         if own and not own <= others:
             line = with_extras(self.line, {*others, *own})
-            yield Way(f'write "{line}"', line=line)
-        line = with_extras(self.line, others)
-        yield Way(f'to do without the extra, write "{line}"', line=line)
+            yield Way(line=line)
+        yield Way(line=with_extras(self.line, others), note=f"without the extra {self.extra}")
 
 
 def lost_extras(
@@ -366,24 +368,19 @@ def _ways(one: Retreat, request: Request, releases: Releases) -> Iterator[Way]:
     ]
     asked = one.name in {requirement_name(line) for line in request.requirements}
     if lifting and asked:
-        exact = f"{one.name}=={lifting[-1].version}"
-        yield Way(f"take {exact}, which the bounds leave out", line=exact)
+        yield Way(line=f"{one.name}=={lifting[-1].version}", note="the bounds leave it out")
     elif lifting:
         # what leads to it can be had beside another release too
-        lifted = f"{one.name}>={lifting[-1].version}"
-        yield Way(f'add to [pip]: constraints = ["{lifted}"]', bounds=(lifted,))
-    own = (f"{one.name}>={one.release.version}",)
+        yield Way(bounds=(f"{one.name}>={lifting[-1].version}",))
     builds = versions_of(request.python, request.platform) if one.refuses else ()
     for build in reversed(builds):
         if takes_python(one.release.requires_python or "", build):
-            yield Way(f'python = "{build}"', python=request.python, python_range=f"=={build}", bounds=own)
+            yield Way(python=request.python, python_range=f"=={build}")
             break
     if (python := newest_python(one, request)) is not None:
-        yield Way(f'python = "{python}"', python=python, bounds=own)
+        yield Way(python=python)
     if one.older is not None:
-        bound = f"{one.name}<={one.older}"
-        place = f'write "{bound}"' if asked else f'add to [pip]: constraints = ["{bound}"]'
-        yield Way(f"to take {one.older} knowingly, {place}", bounds=(bound,))
+        yield Way(line=f"{one.name}<={one.older}")
 
 
 def _older(request: Request) -> Iterator[Request]:

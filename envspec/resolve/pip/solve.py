@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
@@ -23,6 +23,8 @@ from msgspec.structs import replace
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
+from envspec.facts import torch_builds
+from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.pages import Pages
@@ -38,6 +40,7 @@ from envspec.resolve.pip.answer import (
     Resolution,
     add_corrections,
     answer_of,
+    answer_together,
     attribute_to,
     dated_sources,
     drop_unreachable,
@@ -45,6 +48,7 @@ from envspec.resolve.pip.answer import (
     in_own_addresses,
     older_sources,
     prefix,
+    raise_again,
     read_metadata,
     refuse_two_answers,
     sources_needed,
@@ -76,6 +80,7 @@ from envspec.resolve.pip.metadata import Metadata, MetadataReader
 from envspec.resolve.pip.newest import (
     Releases,
     asks_of,
+    find_newest,
     first_day,
     has_pre_release,
     is_sole,
@@ -111,6 +116,7 @@ from envspec.resolve.pip.retreat import (
 from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
 from envspec.resolve.pip.unbounded import (
     Lag,
+    is_far,
     lags,
     may_be_behind,
     may_have_part,
@@ -120,7 +126,7 @@ from envspec.resolve.pip.unbounded import (
 )
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
-from envspec.resolve.torch_index.holes import hint_about_torch
+from envspec.resolve.torch_index.holes import explain_torch
 from envspec.resolve.uv.answer import Found
 from envspec.resolve.uv.errors import UnmetImport, packages_without_wheel
 from envspec.resolve.uv.program import Processes, Uv
@@ -173,6 +179,7 @@ class PipResolver(Struct, frozen=True):
     _unbounded: dict[Request, tuple[Found, ...]] = field(default_factory=dict)
     _lags: dict[Request, tuple[Lag, ...]] = field(default_factory=dict)
     _moved: dict[Request, tuple[Finding, ...]] = field(default_factory=dict)
+    _running: list[Processes] = field(default_factory=list)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -195,7 +202,29 @@ class PipResolver(Struct, frozen=True):
         """Give the resolver for one question: one that fails ends its own programs, and no others."""
         uv = replace(self.uv, processes=Processes())
         sources = replace(self.sources, processes=Processes())
+        self._running[:] = uv.processes, sources.processes
         return replace(self, uv=uv, sources=sources)
+
+    def stop(self) -> None:
+        """End the programs of the question that was begun last."""
+        for processes in self._running:
+            processes.stop()
+
+    def is_behind(self, request: Request, versions: Mapping[str, str]) -> bool:
+        """Say whether versions leave something far behind that a request asks for itself. Raises IndexFailure."""
+        releases, taken = self._uv_indexes.releases(request), {**versions}
+        newest = find_newest(request, releases)
+        admits = torch_index.torch_request(request).admits
+        held = torch_builds.lockable(request.platform, torch_builds.variant_of(request.cuda))
+        # of torch the target's own CUDA decides, where it has one within the bounds
+        in_time = (one for one in held if admits(one) and torch_index.in_time(one, request.not_after("torch")))
+        if "torch" in newest:
+            newest["torch"] = max(in_time, key=torch_builds.order, default=newest["torch"])
+        return any(
+            is_older(taken.get(name, ""), version) and is_far(taken[name], version, name, releases)
+            for name, version in newest.items()
+            if name not in (*FAMILY[1:], "triton") and not is_toolkit(name)
+        )
 
     def _resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         for name, request in requests.items():
@@ -341,20 +370,26 @@ class PipResolver(Struct, frozen=True):
             if old[first].versions:
                 shared = public(old[first])
                 kept = {r: localise(old[r].over(shared), indexes[r]) for r in groups}
-                return _together(pool, {r: partial(answer, r, kept[r]) for r in groups})
+                return answer_together(pool, {r: partial(answer, r, kept[r]) for r in groups}, groups)
             # without an old lock the first answer sets the versions that the others shall share
             releases = torch_holes.newest_releases(indexes)
             old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
-            found = solve(first, old[first])
+            try:
+                found = solve(first, old[first])
+            except AnswerNo as error:
+                jobs = {first: partial(raise_again, error), **{r: partial(answer, r, old[r]) for r in others}}
+                return answer_together(pool, jobs, groups)
             apart = FAMILY if len(set(releases.values())) > 1 else ()
             kept = {r: after(found, first, old[r], None if apart else indexes[r]) for r in others}
             # what follows from it is worked out while uv solves for the others
             jobs = {first: partial(answer_of, found, first, reading)}
             jobs |= {r: partial(answer, r, kept[r]) for r in others}
-            answers = _together(pool, jobs)
+            answers = answer_together(pool, jobs, groups)
             again = to_share({r: one.found for r, one in answers.items()}, apart)
             said = {r: (self._moved[r], self._lags.get(r, ())) for r in again}
-            met = _together(pool, {r: partial(answer, r, preferences) for r, preferences in again.items()})
+            met = answer_together(
+                pool, {r: partial(answer, r, preferences) for r, preferences in again.items()}, groups
+            )
             # an older release that has lost or won dependencies is another answer, not the same one shared
             same = {
                 r: one
@@ -499,13 +534,14 @@ class PipResolver(Struct, frozen=True):
                 # a page that uv keeps may be older than the release that would do
                 question.uv.fresh = True
                 return self._solve(request, question, preferences, reading, last)
-            conflict.hint = hint_about_torch(conflict.message, request, index, gated=question.gated) or conflict.hint
+            conflict = explain_torch(conflict, request, index, gated=question.gated)
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
             conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, conflict.message))
             unfit = () if any(one.glibc for one in conflict.ways) else packages_without_wheel(conflict.message)
             conflict.ways = (*newer_glibc(unfit, request, releases), *conflict.ways)
-            conflict.ways += tuple(first_day(conflict.message, request, self._uv_indexes.releases))
+            if not any(one.cuda for one in conflict.ways):
+                conflict.ways += tuple(first_day(conflict.message, request, self._uv_indexes.releases))
             raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
         except UnmetImport as failed:
             raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None
@@ -646,12 +682,6 @@ def _neighbour(said: str, request: Request) -> str | None:
 def _below(scratch: Path) -> Path:
     """Make a new folder, as a resolver may resolve several times."""
     return Path(tempfile.mkdtemp(dir=scratch))
-
-
-def _together(pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]]) -> dict[Request, Resolution]:
-    """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended."""
-    futures = {request: pool.submit(job) for request, job in jobs.items()}
-    return {request: future.result() for request, future in futures.items()}
 
 
 def _unfit(message: str, request: Request) -> list[str]:

@@ -120,7 +120,7 @@ class SourcesNeeded(AnswerNo):
         self.pins = pins
         return self
 
-    def beside(self, replaced: Collection[str]) -> SourcesNeeded | None:
+    def without(self, replaced: Collection[str]) -> SourcesNeeded | None:
         """Give it without the sources that packages of the spec alone lead to in whose place another is to be named;
         None where that is all."""
         left = [one for one in self.needed if one.path[0] not in replaced]
@@ -148,12 +148,11 @@ def take_in_one_line(errors: Iterable[EnvspecError]) -> None:
 
 def _allowing(names: Sequence[str], *, inert: bool) -> str:
     """Name the option and the line that allow sources. `inert`: their builds run no code of their own."""
-    trust = (
-        "building from source runs a package's code; if you trust the code, run the same command with --allow-needed"
-    )
-    option = "run the same command with --allow-static" if inert else trust
     listed = ", ".join(f'"{name}"' for name in names)
-    return f"{option}, or add to [pip]: allow-source = [{listed}]"
+    lines = f"or add to [pip]: allow-source = [{listed}]"
+    if inert:
+        return f"if a build that runs no code of the package will do, run the same command with --allow-static, {lines}"
+    return f"if you trust the code of what is built from source, run the same command with --allow-needed, {lines}"
 
 
 def _naming_indexes(needed: Sequence[NeededSource]) -> str:
@@ -163,7 +162,7 @@ def _naming_indexes(needed: Sequence[NeededSource]) -> str:
         return ""
     from_there = sorted({f'{one.name} = "maker"' for one in needed if one.fetches == address})
     lines = f'indexes = {{ maker = "{address}" }} and sources = {{ {", ".join(from_there)} }}'
-    return f"; or lock their maker's wheels by hash, and build none of these: add to [pip] {lines}"
+    return f"; or if you trust their maker's index, lock its wheels by hash: add to [pip] {lines}"
 
 
 def _open_end(needed: Sequence[NeededSource]) -> str:
@@ -180,14 +179,14 @@ def _newer_glibc(needed: Sequence[NeededSource]) -> Iterator[Way]:
     floors = [one.glibc for one in needed if one.glibc]
     if floors:
         newest = max(floors, key=numbers)
-        yield Way(f'if the machines have it, set glibc = "{newest}" in the target', glibc=newest)
+        yield Way(glibc=newest)
 
 
 def _other_python(needed: Sequence[NeededSource]) -> Iterator[Way]:
     """Name the Python with which no source is needed for want of a wheel."""
     pythons = {one.python for one in needed if one.unfit and not one.glibc}
     if len(pythons) == 1 and (python := pythons.pop()):
-        yield Way(f'python = "{python}"', python=python)
+        yield Way(python=python)
 
 
 def _line(one: NeededSource) -> str:

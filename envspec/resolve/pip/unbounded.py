@@ -86,8 +86,7 @@ class Lag(Struct, frozen=True):
         """The glibc with which the newer release can be had."""
         if self.glibc is None:
             return ()
-        bounds = (self.bound,)
-        return (Way(f'if the machines have it: glibc = "{self.glibc}" in the target', glibc=self.glibc, bounds=bounds),)
+        return (Way(glibc=self.glibc),)
 
     def reason(self, request: Request) -> str:
         """Say what the newer release wants that the target hasn't."""
@@ -190,17 +189,13 @@ def refuse_outgrown(several: Sequence[Lag], request: Request, label: str) -> Non
             for one in lost
         ]
         bounds = tuple(f"{one.name}<={one.taken}" for one in lost)
-        extras = {
-            one.name: f"[{','.join(sorted(one.extras))}]" for one in map(head_of, request.effective) if one.extras
-        }
-        lines = (f"{one.name}{extras.get(one.name, '')}<={one.taken}" for one in lost)
-        written = ", ".join(f'"{line}"' for line in lines)
+        older = Way(bounds=bounds) if lost[1:] else Way(line=bounds[0])
         first = lost[0]
-        newer = [Way(f'python = "{python}"', python=python) for python in newer_pythons(request.python)]
-        newer += [Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in _other_cudas(first, request)]
+        newer = [Way(cuda=cuda) for cuda in _other_cudas(first, request)]
+        newer += [Way(python=python) for python in newer_pythons(request.python)]
         if first.needs:
-            newer = [Way(f'glibc = "{first.glibc}" in the target', glibc=first.glibc)]
-        ways = [*newer, Way(f"to take the older knowingly, write {written}", bounds=bounds)]
+            newer = [Way(glibc=first.glibc)]
+        ways = [*newer, older]
         raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: "retreat" for one in lost})
 
 
@@ -218,11 +213,7 @@ def tell_lags(
             if one.outgrown and request.own and not one.needs:
                 continue  # judged with what was given up
             if one.far:
-                ways = [*one.ways]
-                if one.shared:
-                    tables = " and ".join(f"[targets.{name}.pip]" for name in names)
-                    ways.append(Way(f'add to {tables}: dependencies = ["{one.bound}"]', bounds=(one.bound,)))
-                notice(Finding("warning", FAR, message, targets=names, ways=tuple(ways)))
+                notice(Finding("warning", FAR, message, targets=names, ways=one.ways))
             elif one.name not in said[request]:
                 notice(Finding("info", "passed-over", message, targets=names))
 
@@ -232,9 +223,8 @@ def _other_cudas(lag: Lag, request: Request) -> list[str]:
     is an older torch, newer ones with a build of the target's own come before them."""
 
     def cudas_of(torch: str | None) -> list[str]:
-        found = torch_builds.builds(version=torch, platform=request.platform) if torch and request.cuda else ()
-        cudas = {one.cuda for one in found if one.cuda and one.cuda != request.cuda}
-        return sorted(cudas, key=torch_builds.order, reverse=True)
+        found = torch_builds.lockable_cudas(request.platform, torch, request.python) if torch and request.cuda else ()
+        return [one for one in found if one != request.cuda]
 
     own = [one for one in cudas_of(lag.own) if torch_builds.order(one) > torch_builds.order(str(request.cuda))]
     return list(dict.fromkeys((*(own if lag.outgrown else ()), *cudas_of(lag.torch)[:2])))

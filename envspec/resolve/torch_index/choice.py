@@ -83,16 +83,18 @@ def choose(
     if not asked.named:
         # nothing to offer: should anything pull torch in, the guard after resolving refuses what it finds
         return TorchIndex(None)
-    cudas = sorted(
-        {b.cuda for b in torch_builds.builds(platform=request.platform) if b.cuda and asked.admits(b.version)},
-        key=Version,
-    )
+    cudas = [
+        cuda
+        for cuda in torch_builds.lockable_cudas(request.platform, python=request.python)
+        for known in (torch_builds.lockable(request.platform, torch_builds.variant_of(cuda), request.python),)
+        if any(map(asked.admits, known))
+    ]
     error = Infeasible(
         f"envspec knows no build of {asked.text} for CUDA {request.cuda} and Python {request.python} on "
         f"{request.platform}",
         hint="`envspec builds torch` lists the known builds",
     ).with_packages("torch")
-    error.ways = tuple(Way(f'cuda = "{cuda}" in the target', cuda=cuda) for cuda in cudas[::-1][:3])
+    error.ways = tuple(Way(cuda=cuda) for cuda in cudas[:3])
     error.code = "no-build"
     raise error
 

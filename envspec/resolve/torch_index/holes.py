@@ -13,7 +13,7 @@ from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envspec.base.errors import IndexFailure, Way
+from envspec.base.errors import IndexFailure, Unsatisfiable, Way
 from envspec.base.finding import Finding
 from envspec.facts import released, torch_builds
 from envspec.facts.wheels import FAMILY
@@ -96,10 +96,9 @@ def finding(
         f"torch {here} is locked, not {best}: envspec's own facts have no file of {listed} for "
         f"{request.platform} and Python {request.python}"
     )
-    line = f"torch=={everywhere}"
-    same = Way(f'"{line}" gives all targets the same release', line=line, of_all=True)
-    ways = (same,) if everywhere else ()
-    return Finding("warning", CODE, message, remedy="use --refresh to ask the PyTorch index", ways=ways)
+    same = f"; torch {everywhere} is the newest that all targets could have" if everywhere else ""
+    remedy = "if this machine reaches the PyTorch index, --refresh asks it"
+    return Finding("warning", CODE, message + same, remedy=remedy)
 
 
 def _for_another_cuda(request: Request, index: TorchIndex, pins: Sequence[Pin], kept: str | None) -> Finding | None:
@@ -194,9 +193,9 @@ def _other_releases(request: Request) -> str:
     in_its_time = [version for version in known if in_time(version, request.not_after("torch"))]
     if known and not in_its_time:
         day = (released.date("torch", known[-1]) or "")[:10]
-        return f"move `exclude-newer` in [env] (envspec's facts begin here with torch {known[-1]}, of {day})"
+        return f"if a later day will do, move `exclude-newer` in [env] (the facts begin with {known[-1]}, of {day})"
     newest = f" (envspec's facts have {', '.join(in_its_time[:4])} here)" if known else ""
-    return f"name another release{newest}"
+    return f"if another release will do, name it{newest}"
 
 
 def hole_text(request: Request, index: TorchIndex) -> str:
@@ -255,6 +254,7 @@ def _runs(needed: str | None, glibc: str | None) -> bool:
 
 _BOUNDS = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
 _ASKED = re.compile(rf"depends on ({'|'.join(FAMILY)})({_BOUNDS})")
+_OF_TORCH = re.compile(rf"\b(depends on|and) torch({_BOUNDS})")
 _ASKING = re.compile(rf"(conclude that )?(?<![\w.-])([\w.-]+)(?:\[[^]]*\])?({_BOUNDS})? {_ASKED.pattern}")
 
 
@@ -287,20 +287,67 @@ def find_unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unhe
     return tuple(Unheld(tuple(names), hole) for hole, names in found.items() if names)
 
 
-def hint_about_torch(message: str, request: Request, index: TorchIndex, *, gated: bool) -> str | None:
-    """Give the hint for a conflict about releases of the family that the facts lack, or that have no build. `gated`
-    says that the proxy serves the facts. None for other conflicts."""
-    loosen = "or loosen one of these requirements"
-    for one in find_unheld(message, request, index):
-        way = "--refresh asks the PyTorch index" if one.hole else "give it another CUDA"
-        return f"the target needs {one.sentence(request)}: {way}; {loosen}"
-    companions = FAMILY[1:]
-    if gated and not index.live and any(name in message for name in companions):
-        return (
-            f"use --refresh to ask the PyTorch index, as envspec's own facts may lack a file of "
-            f"{' or '.join(companions)} here; {loosen}"
-        )
-    return None
+def explain_torch(conflict: Unsatisfiable, request: Request, index: TorchIndex, *, gated: bool) -> Unsatisfiable:
+    """Add to a conflict what it asks for of the family and the target can't have, with the CUDA versions for which that
+    can be locked. `gated` says that the proxy serves the facts. Gives other conflicts as they are."""
+    if index.live or not any(name in conflict.message for name in FAMILY):
+        return conflict
+    conflict.message = _with_own_bound(conflict.message, request, index)
+    unheld = next(iter(find_unheld(conflict.message, request, index)), None)
+    ask = "if this machine reaches the PyTorch index, --refresh asks it"
+    if unheld is not None:
+        conflict.message = f"{conflict.message.rstrip('.')}. The target needs {unheld.sentence(request)}"
+        conflict.hint = ask if unheld.hole else conflict.hint
+    elif gated and any(name in conflict.message for name in FAMILY[1:]):
+        conflict.hint = f"{ask}: envspec's own facts may lack a file of {' or '.join(FAMILY[1:])} here"
+    if cudas := _other_cudas(request, unheld):
+        # the day stays where another CUDA has a torch of it
+        left = (way for way in conflict.ways if not way.exclude_newer)
+        conflict.ways = (*(Way(cuda=cuda) for cuda in cudas[:_MOST]), *left)
+    return conflict
+
+
+_MOST = 2
+"""CUDA versions that one conflict proposes."""
+
+
+def _other_cudas(request: Request, unheld: Unheld | None) -> tuple[str, ...]:
+    """List the CUDA versions for which a torch can be locked that a conflict needs, or where the target's has none
+    within the spec's bounds and day, the newest such torch, newest first."""
+    if request.cuda is None:
+        return ()
+    asked, before = torch_request(request), request.not_after("torch")
+
+    def lockable(cuda: str) -> list[str]:
+        known = torch_builds.lockable(request.platform, torch_builds.variant_of(cuda), request.python)
+        return [version for version in known if asked.admits(version) and in_time(version, before)]
+
+    every = {cuda: lockable(cuda) for cuda in torch_builds.lockable_cudas(request.platform, python=request.python)}
+    if unheld is not None and not unheld.hole:
+        needed = [
+            {version} if name == "torch" else {*torch_builds.torch_for(name, version)}
+            for name, version in unheld.releases
+        ]
+        return tuple(cuda for cuda, known in every.items() if all(map({*known}.intersection, needed)))
+    newest = max((version for known in every.values() for version in known), key=Version, default=None)
+    if every.get(request.cuda) or newest is None:
+        return ()
+    return tuple(cuda for cuda, known in every.items() if newest in known)
+
+
+def _with_own_bound(message: str, request: Request, index: TorchIndex) -> str:
+    """Put envspec's own bound on torch, with which uv joins what packages require, as what it is."""
+    known = [release.version for release in torch_builds.releases()]
+    own = [_matching(line.removeprefix("torch"), known) for line in index.constraints]
+
+    def rewrite(found: re.Match[str]) -> str:
+        before, specifier = found[1], found[2].rstrip(".")
+        if _matching(specifier, known) not in own:
+            return found[0]
+        joined = "and torch" if before == "and" else "depends on torch, which"
+        return f"{joined} for CUDA {request.cuda} is torch{specifier} alone{found[2][len(specifier) :]}"
+
+    return _OF_TORCH.sub(rewrite, message)
 
 
 def _unheld(message: str, request: Request, index: TorchIndex) -> Iterator[tuple[tuple[str, str], bool]]:

@@ -22,7 +22,7 @@ PROJECT = "the-spec"
 """The spec's name as a project for uv. Messages to the user don't have it."""
 
 _AGAIN = "check the address and the network, then run the same command again: it keeps what it has fetched"
-_LOOSEN = "loosen one of these requirements, or leave out the target"
+_LOOSEN = "if other versions will do, loosen one of these requirements"
 _ONLINE_ONCE = "run without --offline once, so that the cache holds what this spec needs"
 _CREDENTIALS = (
     "put credentials in ~/.netrc or in the index's URL in your own settings, "
@@ -63,6 +63,7 @@ _LATE = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* v([^\s,]+),(?:
 _AVAILABLE = re.compile(r"Wheels are available for `([^`]+)` \(v([^)]+)\) on the following platforms?:")
 _PLATFORM = re.compile(r"with a matching platform tag \(e\.g\., `([^`]+)`\)")
 _GLIBC = re.compile(r"manylinux_2_(\d{1,4})_(\w+)")
+_FLOOR = re.compile(r"depends on Python>=3\.(\d+)(?![\d.])")
 _PYTHONS = re.compile(
     r"You require CPython 3\.(\d+) .* for `([^`]+)` \(v([^)]+)\) with the following Python ABI tags?: (.*`cp3\d.*)"
 )
@@ -229,15 +230,22 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
         )
     if unread := next(filter(None, map(_UNREAD.match, hints)), None):
         # it quotes METADATA, which is no word to follow
-        hint = f"bound {unread[1]} in the spec to another release, and tell its publisher"
+        hint = f"tell the publisher of {unread[1]}; if another release will do, bound it in the spec"
         return Unsatisfiable(f"{message} {unread[0]}", hint=hint)
     if elsewhere := next(filter(None, (_elsewhere(one, message) for one in hints)), None):
         return Unsatisfiable(message, hint=elsewhere)
     conflict = Unsatisfiable(message, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
     conflict.ways = tuple(_newer_glibc(message, hints))
     conflict.code = "glibc-too-old" if conflict.ways else conflict.code
-    conflict.ways += tuple(_other_python(hints))
+    conflict.ways += (*_other_python(hints), *_newer_python(message))
     return conflict
+
+
+def _newer_python(message: str) -> Iterator[Way]:
+    """Name the oldest Pythons of which a conflict says that packages ask for them, and that the target's is older."""
+    if "does not satisfy Python>=" in message:
+        for minor in sorted({*map(int, _FLOOR.findall(message))})[:2]:
+            yield Way(python=f"3.{minor}")
 
 
 def _elsewhere(hint: str, message: str) -> str | None:
@@ -247,8 +255,8 @@ def _elsewhere(hint: str, message: str) -> str | None:
     if not available or not target or not tags or any(one == "any" or _kind(one) == _kind(target[1]) for one in tags):
         return None
     return (
-        f"{available[1]} {available[2]} has wheels for {', '.join(tags)} alone: list it in the targets of such "
-        "platforms, or leave it out"
+        f"if other targets need it, list it in those alone: {available[1]} {available[2]} has wheels for "
+        f"{', '.join(tags)} only"
     )
 
 
@@ -269,8 +277,7 @@ def _newer_glibc(message: str, hints: Sequence[str]) -> Iterator[Way]:
         newer = [minor for minor in minors if minor > int(target[1])]
         if newer and len(newer) == len(minors):
             floor = f"2.{min(newer)}"
-            has = f"{available[1]} {available[2]} has wheels for glibc {floor} and later"
-            yield Way(f'{has}: if the machines have it, set glibc = "{floor}" in the target', glibc=floor)
+            yield Way(glibc=floor, note=f"{available[1]} {available[2]} has wheels for glibc {floor} and later")
             return
 
 
@@ -280,35 +287,34 @@ def _other_python(hints: Sequence[str]) -> Iterator[Way]:
         own, minors = int(found[1]), sorted(map(int, re.findall(r"`cp3(\d{1,2})", found[4])))
         older, newer = [one for one in minors if one < own], [one for one in minors if one > own]
         for minor in [*older[-1:], *newer[:1]][:1]:
-            yield Way(f'python = "3.{minor}"', python=f"3.{minor}")
+            yield Way(python=f"3.{minor}")
 
 
-def _hint(hints: Sequence[str]) -> str:
+def _hint(hints: Sequence[str]) -> str | None:
     """Put uv's own hint into terms of a spec, if it is about versions."""
     unbuilt = [name for hint in hints for name in _UNBUILT.findall(hint)]
     if unbuilt:
         names = ", ".join(f'"{name}"' for name in dict.fromkeys(unbuilt))
         allow = f"allow-source = [{names}]"
-        return f"building from source runs the package's code; if you trust it, add to [pip]: {allow}"
+        return f"if you trust the package's code, which building from source runs, add to [pip]: {allow}"
     if unfit := next(filter(None, map(_PYTHONS.match, hints)), None):
         tags = re.findall(r"`cp3(\d{1,2})", unfit[4])
-        return f"take another release than {unfit[2]} {unfit[3]}: it has wheels for Python 3.{', 3.'.join(tags)} alone"
+        has = f"{unfit[2]} {unfit[3]} has wheels for Python 3.{', 3.'.join(tags)} alone"
+        return f"if another release will do, name it: {has}"
     # which index is asked first is envspec's to say
     text = next((hint for hint in hints if "--index-strategy" not in hint), "")
     if (undated := _UNDATED.match(text)) is not None:
         return (
-            f"the index has no upload times of {undated[1]}, so `exclude-newer` admits none of its files: use an index "
-            f"that has them, or write [env.exclude-newer-package.{undated[1]}] with a reason"
+            f"if any day of {undated[1]} will do, write [env.exclude-newer-package.{undated[1]}] with a reason: the "
+            "index has no upload times, so `exclude-newer` admits none of its files"
         )
-    if (late := _LATE.match(text)) is not None:
-        return f"move `exclude-newer` in [env]: {late[1]} {late[2]}, which the requirements admit, is of {late[3]}"
+    if _LATE.match(text):
+        return None
     if "exclude-newer" in text:
         return text.partition(" Consider using")[0]
     if "re-releases" in text:
-        return (
-            text.partition(", but")[0].partition(" (try")[0]
-            + ": name one in the spec's requirement, for example `>=1.0a1`, to admit it"
-        )
+        said = text.partition(", but")[0].partition(" (try")[0]
+        return f"if a pre-release will do, name one in the spec's requirement, for example `>=1.0a1`: {said}"
     return _LOOSEN if not text or "--" in text else text
 
 

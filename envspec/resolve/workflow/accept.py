@@ -113,7 +113,7 @@ def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:
 
 def _explain(found: Sequence[Finding], solved: Solved) -> tuple[Finding, ...]:
     requirements, cuda = solved.prepared.inputs.requirements, solved.prepared.target.cuda
-    explained = explain_refusals(found, solved.pip, requirements, solved.near, cuda)
+    explained = explain_refusals(found, solved.pip, requirements, cuda)
     return of_one_cause(explained, solved.pip, requirements)
 
 

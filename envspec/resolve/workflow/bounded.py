@@ -68,7 +68,7 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin], python: str | Non
     Python than the target's `python` may bring the release that does.
     """
     now = {pin.name: pin for pin in pins}
-    newer = [Way(f'python = "{one}"', python=one) for one in (newer_pythons(python) if python else ())]
+    newer = [Way(python=one) for one in (newer_pythons(python) if python else ())]
     found: dict[str, Finding] = {}
     for one in given_up:
         moved = one.first_move({name: pin.version for name, pin in now.items()})
@@ -84,7 +84,7 @@ def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin], python: str | Non
         leads = f" leads to {' → '.join(one.path[one.path.index(moved) + 1 :])}" if moved != one.path[-1] else ""
         message = f"{name}{leads}: {one.finding.message}; {moved} {pin.version} doesn't, and names nothing newer"
         bound = f"{moved}<={pin.version}"
-        older = Way(f'to take {pin.version} knowingly, add to [pip]: constraints = ["{bound}"]', bounds=(bound,))
+        older = Way(bounds=(bound,))
         found.setdefault(
             moved,
             Finding(
@@ -129,7 +129,7 @@ def _with_own_extra(
         extras = extras_for(cuda.partition(".")[0], head.extras, offered) if cuda and head.name == path[0] else None
         if extras and finding.code == "cuda-major-mixed":
             written = with_extras(line, extras)
-            return replace(finding, ways=(Way(f'write "{written}"', line=written), *finding.ways))
+            return replace(finding, ways=(Way(line=written), *finding.ways))
     return finding
 
 
@@ -137,13 +137,10 @@ def explain_refusals(
     findings: Iterable[Finding],
     pins: Sequence[Pin],
     requirements: Iterable[str],
-    near: Mapping[str, str],
     cuda: str | None = None,
 ) -> tuple[Finding, ...]:
-    """Add to the refusals of a last solution how the spec leads to each, and the nearest change.
-
-    `near` has versions of packages of the spec that work on the target, if it didn't bound them; `cuda` is the
-    target's."""
+    """Add to the refusals of a last solution how the spec leads to each, and what it could ask for instead. `cuda` is
+    the target's."""
     lines = tuple(requirements)
     bounded = {head_of(line).name for line in lines if _without_bounds(line) != line}
     paths = _paths(pins, lines)
@@ -151,28 +148,16 @@ def explain_refusals(
     for one in findings:
         path = paths.get(head_of(one.bound).name, ()) if one.bound and one.severity == "error" else ()
         extra = _with_own_extra(one, path, pins, lines, cuda) if path else one
-        told.append(_explain(extra, path, near, bounded) if path else one)
+        told.append(_explain(extra, path, bounded) if path else one)
     return tuple(told)
 
 
-def _explain(finding: Finding, path: Sequence[str], near: Mapping[str, str], bounded: Collection[str]) -> Finding:
+def _explain(finding: Finding, path: Sequence[str], bounded: Collection[str]) -> Finding:
     first = path[0]
     way = f" ({' → '.join(path)})" if len(path) > 1 else ""
-    ways: tuple[Way, ...] = finding.ways
-    if first in near:
-        text = f"{first} {near[first]}, which the spec's bounds leave out"
-        ways, remedy = (Way(text, near=True, line=f"{first}=={near[first].partition('+')[0]}"),), None
-    else:
-        remedy = f"loosen the bounds of {first}, or leave it out" if first in bounded else f"leave {first} out"
-        if finding.code != "cuda-major-mixed" and finding.remedy:
-            remedy = f"{finding.remedy}; or {remedy}"
-    return replace(finding, message=f"{finding.message}{way}", remedy=remedy, ways=ways)
-
-
-def loosen(requirements: Iterable[str], given_up: Iterable[GivenUp]) -> tuple[str, ...]:
-    """Give the spec's requirements without the bounds of those that lead to what was given up."""
-    first = {one.path[0] for one in given_up}
-    return tuple(_without_bounds(line) if head_of(line).name in first else line for line in requirements)
+    loose = (Way(line=first, note="without its bounds"),) if first in bounded else ()
+    ways = (*loose, *finding.ways, Way(without=(first,)))
+    return replace(finding, message=f"{finding.message}{way}", ways=ways)
 
 
 def _without_bounds(line: str) -> str:
@@ -195,17 +180,16 @@ def of_one_cause(findings: Sequence[Finding], pins: Sequence[Pin], requirements:
         " → ".join(path[: next(at for at, step in enumerate(path) if step in names) + 1])
         for path in (paths.get(name, (name,)) for name in names)
     )
-    roots = " or ".join(dict.fromkeys(way.partition(" → ")[0] for way in ways))
     others = f"{', '.join(names[1:4])}{f' and {len(names) - 4} more' if names[4:] else ''}"
     first = mixed[0].message.partition(" (")[0]
     same = {one.remedy for one in mixed}
+    roots = tuple(dict.fromkeys(way.partition(" → ")[0] for way in ways))
+    changes = dict.fromkeys(change for one in mixed for change in one.ways if not change.without)
     whole = replace(
         mixed[0],
         message=f"{first}, as {'do' if names[2:] else 'does'} {others}; the spec leads there by {'; '.join(ways)}",
-        remedy=same.pop()
-        if len(same) == 1 and mixed[0].remedy
-        else f"take versions of {roots} that are made for the target's CUDA, or leave them out",
-        ways=tuple(dict.fromkeys(way for one in mixed for way in one.ways)),
+        remedy=same.pop() if len(same) == 1 else None,
+        ways=(*changes, Way(without=roots)),
     )
     return tuple(whole if one is mixed[0] else one for one in findings if one is mixed[0] or one not in mixed)
 

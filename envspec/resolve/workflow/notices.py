@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import Infeasible, together
+from envspec.base.errors import Infeasible, Way, together
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.texts import nearest
 from envspec.facts.corrections import (
@@ -22,7 +22,7 @@ from envspec.facts.corrections import (
 )
 from envspec.lock.model import LockedTarget, Pin
 from envspec.packages.requirement import canonical_name, head_of, published_requirement
-from envspec.rules.case import hint_to_accept
+from envspec.rules.case import is_acceptable
 from envspec.spec.model import Spec
 
 # The effects of corrections of published metadata on a solution, and the corrections that a solution breaks. Pure.
@@ -169,8 +169,9 @@ def refusals(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice) -> 
 
 
 def _refusal(finding: Finding) -> Infeasible:
-    error = Infeasible(finding.text, hint=hint_to_accept(finding), place=finding.place)
-    error.code, error.targets, error.ways = finding.code, finding.targets, finding.ways
+    error = Infeasible(finding.text, hint=finding.remedy, place=finding.place)
+    known = (Way(accept=((finding.code, finding.package),)),) if is_acceptable(finding.code) else ()
+    error.code, error.targets, error.ways = finding.code, finding.targets, (*finding.ways, *known)
     return error.with_packages(*filter(None, [finding.package]))
 
 

@@ -1,301 +1,251 @@
-"""All that stands in the way of a lock, at once. What is refused is lifted in memory, one thing after the other, until
-the spec has a solution: so all refusals are known, and a way is told only where it has given a whole lock beside the
-lifting of the others. No source is built for it that the spec doesn't allow."""
+"""All that stands in the way of a lock, at once, and the changes of the spec that lead to one. Each that is told was
+solved to its end as it is written, beside one of each other refusal: it gives a lock in which nothing is far behind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import MappingProxyType
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import (
-    AnswerNo,
-    EnvspecError,
-    Infeasible,
-    InputError,
-    OutsideError,
-    SpecError,
-    Unsatisfiable,
-    Way,
-    parts,
-    together,
-)
-from envspec.base.finding import Finding
+from envspec.base.errors import AnswerNo, EnvspecError, Place, SpecError, Unsatisfiable, Way, parts, together
+from envspec.packages.edges import Markers
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
-from envspec.resolve.pip.retreat import Retreated
-from envspec.resolve.pip.sources_needed import SourcesNeeded, take_in_one_line
+from envspec.resolve.pip.sources_needed import SourcesNeeded, names_needed, take_in_one_line
 from envspec.resolve.uv.errors import UNREACHABLE
-from envspec.spec.model import Located, Spec, Target
+from envspec.spec.model import Located, Spec, of_one
 
-_ATTEMPTS = 24
-"""Specs that are solved for one refusal. What has no turn isn't told."""
-_OF_WARNINGS = 2
-"""Specs that are solved for the warnings of a lock."""
+SOLVES, SECONDS = 3, 10.0
+"""Changed specs that one command solves, and the time in which it does."""
 _LAST = ("unsatisfiable", "source-needed", UNREACHABLE)
 """Codes of what the spec's author decides, or what may pass."""
 
-
-class Attempt(Struct, frozen=True):
-    """The obstacles of one spec.
-
-    whole    it was solved and judged: nothing else does
-    unknown  something outside failed: it says nothing
-    """
-
-    refused: tuple[EnvspecError, ...]
-    whole: bool
-    unknown: bool = False
-
-
-RIGHT = Attempt((), whole=True)
-Attempting = Callable[[Spec, Collection[str]], Attempt]
-"""Solves the targets of a spec that have these names."""
-
-
-def attempt_of(error: EnvspecError) -> Attempt:
-    """Give the attempt that ended with an error."""
-    outside = isinstance(error, OutsideError) and error.code != UNREACHABLE
-    return Attempt(tuple(parts(error)), whole=False, unknown=outside)
+Attempting = Callable[[Spec, float], "tuple[EnvspecError, ...] | None"]
+"""Solves a changed spec to its end, in some seconds: gives what is refused of it. None where that isn't known, or where
+something that the spec asks for falls far behind."""
 
 
 def is_obstacle(error: EnvspecError) -> bool:
     """Say whether something else may stand in the way beside what an error says."""
-    return isinstance(error, AnswerNo) or error.code == UNREACHABLE or (isinstance(error, SpecError) and _is_of(error))
+    of_spec = isinstance(error, SpecError) and all(part.about for part in parts(error))
+    return isinstance(error, AnswerNo) or error.code == UNREACHABLE or of_spec
 
 
-def _is_of(error: EnvspecError) -> bool:
-    return all(one.about for one in parts(error))
-
-
-def all_in_the_way(spec: Spec, names: Sequence[str], first: Attempt, attempt: Attempting) -> EnvspecError:
-    """Give one error of all that stands in the way, what blocks most first, each with the ways that work. `first` is
-    the attempt at the spec as it stands."""
-    search = _Search(spec, tuple(names), attempt)
-    search.gather(first)
-    about = {name for one in search.found if not isinstance(one, SourcesNeeded) for name in one.about}
-    if search.found and _follows(search.found[-1], first, about):
-        # its ways name the sources that they need
-        search.found.pop()
-    replaced = {name for one in search.found if one.code == "no-cuda-backend" and not one.ways for name in one.about}
-    needed = {at: one.beside(replaced) for at, one in enumerate(search.found) if isinstance(one, SourcesNeeded)}
-    left = {at: now for at, one in enumerate(search.found) if (now := needed.get(at, one)) is not None}
-    told = sorted(left.values(), key=lambda one: _rank(one, spec, names))
-    take_in_one_line(told)
-    for at, one in left.items():
-        one.tell_ways(partial(search.try_way, at))
-        one.message += search.beside.get(at, "")
-    return together(told)
-
-
-def with_tried_ways(notice: Callable[[Finding], None], spec: Spec, attempt: Attempting) -> Callable[[Finding], None]:
-    """Give a notice that tells the first ways of a right lock's warnings after a lock with them."""
-    left = [_OF_WARNINGS]
-
-    def tell(finding: Finding) -> None:
-        def try_way(way: Way) -> str | None:
-            left[0] -= 1
-            names = () if way.is_for_all else finding.targets
-            names = names or tuple(one.name for one in spec.targets)
-            return "" if left[0] >= 0 and attempt(_apply_ways(spec, [(way, names)]), names) == RIGHT else None
-
-        notice(finding.try_ways(try_way) if finding.severity == "warning" else finding)
-
-    return tell
-
-
-class _Search(Struct):
-    """The obstacles found for targets, and for each the change with which the search went on. `beside` says of one
-    that names a CUDA or a Python which isn't the spec's that this is one of the changes. `left` are the attempts to
-    come."""
+class Trial(Struct, frozen=True):
+    """The judge of ways for one command, with the targets that it locks. `clock` gives seconds, `solves` is how many
+    changed specs it may solve."""
 
     spec: Spec
     names: tuple[str, ...]
     attempt: Attempting
-    found: list[EnvspecError] = field(default_factory=list)
-    lifts: dict[int, Way] = field(default_factory=dict)
-    beside: dict[int, str] = field(default_factory=dict)
-    left: int = _ATTEMPTS
-    made: dict[tuple[frozenset[tuple[int, Way]], tuple[str, ...]], Attempt] = field(default_factory=dict)
+    clock: Callable[[], float]
+    solves: int = SOLVES
 
-    def gather(self, now: Attempt) -> None:
-        """Lift what is refused until nothing else is, or what is left has no lift."""
-        while True:
-            known = len(self.found)
-            for one in now.refused:
-                if not any(_is_same(one, other) for other in self.found):
-                    self.found.append(one)
-                    lifts = self.lifts.values()
-                    changed = [f"CUDA {way.cuda}" for way in lifts if way.cuda]
-                    changed += [f"Python {way.python}" for way in lifts if way.python]
-                    if said := [text for text in dict.fromkeys(changed) if text in one.message]:
-                        self.beside[len(self.found) - 1] = f" (once changed to {' and '.join(said)})"
-            if now.whole or len(self.found) == known:
-                return
-            for at in range(known, len(self.found)):
-                if (lifted := self._lift(at)) is None:
-                    return
-                now = lifted
-
-    def _lift(self, at: int) -> Attempt | None:
-        """Go on with the first way that leaves nothing else in the way, else with the first that lifts what is refused;
-        or with a change that no user would write."""
-        error, best = self.found[at], None
-        for way in (*error.ways, *_lifts(error, self.spec)):
-            now = self._run({**self.lifts, at: way}, self.names)
-            if now.unknown or any(_is_same(one, error) for one in now.refused) or not (now.refused or now.whole):
+    def pass_ways(self, refused: Sequence[EnvspecError]) -> tuple[tuple[Way, ...], ...]:
+        """Give, of each refusal, the ways that lead to a lock beside one of each other refusal. A way that leads to the
+        next refusal is tried once more together with the way out of that."""
+        written = [self._write_ways(error) for error in refused]
+        passed: list[dict[Way, None]] = [{} for _ in refused]
+        varied: int | None = None
+        left, end = self.solves, self.clock() + SECONDS
+        waiting = deque(_combinations([_choices(*pair) for pair in zip(refused, written, strict=True)]))
+        while waiting and left and self.clock() < end:
+            at, chosen = waiting.popleft()
+            changed = self._apply(refused, chosen) if varied in (None, at) else None
+            if changed is None:
                 continue
-            if best is None or now.whole:
-                best = way, now
-            if now.whole:
-                break
-        if best is not None:
-            self.lifts[at] = best[0]
-        return best[1] if best else None
+            left -= 1
+            found = self.attempt(changed, end - self.clock())
+            more = _sources_besides(found, refused)
+            if more is None:
+                further = self._further(chosen[at], found, self._scope(refused[at])) if found else None
+                if further is not None:
+                    waiting.appendleft((at, (*chosen[:at], further, *chosen[at + 1 :])))
+                continue
+            for number, way in enumerate(chosen):
+                if way is not None and (varied is None or number == at):
+                    passed[number][replace(way, allow=more) if number == at else way] = None
+            varied = at
+        pairs = zip(passed, written, strict=True)
+        return tuple((*told, *(way for way in ways if way.is_of_machines and way not in told)) for told, ways in pairs)
 
-    def _run(self, changes: Mapping[int, Way], names: tuple[str, ...]) -> Attempt:
-        key = (frozenset(changes.items()), names)
-        if key not in self.made:
-            if not self.left:
-                return Attempt((), whole=False)
-            self.left -= 1
-            changed = [(way, self._scope(at, way)) for at, way in changes.items()]
-            self.made[key] = self.attempt(_apply_ways(self.spec, changed), names)
-        return self.made[key]
+    def _scope(self, error: EnvspecError) -> tuple[str, ...]:
+        return error.targets or self.names
 
-    def _scope(self, at: int, way: Way) -> tuple[str, ...]:
-        """Give the targets that a way is for."""
-        targets = self.found[at].targets
-        return self.names if way.is_for_all or not targets else tuple(one for one in self.names if one in targets)
+    def _write_ways(self, error: EnvspecError) -> tuple[Way, ...]:
+        of_conflict = error.ways or (_loosenings(error, self.spec) if isinstance(error, Unsatisfiable) else ())
+        ways = (write_way(way, self.spec, self._scope(error)) for way in of_conflict)
+        # of two that change the same, the last says why
+        return tuple({replace(way, note="", near=False): way for way in ways}.values())
 
-    def try_way(self, at: int, way: Way) -> str | None:
-        """Judge a way: a whole lock, beside the lifting of all else that was refused."""
-        now = self._run({**self.lifts, at: way}, self._scope(at, way))
-        if not now.whole:
-            # the facts have passed what is near, and more can't be known
-            return "" if now.unknown and way.near else None
-        others = [one for number, one in enumerate(self.found) if number != at]
-        new = [one for one in now.refused if not any(_is_same(one, other) for other in others)]
-        if any(not isinstance(one, SourcesNeeded) for one in new):
-            return None
-        told = {name for one in others if isinstance(one, SourcesNeeded) for name in one.names}
-        more = [name for one in now.refused if isinstance(one, SourcesNeeded) for name in one.names if name not in told]
-        allowed = ", ".join(f'"{name}"' for name in more)
-        return f", with allow-source = [{allowed}]" if more else ""
+    def _further(self, way: Way | None, refused: Sequence[EnvspecError], names: Sequence[str]) -> Way | None:
+        """Put a way and the first ways out of what it leads to into one; None where that isn't one change."""
+        for error in refused:
+            out = next((one for one in self._write_ways(error) if not one.is_of_machines), None)
+            if way is None or out is None or not {*self._scope(error)} <= {*names}:
+                return None
+            way = way.beside(out)
+        return way
 
-
-def _is_same(one: EnvspecError, other: EnvspecError) -> bool:
-    if isinstance(one, SourcesNeeded):
-        return isinstance(other, SourcesNeeded)
-    if isinstance(one, Unsatisfiable) and one.ways != other.ways:
-        # uv tells one conflict after the other
-        return False
-    return (one.code, one.about, one.code or one.message) == (other.code, other.about, other.code or other.message)
+    def _apply(self, refused: Sequence[EnvspecError], chosen: Sequence[Way | None]) -> Spec | None:
+        """Give the spec with ways of several refusals; None where one undoes another, or a target asks for nothing."""
+        changes = [(way, self._scope(error)) for way, error in zip(chosen, refused, strict=True) if way is not None]
+        changed = self.spec
+        if any(name in self.spec.pip.allow_source for way, _ in changes for name, _ in way.sources):
+            return None  # whose code it is that may be built is the user's word
+        for way, names in changes:
+            changed = apply_way(changed, way, names)
+        whole = all(changed.pip_dependencies(one) or changed.conda_dependencies(one) for one in changed.targets)
+        return changed if whole and all(apply_way(changed, *change) == changed for change in changes) else None
 
 
-def _follows(error: EnvspecError, first: Attempt, about: Collection[str]) -> bool:
-    """Say whether sources are of what else is refused alone: of releases that the spec as it stands doesn't take."""
-    if not isinstance(error, SourcesNeeded) or any(_is_same(error, one) for one in first.refused):
-        return False
-    return set(error.about) <= set(about)
+def all_in_the_way(refused: Sequence[EnvspecError], trial: Trial) -> EnvspecError:
+    """Give one error of all that is refused, what blocks most first, each with the ways that work."""
+    found = tuple({str(error): error for error in reversed(refused)}.values())[::-1]
+    bare = (error for error in found if error.code == "no-cuda-backend" and all(way.accept for way in error.ways))
+    replaced = {name for error in bare for name in error.about}
+    left = [error.without(replaced) if isinstance(error, SourcesNeeded) else error for error in found]
+    told = sorted(filter(None, left), key=lambda error: _rank(error, trial.spec, trial.names))
+    take_in_one_line(told)
+    for error, ways in zip(told, trial.pass_ways(told), strict=True):
+        error.tell_ways(ways)
+    return together(told)
 
 
 def _rank(error: EnvspecError, spec: Spec, names: Sequence[str]) -> tuple[int, int, int]:
     """What blocks more targets comes first, then what blocks more of what the spec asks for; of two that block as much,
     what other software can't change."""
-    asked = {*map(canonical_name, error.asked)}
-    several = len(asked & _direct(spec)) or 1 if asked else len(_direct(spec))
+    direct = {requirement_name(line.text) for target in spec.targets for line in spec.pip_dependencies(target)}
+    about = {*map(canonical_name, error.asked)}
+    blocked = len(about & direct) or 1 if about else len(direct)
     last = _LAST.index(error.code) if error.code in _LAST else -1
-    return -len(error.targets or names), -several, last
+    return -len(error.targets or names), -blocked, last
 
 
-def _direct(spec: Spec) -> set[str]:
-    return {requirement_name(one.text) for target in spec.targets for one in spec.pip_dependencies(target)}
+def _loosenings(conflict: Unsatisfiable, spec: Spec) -> Iterator[Way]:
+    """Yield, of what a conflict names, each requirement of the spec without its bounds."""
+    names = {*map(canonical_name, conflict.asked)}
+    for line in dict.fromkeys(line.text for target in spec.targets for line in spec.pip_dependencies(target)):
+        name = requirement_name(line)
+        if name in names and " @ " not in line and parse_requirement(line).specifier:
+            yield Way(line=name, note="without its bounds")
 
 
-def _lifts(error: EnvspecError, spec: Spec) -> Iterator[Way]:
-    """Find a change with which the search goes on, whether or not the user would write it."""
-    if isinstance(error, Retreated):
-        yield Way(accept=error.accepted)
-    elif isinstance(error, Unsatisfiable):
-        asked = _direct(spec) & {*map(canonical_name, error.asked)}
-        # what the rest leads to stays bounded as the spec has it
-        lines = {one.text for target in spec.targets for one in spec.pip_dependencies(target) if "@" not in one.text}
-        bounds = tuple(sorted(line for line in lines if requirement_name(line) in asked and "[" not in line))
-        if asked and asked < _direct(spec):
-            yield Way(without=tuple(sorted(asked)), bounds=bounds)
-    elif isinstance(error, Infeasible):
-        yield Way(bare=True)
-    elif error.about and (isinstance(error, InputError) or error.code == UNREACHABLE):
-        yield Way(without=error.about)
+def _choices(error: EnvspecError, written: Sequence[Way]) -> tuple[Way | None, ...]:
+    """Give what may be done about a refusal. Its sources, which the user has to trust, are no change to try."""
+    tried = tuple(way for way in written if not way.is_of_machines)
+    return (*([None] if names_needed(error) else ()), *(tried or written[:1]))
 
 
-def _apply_ways(spec: Spec, changes: Iterable[tuple[Way, Collection[str]]]) -> Spec:
-    """Give a spec with changes of these targets. A Python of theirs is every target's."""
-    for way, names in changes:
-        targets = tuple(_of_target(spec, one, way) if one.name in names else one for one in spec.targets)
-        spec = replace(spec, targets=targets)
-        if way.line or way.without or way.conda:
-            spec = _with_lines(spec, way, names)
-        if way.python:
-            spec = replace(spec, python=way.python, python_range=way.python_range, python_builds={})
-        if way.exclude_newer:
-            spec = replace(spec, exclude_newer=way.exclude_newer)
-        if way.sources:
-            spec = replace(spec, pip=replace(spec.pip, sources={**spec.pip.sources, **dict(way.sources)}))
-    return spec
+def _combinations(choices: Sequence[Sequence[Way | None]]) -> Iterator[tuple[int, tuple[Way | None, ...]]]:
+    """Yield the first choices of all refusals together, then each with another one of one refusal, and which that is.
+    Nothing where one has none, or where nothing changes."""
+    if not all(choices):
+        return
+    first = tuple(several[0] for several in choices)
+    several = [at for at, ways in enumerate(choices) if len(ways) > 1]
+    if any(way and not way.is_of_machines for way in first):
+        yield several[0] if several else 0, first
+    for at in several:
+        for way in choices[at][1:]:
+            yield at, (*first[:at], way, *first[at + 1 :])
 
 
-def _of_target(spec: Spec, target: Target, way: Way) -> Target:
-    bounds = way.bounds
-    asked = {requirement_name(one.text) for one in spec.pip_dependencies(target)}
-    if way.line and requirement_name(way.line) not in asked:
-        bounds = (*bounds, way.line)
-    terms = target.terms
-    accept = MappingProxyType({**terms.accept, **dict.fromkeys(way.accept, "tried")})
-    lines = tuple(Located(bound, target.place) for bound in bounds)
-    return replace(
-        target,
-        cuda=way.cuda or target.cuda,
-        glibc=way.glibc or target.glibc,
-        gpus=() if way.bare else target.gpus,
-        driver=None if way.bare else target.driver,
-        terms=replace(terms, accept=accept, constraints=(*terms.constraints, *lines)),
-    )
+def _sources_besides(refused: Sequence[EnvspecError] | None, before: Sequence[EnvspecError]) -> tuple[str, ...] | None:
+    """Name the sources that a changed spec needs and the spec as it stands doesn't; None where it has no lock."""
+    if refused is None or not all(map(names_needed, refused)):
+        return None
+    known = {name for error in before for name in names_needed(error)}
+    return tuple(dict.fromkeys(name for error in refused for name in names_needed(error) if name not in known))
 
 
-def _with_lines(spec: Spec, way: Way, names: Collection[str]) -> Spec:
-    """Replace requirements, or leave them out. What the spec asks of all targets becomes each one's own."""
-    name = requirement_name(way.line) if way.line else None
-    conda = conda_name(way.conda) if way.conda else None
+# A way as the user writes it, and the spec with it. What stands in [env], [pip] or [conda] is for all targets.
 
-    def pip(one: Located) -> Located:
-        return replace(one, text=_in_place_of(one.text, str(way.line))) if requirement_name(one.text) == name else one
 
-    def match(one: Located) -> Located:
-        return replace(one, text=str(way.conda)) if conda_name(one.text) == conda else one
-
-    project = spec.project
-    targets = []
+def write_way(way: Way, spec: Spec, names: Collection[str]) -> Way:
+    """Give a way with a requirement's extras and marker as the spec has them; where the spec doesn't ask for the
+    package, as a constraint. `names` are the targets that it is for."""
+    if way.line is None:
+        return way
+    name = requirement_name(way.line)
     for target in spec.targets:
-        own = project.of_targets.get(target.name, project.dependencies) if project else ()
-        lines = (*spec.pip.dependencies, *own, *target.pip)
-        specs = (*spec.conda.dependencies, *target.conda)
-        if target.name in names:
-            lines = tuple(pip(one) for one in lines if requirement_name(one.text) not in way.without)
-            added = conda and conda not in {conda_name(one.text) for one in specs}
-            specs = (*map(match, specs), *([Located(str(way.conda), target.place)] if added else ()))
-        targets.append(replace(target, pip=lines, conda=specs))
+        if target.name not in names:
+            continue
+        holds = Markers(target.platform, spec.full_python(target)).hold
+        project = spec.project.requirements(target.name) if spec.project else ()
+        for line in (*spec.pip.dependencies, *project, *target.pip):
+            if requirement_name(line.text) == name and holds(line.text):
+                return replace(way, line=_in_place_of(line.text, way.line))
+    return replace(way, line=None, bounds=(way.line, *way.bounds))
+
+
+def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
+    """Give the spec with a way. `names` are the targets that it is for."""
+    pip, terms, place = spec.pip, spec.pip.terms, Place(spec.path)
+    line, conda = way.line, way.conda and conda_name(way.conda)
+    known = {bound.text for bound in terms.constraints}
+    new_bounds = (Located(bound, place) for bound in way.bounds if bound not in known)
+    accept = {of_one(code, package) if package else code: "tried" for code, package in way.accept}
+
+    def in_place(lines: tuple[Located, ...]) -> tuple[Located, ...]:
+        kept = (one for one in lines if requirement_name(one.text) not in way.without)
+        return tuple(replace(one, text=line) if line and _is_at(one.text, line) else one for one in kept)
+
+    def match_specs(lines: tuple[Located, ...]) -> tuple[Located, ...]:
+        return tuple(replace(one, text=str(way.conda)) if conda_name(one.text) == conda else one for one in lines)
+
+    targets = tuple(
+        replace(
+            target,
+            cuda=way.cuda or target.cuda,
+            glibc=way.glibc or target.glibc,
+            cuda_compat=way.cuda_compat or target.cuda_compat,
+            pip=in_place(target.pip),
+            conda=match_specs(target.conda),
+        )
+        if target.name in names
+        else target
+        for target in spec.targets
+    )
+    matched = match_specs(spec.conda.dependencies)
+    if conda and conda not in {conda_name(one.text) for target in targets for one in (*matched, *target.conda)}:
+        matched = (*matched, Located(str(way.conda), place))
+    project = spec.project
     return replace(
         spec,
-        targets=tuple(targets),
-        pip=replace(spec.pip, dependencies=()),
-        conda=replace(spec.conda, dependencies=()),
-        project=replace(project, dependencies=(), of_targets={}) if project else None,
+        targets=targets,
+        python=way.python or spec.python,
+        python_range=way.python_range if way.python else spec.python_range,
+        python_builds={} if way.python else spec.python_builds,
+        exclude_newer=f"{way.exclude_newer}T00:00:00Z" if way.exclude_newer else spec.exclude_newer,
+        conda=replace(spec.conda, dependencies=matched),
+        pip=replace(
+            pip,
+            dependencies=in_place(pip.dependencies),
+            sources=MappingProxyType({**pip.sources, **dict(way.sources)}),
+            without_corrections=pip.without_corrections | {*way.corrections},
+            terms=replace(
+                terms,
+                constraints=(*terms.constraints, *new_bounds),
+                accept=MappingProxyType({**terms.accept, **accept}),
+            ),
+        ),
+        project=replace(
+            project,
+            dependencies=in_place(project.dependencies),
+            of_targets={name: in_place(lines) for name, lines in project.of_targets.items()},
+        )
+        if project
+        else None,
     )
+
+
+def _is_at(old: str, new: str) -> bool:
+    """Say whether a requirement is the one that another is written in place of."""
+    return requirement_name(old) == requirement_name(new) and _in_place_of(old, new) == new
 
 
 def _in_place_of(old: str, new: str) -> str:

@@ -189,15 +189,12 @@ def _reason(sides: Sides, target: LockedTarget, name: str, version: Version, rel
 
 
 def facts_releases(pin: Pin) -> tuple[Release, ...]:
-    """List the releases of a PyTorch index's package in the shipped facts, newest first; none for an index that the
-    facts don't have. A torch whose build the facts know and whose files they lack has no wheels."""
+    """List the releases of a PyTorch index's package in the shipped facts, newest first, as far as they have the files;
+    none for an index that the facts don't have."""
     variant = pin.index.partition("/")[2]
     if variant not in wheels.variants():
         return ()
-    built = torch_builds.builds(variant=variant) if pin.name == "torch" else ()
-    rows: dict[Version, list[wheels.WheelFile]] = {
-        Version(build.version): [] for build in built if build.trust != "planned"
-    }
+    rows: dict[Version, list[wheels.WheelFile]] = {}
     for file in wheels.load(variant).files(pin.name):
         if version := version_of(file.version):
             rows.setdefault(Version(version.public), []).append(file)
@@ -207,7 +204,7 @@ def facts_releases(pin: Pin) -> tuple[Release, ...]:
             tuple(file.file for file in files),
             source=False,
             yanked=False,
-            requires_python=files[0].requires_python if files else None,
+            requires_python=files[0].requires_python,
             uploaded=min((file.upload_time for file in files if file.upload_time), default=None)
             or released.date(pin.name, str(version)),
         )
@@ -281,13 +278,6 @@ def _holds(
     torch = target.pin("torch", "pip")
     if pin.name in _COMPANIONS and torch is not None:
         yield Hold("requirement", f"it goes with torch {torch.version}", by="torch")
-    if _is_unheld(pin, release):
-        yield Hold("unknown", "envspec's own facts lack its files (`lock --upgrade --refresh` asks the PyTorch index)")
-
-
-def _is_unheld(pin: Pin, release: Release) -> bool:
-    """Say whether only the facts lack a release's files."""
-    return pin.index.startswith("pytorch/") and not release.wheels
 
 
 def _leads(graph: Graph, start: Node, end: Node) -> bool:
@@ -329,5 +319,5 @@ def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release) -> Iter
     here = inputs.platform, inputs.python, inputs.glibc
     if release.wheels and not any(wheel_fits(file, *here) for file in release.wheels):
         yield "none of its wheels fits the platform, the Python or the glibc"
-    elif not release.wheels and not _is_unheld(pin, release) and pin.name not in lock.inputs.allow_source:
+    elif not release.wheels and pin.name not in lock.inputs.allow_source:
         yield "it has no wheel, and the spec doesn't allow its source"

@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from threading import Timer
+from time import monotonic
 from typing import NoReturn
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, InputError, OutsideError, Place, SpecError, parts, together
+from envspec.base.errors import AnswerNo, EnvspecError, InputError, Place, SpecError, parts, together
 from envspec.base.finding import Finding
 from envspec.export.make import missing_packages
 from envspec.facts.python_builds import newest_build
@@ -41,7 +43,7 @@ from envspec.resolve.workflow.accept import accept, is_judged_again, of_pins, re
 from envspec.resolve.workflow.base import tell_base
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
 from envspec.resolve.workflow.notices import Notice, join_sacrifice, tell_flaws, tell_misspelt, tell_unused_sources
-from envspec.resolve.workflow.obstacles import Attempt, all_in_the_way, attempt_of, is_obstacle, with_tried_ways
+from envspec.resolve.workflow.obstacles import SOLVES, Trial, all_in_the_way, is_obstacle
 from envspec.resolve.workflow.prepare import NotAfter, prepare
 from envspec.resolve.workflow.pythons import PACKAGE, choose_pythons
 from envspec.resolve.workflow.solve import Resolvers, Solved, solve
@@ -284,6 +286,7 @@ class RelockRequest(Struct, frozen=True):
     not_after  releases beyond it are left out, whatever the spec's `exclude-newer` allows
     first      another tool's pins, by the spec's targets: they count in place of the old lock's, where they fit
     inventories  what the spec's base has, by platform
+    allows     sources that are needed will be allowed, and the spec locked again: no other way is looked for
     """
 
     spec: Spec
@@ -294,6 +297,7 @@ class RelockRequest(Struct, frozen=True):
     not_after: NotAfter | None = None
     first: Lock | None = None
     inventories: Mapping[str, Inventory] = field(default_factory=dict)
+    allows: bool = False
 
 
 def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untold) -> Lock:
@@ -302,13 +306,14 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     What shaped the lock of what wheels say stands in it. Of the old lock's rows those count that their wheels confirm.
 
     The GPU rules judge every target before anything is resolved, and the exact pins afterwards. All that stands in the
-    way is one error. Of what that or a warning proposes, only what gives a lock is told.
+    way of it is one error. Of the changes of the spec that this proposes, only what gives a lock is told.
 
     Raises Infeasible for what the rules refuse, SpecError for a correction that doesn't exist, InputError for a wrong
     `only`, WrongBuild when a CPU build or one of another CUDA got in, InternalError when the result contradicts itself,
     and what the resolver raises.
     """
     old, move, not_after = request.old, request.upgrade, request.not_after
+    notice = _leave_out_untried(notice)
     with _placing(request.spec):
         case = spec_case(request.spec)
     flaws = flaws_of(old, case) if old else ()
@@ -328,50 +333,97 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     def judge(of: Spec, one: Solved) -> tuple[Finding, ...]:
         return of_pins(of, one, resolvers.releases)
 
-    def attempt(changed: Spec, names: Collection[str]) -> Attempt:
+    def refusals(of: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
+        needed = [one.needed for one in solved if one.needed is not None][:1]
+        return (*refused_pins(of, solved, judge), *needed)
+
+    def finish(of: Spec, solved: Sequence[Solved], tell: Notice) -> tuple[tuple[Solved, ...], tuple[LockedTarget, ...]]:
+        with _placing(of):
+            solved = with_build_environments(of, solved, old, move, resolvers.builds, flaws)
+        return solved, accept(of, solved, kept, refreshed=request.refreshed, notice=tell, judge=partial(judge, of))
+
+    names = {target.name for target in targets}
+
+    def attempt(changed: Spec, seconds: float) -> tuple[EnvspecError, ...] | None:
         if own and (changed.python, changed.python_range) != (spec.python, spec.python_range):
             before, within = min((one for one in bounds if one is not None), default=None), changed.python_range or ""
             platforms = {one.platform for one in changed.targets}
             found = {one: newest_build(changed.python, one, before, within) for one in platforms}
             changed = replace(changed, python_builds={name: one.version for name, one in found.items() if one})
+        there = spec_case(changed)
+        same = {one.name for one in solved} - {name for one in refused for name in one.targets}
+        if there.shared != case.shared or changed.python_builds != spec.python_builds:
+            same = set()
+
+        def is_known(one: Target) -> bool:
+            """Say whether nothing changes of a target that nothing was refused of."""
+            return (
+                one.name in same and one == spec.target(one.name) and there.targets[one.name] == case.targets[one.name]
+            )
+
+        end = Timer(seconds, resolvers.stop)
+        end.start()
         try:
-            asked = [one for one in changed.targets if one.name in names]
-            ready = prepare(spec_case(changed), asked, _untold, not_after, request.inventories)
-            solved = solve(ready, resolvers, Kept(), partial(judge, changed))
-        except (AnswerNo, InputError, OutsideError) as error:
-            return attempt_of(error)
-        return Attempt(refusals(changed, solved), whole=True)
+            asked = [one for one in changed.targets if one.name in names and not is_known(one)]
+            ready = prepare(there, asked, _untold, not_after, request.inventories)
+            answer = solve(ready, resolvers, Kept(), partial(judge, changed))
+            further = refusals(changed, answer)
+            if not further:
+                finish(changed, answer, _untold)
+            return None if any(map(behind, answer)) else further
+        except (AnswerNo, InputError) as error:
+            return parts(error)
+        except EnvspecError:
+            return None
+        finally:
+            end.cancel()
 
-    def refusals(of: Spec, solved: Sequence[Solved]) -> tuple[EnvspecError, ...]:
-        needed = [one.needed for one in solved if one.needed is not None][:1]
-        return (*refused_pins(of, solved, judge), *needed)
+    def behind(one: Solved) -> bool:
+        before = case.targets[one.name]
+        if one.request is None:
+            return False
+        asked = replace(one.request, requirements=before.requirements, constraints=before.constraints, own=())
+        return resolvers.is_behind(replace(asked, cuda=before.cuda), one.versions)
 
-    def refuse(ended: Attempt) -> NoReturn:
+    def refuse(refused: Sequence[EnvspecError]) -> NoReturn:
         for finding in early:
             notice(finding)
-        error = all_in_the_way(spec, [one.name for one in targets], ended, attempt)
+        allowed = request.allows and any(map(names_needed, refused))
+        error = all_in_the_way(refused, Trial(spec, tuple(sorted(names)), attempt, monotonic, 0 if allowed else SOLVES))
         error = together((*parts(error), *with_lines(_needs_of_builds(spec, parts(error)))))
         for one in parts(error):
             one.place = one.place or _place_of(spec, one)
         raise error from None
 
     early: list[Finding] = []
+    refused, solved = tuple[EnvspecError, ...](), tuple[Solved, ...]()
     try:
-        ready = prepare(case, targets, early.append, not_after, request.inventories)
-        solved = solve(ready, resolvers, kept, partial(judge, spec))
+        try:
+            ready = prepare(case, targets, early.append, not_after, request.inventories)
+        except EnvspecError as error:
+            if not is_obstacle(error):
+                raise
+            # the other targets have their own refusals
+            refused = parts(error)
+            rest = [one for one in targets if not any(one.name in part.targets for part in refused)]
+            alone = all(part.targets for part in refused)
+            ready = prepare(case, rest, _untold, not_after, request.inventories) if rest and alone else ()
+        solved = solve(ready, resolvers, kept, partial(judge, spec)) if ready else ()
+        refused = (*refused, *refusals(spec, solved))
     except EnvspecError as error:
-        if not is_obstacle(error):
+        if is_obstacle(error):
+            refused = (*refused, *parts(error))
+        elif not refused:
             for finding in early:
                 notice(finding)
             error.place = error.place or _place_of(spec, error)
             raise
-        refuse(attempt_of(error))
-    if refused := refusals(spec, solved):
+    if refused:
         tell_effects(solved, notice)
         sources = {name for one in refused for name in names_needed(one)}
         found = (finding for one in solved for finding in judge(spec, one))
         early += (one for one in found if one.severity == "warning" and one.package in sources)
-        refuse(Attempt(refused, whole=True))
+        refuse(refused)
 
     # what speaks of the lock waits until nothing refuses it
     told: list[Finding] = []
@@ -379,10 +431,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     by_conda = {one.name: one.conda for one in solved}
     tell_inspection(solved, kept, told.append)
     solved = with_publishers(solved, old, resolvers.publishers)
-    with _placing(spec):
-        solved = with_build_environments(spec, solved, old, move, resolvers.builds, flaws)
-    anew = accept(spec, solved, kept, refreshed=request.refreshed, notice=told.append, judge=partial(judge, spec))
-    notice = with_tried_ways(notice, spec, attempt)
+    solved, anew = finish(spec, solved, told.append)
     with _placing(spec):
         resolvers.tell(as_solved, lambda one: None if join_sacrifice(told, one) else notice(one), told)
     if resolvers.conda is not None:
@@ -416,6 +465,16 @@ def _needs_of_builds(spec: Spec, refused: Iterable[EnvspecError]) -> Iterator[Bu
             targets = [name for name in one.targets if one.name not in spec.terms_of(name).built_against_lock]
             if one.lacks is not None and targets:
                 yield _build_needs(spec, one, one.lacks, targets)
+
+
+def _leave_out_untried(notice: Notice) -> Notice:
+    """Give a notice that tells of a finding's ways those alone that need no solution: nothing is solved for these."""
+
+    def tell(finding: Finding) -> None:
+        ways = tuple(way for way in finding.ways if way.is_of_machines)
+        notice(replace(finding, ways=ways).tell_ways() if finding.ways else finding)
+
+    return tell
 
 
 @contextmanager

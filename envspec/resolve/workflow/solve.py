@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, InternalError, OutsideError, Unsatisfiable
+from envspec.base.errors import InternalError, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
@@ -24,7 +24,7 @@ from envspec.resolve.pip.build_imports import BuildLacks
 from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.request import Preferences, Request, provided_packages, request_for
 from envspec.resolve.pip.sources_needed import SourcesNeeded
-from envspec.resolve.workflow.bounded import GivenUp, loosen, sacrifices
+from envspec.resolve.workflow.bounded import GivenUp, sacrifices
 from envspec.resolve.workflow.keep import Kept, preferences_of
 from envspec.resolve.workflow.notices import Effect, broken_corrections, collect_bounds, effects
 from envspec.resolve.workflow.prepare import Prepared
@@ -80,6 +80,8 @@ class Resolvers(Struct, frozen=True):
     releases    gives, for a request, the releases of a package on the index that it comes from
     tell        tells what the resolver has to say of the last solution, whose pins it gets by target, beside what is
                 said already
+    is_behind   says whether versions leave something far behind that a request asks for itself; likewise
+    stop        ends what runs for the question of the moment
     """
 
     pip: Resolver
@@ -91,6 +93,8 @@ class Resolvers(Struct, frozen=True):
         lambda pins, notice, others: None
     )
     releases: Callable[[Request], Releases] = lambda request: lambda name: ()
+    is_behind: Callable[[Request, Mapping[str, str]], bool] = lambda request, versions: False
+    stop: Callable[[], object] = lambda: None
 
 
 class Solved(Struct, frozen=True, dict=True):
@@ -105,7 +109,6 @@ class Solved(Struct, frozen=True, dict=True):
     builds       what its wheels are built for, by package, as far as they were read
     cleared      older versions whose wheels don't say what those of newer ones do: name, version and bound
     hopeless     it has no solution without what the rules refuse of this one
-    near         versions of the spec's packages that would work on the target, if the spec didn't bound them
     conda        the pins of its conda half
     pip          the pins of its pip half
     needed       the sources that the spec would have to allow for them, of all targets
@@ -117,7 +120,6 @@ class Solved(Struct, frozen=True, dict=True):
     gave_up: tuple[GivenUp, ...] = ()
     gave_way: tuple[Correction, ...] = ()
     hopeless: bool = False
-    near: Mapping[str, str] = field(default_factory=dict)
     read: tuple[LockedCorrection, ...] = ()
     builds: Mapping[str, WheelBuild] = field(default_factory=dict)
     cleared: frozenset[tuple[str, str, str]] = frozenset()
@@ -320,39 +322,19 @@ def solve(
             targets = settle(again)
         except Unsatisfiable:
             each = zip(targets, again, strict=True)
-            targets = tuple(old if old == more else _alone(old, more, settle, judge) for old, more in each)
+            targets = tuple(old if old == more else _alone(old, more, settle) for old, more in each)
     return targets
 
 
 _Settle = Callable[[tuple[Solved, ...]], tuple[Solved, ...]]
 
 
-def _alone(old: Solved, bounded: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Finding, ...]]) -> Solved:
-    """Solve a target with its bounds by itself; give its last solution, and what would work, where there is none."""
+def _alone(old: Solved, bounded: Solved, settle: _Settle) -> Solved:
+    """Solve a target with its bounds by itself; give its last solution where there is none."""
     try:
         return settle((bounded,))[0]
     except Unsatisfiable:
-        return replace(old, hopeless=True, near=_near(bounded, settle, judge))
-
-
-def _near(target: Solved, settle: _Settle, judge: Callable[[Solved], tuple[Finding, ...]]) -> Mapping[str, str]:
-    """Find versions that would work of the packages that lead to what was given up, had the spec no bounds on them."""
-    inputs = target.prepared.inputs
-    requirements = loosen(inputs.requirements, target.gave_up)
-    if requirements == inputs.requirements:
-        return {}
-    free = replace(target, prepared=replace(target.prepared, inputs=replace(inputs, requirements=requirements)))
-    try:
-        for _ in range(_ROUNDS):
-            (free,) = settle((free,))
-            findings = judge(free)
-            if all(finding.severity != "error" for finding in findings):
-                first = {one.path[0] for one in target.gave_up}
-                return {name: version for name, version in free.versions.items() if name in first}
-            free = free.with_bounds(findings)
-    except (AnswerNo, OutsideError):
-        pass
-    return {}
+        return replace(old, hopeless=True)
 
 
 def _settle(targets: tuple[Solved, ...], resolvers: Resolvers, kept: Kept) -> tuple[Solved, ...]:

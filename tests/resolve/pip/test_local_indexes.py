@@ -108,20 +108,26 @@ def test_a_folder_that_is_none(machine: Machine, place: str, key: str, said: str
     assert ran.status != 0 and said in ran.err and ran.hint, ran.err
 
 
-@pytest.mark.parametrize("key", ["find-links", "indexes"])
-def test_an_index_that_has_what_sources_does_not_name_is_told(machine: Machine, index: Index, key: str) -> None:
-    """Of a package that the spec asks for, and of one that another leads to."""
+def test_an_index_that_has_what_sources_does_not_name_is_told(machine: Machine, index: Index) -> None:
+    """Of a package that the spec asks for, and of one that another leads to: both in one line, as both are needed."""
     index.add(wheel("top", "1.0", "lib>=1"))
-    folder = flat(machine.folder / "specs" / "own", APP, LIB)
-    if key == "indexes":
-        tree(folder, {one.name: f"<a href='../{one.file}#sha256={one.sha256}'>{one.file}</a>" for one in (APP, LIB)})
-    asked = cpu("app", "top", python=PYTHON, extra=f"{key} = {{ own = './own', other = './own' }}")
-    ran = machine.envspec("lock", machine.spec(asked.replace("other = './own'", "")))
-    entry = 'own has it: sources = { app = "own" }'
-    assert ran.status == 1 and "app was not found" in ran.error and entry in ran.hint, ran.err
-    assert 'own has it: sources = { lib = "own" }' in ran.err
-    machine.locked(spec=f"{asked}".replace("[targets", "sources = { app = 'own', lib = 'own' }\n[targets"))
+    flat(machine.folder / "specs" / "own", APP, LIB)
+    asked = cpu("app", "top", python=PYTHON, extra="find-links = { own = './own' }")
+    ran = machine.envspec("lock", machine.spec(asked), status=1)
+    line = 'sources = { app = "own", lib = "own" }'
+    assert "app was not found" in ran.error and f"add to [pip]: {line}: own has it" in ran.hint, ran.err
+    machine.locked(spec=asked.replace("[targets", f"{line}\n[targets"))
     assert machine.versions("cpu") == {"app": "1.0", "lib": "1.5", "top": "1.0"}
+
+
+def test_a_simple_index_that_has_what_sources_does_not_name_is_told(machine: Machine, index: Index) -> None:
+    alone = wheel("alone", "1.0")
+    folder = flat(machine.folder / "specs" / "own", alone)
+    tree(folder, {"alone": f"<a href='../{alone.file}#sha256={alone.sha256}'>{alone.file}</a>"})
+    index.add(wheel("top", "1.0"))
+    asked = cpu("alone", "top", python=PYTHON, extra="indexes = { own = './own' }")
+    ran = machine.envspec("lock", machine.spec(asked), status=1)
+    assert 'add to [pip]: sources = { alone = "own" }: own has it' in ran.hint, ran.err
 
 
 def test_a_folder_that_pip_is_configured_with_is_no_index_and_told_as_such(machine: Machine, index: Index) -> None:

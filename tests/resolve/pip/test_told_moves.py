@@ -107,9 +107,8 @@ def test_what_the_last_lock_had_holds_all_the_same_and_what_is_far_behind_for_it
     machine.locked(spec=cpu("app", "hub>=2"))
     ran = machine.envspec("lock", machine.spec(cpu("app", "hub")), "--upgrade", status=0)
     assert machine.versions("cpu") == {"app": "1.0", "hub": "2.0", "trans": "1.0"}
-    warned, hint = ran.err.splitlines()
+    (warned,) = ran.err.splitlines()
     assert warned.startswith("warning: cpu: trans 1.0 is locked, not 2.8: hub 2.0 is locked, not uv's 1.0: ")
-    assert hint == 'hint: to take the newer trans, write "hub<=1.0"'
     machine.locked("--upgrade", spec=cpu("app", "hub<=1.0"))
     assert machine.versions("cpu")["trans"] == "2.8"
 

@@ -3,13 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
+from envspec.base.errors import Unsatisfiable, Way
 from envspec.base.finding import Finding
 from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.newest import Behind
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.unbounded import missing_wheels, tell_missing_wheels
 from envspec.resolve.torch_index.choice import choose
-from envspec.resolve.torch_index.holes import find_unheld, hint_about_torch
+from envspec.resolve.torch_index.holes import explain_torch, find_unheld
 
 HOLE = "Because there is no version of torch==2.12.0 and server>=2 depends on torch==2.12.0, we can conclude that"
 
@@ -58,12 +59,29 @@ def test_the_line_and_the_hint_say_what_would_help() -> None:
     assert warning.severity == "warning" and warning.code == "torch-not-in-facts"
     assert warning.text.startswith("a, b: releases after server 1 need torch 2.12.0, of which envspec's own facts")
     assert "--refresh" in str(warning.remedy)
-    index = choose(asked)
-    assert "--refresh asks" in str(hint_about_torch(HOLE, asked, index, gated=True))
+    hole = explain_torch(Unsatisfiable(HOLE), asked, choose(asked), gated=True)
+    assert str(hole.hint).startswith("if this machine reaches the PyTorch index, --refresh asks") and hole.ways == ()
+    other = Unsatisfiable("app depends on numpy<1")
+    assert explain_torch(other, asked, choose(asked), gated=True).hint is None and other.ways == ()
+
+
+def test_a_conflict_names_the_cuda_versions_whose_files_the_facts_have() -> None:
     newer = request("server", cuda="12.8")
-    hint = hint_about_torch(HOLE, newer, choose(newer), gated=True)
-    assert str(hint).startswith("the target needs torch 2.12.0, of which there is no build for CUDA 12.8")
-    assert hint_about_torch("app depends on numpy<1", asked, index, gated=True) is None
+    told = explain_torch(Unsatisfiable(HOLE), newer, choose(newer), gated=True)
+    assert "The target needs torch 2.12.0, of which there is no build for CUDA 12.8" in told.message
+    assert [way.cuda for way in told.ways] == ["13.0"], "12.6 and 13.2 have rows of it, and no files"
+
+
+@pytest.mark.parametrize(("day", "cuda"), [("2023-07-25T00:00:00Z", "11.8"), ("2023-11-15T00:00:00Z", "12.1")])
+def test_a_day_whose_torch_is_for_another_cuda_stays(day: str, cuda: str) -> None:
+    """peft 0.4.0 of 2023-07-25 with CUDA 13.2: only today's torch has that, and the hint gave up the day."""
+    asked = replace(request("peft==0.4.0", cuda="13.2"), exclude_newer=day, python="3.11")
+    late = Way(exclude_newer="2026-07-09")
+    conflict = Unsatisfiable("Because there are no versions of torch and peft depends on torch==2.15.0, the")
+    conflict.ways = (late,)
+    told = explain_torch(conflict, asked, choose(asked), gated=True)
+    assert told.ways[0].cuda == cuda and late not in told.ways
+    assert "depends on torch, which for CUDA 13.2 is torch==2.15.0 alone" in told.message
 
 
 def test_nothing_is_said_of_a_package_whose_next_release_takes_the_torch_that_is_there() -> None:

@@ -154,7 +154,7 @@ def test_what_stays_far_behind_is_a_warning_above_everything_else(machine: Machi
     machine.spec(cpu("server", extra="sources = { nobody = 'pypi' }"))
     first, hint, *more = machine.envspec("lock", "specs/demo.toml").err.splitlines()
     said = "cpu: server 0.2 is locked, not 0.7: guidance 2.0 wants glibc 2.31, and the target has 2.28"
-    assert first == f"warning: {said}" and hint == 'hint: if the machines have it: glibc = "2.31" in the target'
+    assert first == f"warning: {said}" and hint == 'hint: if the machines have it, set glibc = "2.31" in the target'
     assert any(line.startswith("warning: ") for line in more), "another warning, below it"
     machine.spec(cpu("server").replace("linux-64'", "linux-64'\nglibc = '2.31'"))
     assert locked(machine, "--upgrade")["server"] == "0.7"
@@ -184,7 +184,7 @@ def test_where_nothing_is_behind_uv_runs_once(machine: Machine, index: Index) ->
 def test_a_release_that_lifts_the_bound_is_named(machine: Machine, server: Index) -> None:
     server.add(of(wheel("server", "3.0"), ">=3.9"))
     machine.spec(cpu("server<3", python="3.13"))
-    assert "take server==3.0, which the bounds leave out" in refused(machine).hint
+    assert 'write "server==3.0": the bounds leave it out' in refused(machine).hint
 
 
 def test_a_bound_at_this_minor_is_an_answer(machine: Machine, server: Index) -> None:
@@ -285,7 +285,7 @@ def test_an_extra_that_only_a_newer_release_has_is_not_given_up(machine: Machine
     said = "frame 2.3 has no extra ice, which the spec asks for, and 3.1, which has it, doesn't take Python 3.12"
     ran = refused(machine)
     assert said in ran.error and ran.hint.startswith(
-        'hint: python = "3.13"; or to do without the extra, write "frame"; or if'
+        'hint: python = "3.13"; or write "frame": without the extra ice; or if'
     )
     machine.spec(cpu("frame[ice]", extra="accept = { retreat = { frame = 'why' } }"))
     assert locked(machine) == {"frame": "2.3"}
@@ -353,7 +353,7 @@ def test_a_package_on_the_way_has_the_bound_as_a_constraint(machine: Machine, se
     server.add(wheel("app", "1.0", "server"))
     machine.spec(cpu("app", python="3.13"))
     way = 'constraints = ["server<=1.0"]'
-    assert f"to take 1.0 knowingly, add to [pip]: {way}; " in refused(machine).hint
+    assert f"; or add to [pip]: {way}; or if" in refused(machine).hint
     machine.spec(cpu("app", python="3.13", extra=way))
     assert locked(machine) == {"app": "1.0", "server": "1.0"}
 
@@ -400,9 +400,8 @@ def test_what_is_far_behind_for_another_target_is_a_warning_there_too(machine: M
     assert machine.versions("old") == machine.versions("young") == {"server": "1.0"}
     assert ran.err.splitlines() == [
         "warning: old: server 1.0 is locked, not 6.0: native 1.0 wants glibc 2.34, and the target has 2.28",
-        'hint: if the machines have it: glibc = "2.34" in the target',
+        'hint: if the machines have it, set glibc = "2.34" in the target',
         "warning: young: server 1.0 is locked, not 6.0: another target has it, and targets of one spec share versions",
-        'hint: add to [targets.young.pip]: dependencies = ["server>=6.0"]',
     ]
     own = "[targets.young.pip]\ndependencies = ['server>=6.0']\n"
     ran = machine.envspec("lock", machine.spec(cpu("server", targets=both + own)), "--upgrade", status=0)
