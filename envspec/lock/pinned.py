@@ -63,7 +63,7 @@ def judge_by_gpus(spec: Spec, target: Target, locked: LockedTarget) -> tuple[Fin
     known = {pin.name: _published_build(pin) or (build_of(pin.code) if pin.code else None) for pin in pins}
     read = {name: build for name, build in known.items() if build is not None}
     found = judge_pins(spec, target, pinned_versions(locked, read), by_gpus_alone=True)
-    return tuple(one.try_ways(lambda way: "") for one in found)
+    return tuple(one.tell_ways() for one in found)
 
 
 def warnings_of(spec: Spec, lock: Lock) -> tuple[Finding, ...]:

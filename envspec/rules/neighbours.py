@@ -169,7 +169,7 @@ def _of_label(
         key="torch",
         remedy=f"take its wheel for {listed}, or build it from source",
         package=name,
-        ways=(Way(f'write "{name}=={fitting}"', line=f"{name}=={fitting}"),) if fitting else (),
+        ways=(Way(line=f"{name}=={fitting}"),) if fitting else (),
     )
 
 
