@@ -10,12 +10,11 @@ from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
-from packaging.version import Version
 
 from envspec.base.errors import IndexFailure, Way
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
-from envspec.net.index_proxy.releases import Release, by_version
+from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.shown import has_variants
 from envspec.packages.names import requirement_name
@@ -162,15 +161,17 @@ class UvIndexes(Struct, frozen=True):
         return releases
 
     def wheel(self, request: Request, name: str, version: str) -> FoundFile | None:
-        """Find a wheel of a release on its package's index, as the page is now. Raises IndexFailure."""
+        """Find a wheel of a release, whatever its local part, on its package's index. Raises IndexFailure."""
         own = self._upstreams(request)(name)
-        rows = self.pages.list_files(own, name) if own and (own.local or not self.pages.offline) else []
-
-        of_release = by_version(rows, name).get(Version(version))
-        if of_release is None or not of_release.wheels:
+        if own is None or (self.pages.offline and not own.local):
             return None
-        row = of_release.wheels[0]
-        return FoundFile(row["url"], row["filename"], row["hashes"].get("sha256"), row.get("size"))
+        row = self.pages.first_wheels(own, name).get(version)
+        return FoundFile(row["url"], row["filename"], row["hashes"].get("sha256"), row.get("size")) if row else None
+
+    def root(self, request: Request, name: str) -> str:
+        """Name the index that a package comes from."""
+        own = self._upstreams(request)(name)
+        return own.root if own else ""
 
     def _upstreams(self, request: Request) -> Callable[[str], Upstream | None]:
         """Give the index that a package comes from."""

@@ -14,13 +14,15 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envspec.base.errors import Way
+from envspec.facts.frameworks import LEADING
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.packages.tags import takes_python, wheel_fits
+from envspec.packages.tags import is_for_platform, takes_python, wheel_fits
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
+from envspec.spec.newer import moment_of
 
 _MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
 _NO_VERSION = re.compile(
@@ -142,6 +144,51 @@ def skipped_releases(package: Found, request: Request, releases: Releases) -> It
     for release in newer_than(releases(package.name), version_of(package.version or "")):
         if suits_target(release, request, package.name, None) and is_skipped(release, request, package.name):
             yield release
+
+
+def fitting_releases(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
+    """List the final releases that the spec admits and that fit the target, newest first, without local parts."""
+    alone = asks_of(request, {}).get(name)
+    fitting = (one for one in releases(name) if suits_target(one, request, name, alone))
+    return _public(one for one in fitting if not is_skipped(one, request, name))
+
+
+def admitted_releases(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
+    """List the final releases that the spec, its date and the platform admit, newest first, whatever Python and glibc
+    they want, without local parts."""
+    alone = asks_of(request, {}).get(name)
+    admitted = (one for one in releases(name) if _suits_any_python(one, request, name, alone))
+    return _public(
+        one
+        for one in admitted
+        if not one.wheels or one.source or any(is_for_platform(file, request.platform) for file in one.wheels)
+    )
+
+
+def _public(releases: Iterable[Release]) -> tuple[Release, ...]:
+    found: dict[str, Release] = {}
+    for one in releases:
+        version = one.version.partition("+")[0]
+        found.setdefault(version, one if version == one.version else replace(one, version=version))
+    return tuple(found.values())
+
+
+_YEAR = 365
+_FEATURES = 3
+
+
+def is_behind(release: Release, than: Release, name: str, page: Iterable[Release]) -> bool:
+    """Say whether a release is a year behind another one, or, of a framework, three feature releases of its `page`.
+    Where a page says no times, it isn't by time."""
+    own, there = version_of(release.version), version_of(than.version)
+    if own is None or there is None or own >= there:
+        return False
+    first, last = moment_of(release.uploaded), moment_of(than.uploaded)
+    if first and last and (last - first).days >= _YEAR:
+        return True
+    between = (version for one in page if (version := version_of(one.version)) and own < version <= there)
+    features = {(one.epoch, *one.release[:2]) for one in between} - {(own.epoch, *own.release[:2])}
+    return name in LEADING and len(features) >= _FEATURES
 
 
 def newer_than(releases: Sequence[Release], than: Version | None) -> Iterator[Release]:

@@ -20,19 +20,21 @@ from types import MappingProxyType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
-from envspec.base.finding import Finding
+from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable, Way
+from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
+from envspec.facts import wheels
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.pages import Pages
-from envspec.net.index_proxy.releases import is_older
+from envspec.net.index_proxy.releases import Release, is_older
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages
 from envspec.packages.address import Address, parse_address
+from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.resolve.pip.answer import (
     Describer,
     Resolution,
@@ -50,40 +52,25 @@ from envspec.resolve.pip.answer import (
     sources_needed,
     with_hashes,
 )
+from envspec.resolve.pip.behind import OF_TARGET, Behind, behind_findings, find_behind, reason_of
 from envspec.resolve.pip.compile import sources_for_uv
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.edges import active_lines
-from envspec.resolve.pip.floors import (
-    Raised,
-    after,
-    first_of,
-    floors,
-    last_of,
-    last_versions,
-    localise,
-    public,
-    raise_to_floors,
-    refused_floors,
-    rejected_findings,
-    solve_in_indexes_of_pins,
-    to_share,
-    versions_of,
-    with_torch,
-)
 from envspec.resolve.pip.indexes import Question, UvIndexes
-from envspec.resolve.pip.metadata import Metadata, MetadataReader
+from envspec.resolve.pip.leads import Case, leads, raise_in_order
+from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key, parse_metadata
 from envspec.resolve.pip.newest import (
+    admitted_releases,
     asks_of,
     first_day,
     has_pre_release,
-    is_sole,
     newer_glibc,
     possible_sources,
     stray_pre_releases,
 )
-from envspec.resolve.pip.notes import Solution, last_solutions, tell_followers, tell_notes
-from envspec.resolve.pip.pins import extras_of, in_rounds, pins_of
+from envspec.resolve.pip.notes import Solution, downgrades, last_solutions, rejected_findings, tell_notes
+from envspec.resolve.pip.pins import complete_metadata, extras_of, in_rounds, pins_of
 from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository, with_metadata_line
 from envspec.resolve.pip.request import (
     Preferences,
@@ -107,16 +94,20 @@ from envspec.resolve.pip.retreat import (
     versions_above,
     went_back,
 )
-from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
-from envspec.resolve.pip.unbounded import (
-    Lag,
-    lags,
-    may_be_behind,
-    may_have_part,
-    names_torch,
-    refuse_outgrown,
-    without_bounds,
+from envspec.resolve.pip.sharing import (
+    after,
+    first_of,
+    last_of,
+    last_versions,
+    localise,
+    public,
+    solve_in_indexes_of_pins,
+    to_share,
+    versions_of,
+    with_torch,
 )
+from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
+from envspec.resolve.pip.unbounded import lags, may_retreat, names_torch, refuse_outgrown, without_bounds
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import hint_about_torch
@@ -170,8 +161,8 @@ class PipResolver(Struct, frozen=True):
     _solutions: dict[str, list[Solution]] = field(default_factory=dict)
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
     _unbounded: dict[Request, tuple[Found, ...]] = field(default_factory=dict)
-    _lags: dict[Request, tuple[Lag, ...]] = field(default_factory=dict)
     _moved: dict[Request, tuple[Finding, ...]] = field(default_factory=dict)
+    _shared: dict[Request, Mapping[str, str]] = field(default_factory=dict)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -249,14 +240,28 @@ class PipResolver(Struct, frozen=True):
         self.inspector.places.add(solved, {request: one.found for request, one in answers.items()})
         for request, names in groups.items():
             kept, files = first_of(keep, names).versions, direct.of(request)
-            one = Solution(request, answers[request], indexes[request], kept, files, solved[request])
+            shared = self._shared.get(request, {})
+            one = Solution(request, answers[request], indexes[request], kept, files, solved[request], shared)
             for name in names:
                 self._solutions.setdefault(name, []).append(one)
         pins = {name: solved[request] for request, names in groups.items() for name in names}
         if needed is not None:
             # a wheel of what stays behind comes before a source of what is there for that
-            ahead = [one for request in groups for one in self._lags.get(request, ()) if one.name in needed.about]
-            needed.ways = (*(way for one in ahead for way in one.ways), *needed.ways)
+            glibcs = {
+                each.cause.glibc: each
+                for name in needed.targets
+                for each in self._behind(self._solutions[name][-1])
+                if each.name in needed.about and each.cause.glibc
+            }
+            ways = (
+                Way(
+                    f'if the machines have it: glibc = "{glibc}" in the target',
+                    glibc=glibc,
+                    bounds=(f"{one.name}>={one.newest}",),
+                )
+                for glibc, one in glibcs.items()
+            )
+            needed.ways = (*ways, *needed.ways)
             raise needed.of(pins)
         return pins
 
@@ -271,14 +276,24 @@ class PipResolver(Struct, frozen=True):
             notice(finding)
 
         solutions = last_solutions(self._solutions, pins)
-        groups = {request: names for request, (_, names) in solutions.items()}
-        of, requires = self._uv_indexes.releases, cache(self._requires)
         hashed = self.hashes.hashed_urls() if self.hashes else ()
-        tell_notes(solutions, self._lags, of, requires, hashed, say)
-        for request, names in groups.items():
+        tell_notes(solutions, self._uv_indexes.releases, hashed, say)
+        behind = []
+        for request, (one, names) in solutions.items():
             for finding in self._moved.get(request, ()):
                 say(replace(finding, targets=names))
-        tell_followers(solutions, of, requires, told, notice)
+            stand_for = [other for other in told if {*names} & {*other.targets}]
+            behind += [
+                replace(finding, targets=names)
+                for finding in behind_findings(self._behind(one), one.request, stand_for)
+            ]
+        for finding in merge_targets(behind):
+            say(finding)
+
+    def _behind(self, one: Solution) -> tuple[Behind, ...]:
+        """Find what stays behind in a solution."""
+        case = self._case(one.request, one.index, one.answer.found, one.kept, lambda: one.answer.edges)
+        return tuple(find_behind(case, one.index, one.shared))
 
     @contextmanager
     def _serving(
@@ -348,7 +363,7 @@ class PipResolver(Struct, frozen=True):
             jobs |= {r: partial(answer, r, kept[r]) for r in others}
             answers = _together(pool, jobs)
             again = to_share({r: one.found for r, one in answers.items()}, apart)
-            said = {r: (self._moved[r], self._lags.get(r, ())) for r in again}
+            said = {r: (self._moved[r], self._shared[r]) for r in again}
             met = _together(pool, {r: partial(answer, r, preferences) for r, preferences in again.items()})
             # an older release that has lost or won dependencies is another answer, not the same one shared
             same = {
@@ -357,7 +372,7 @@ class PipResolver(Struct, frozen=True):
                 if versions_of(one.found).keys() == versions_of(answers[r].found).keys()
             }
             for r in met.keys() - same.keys():
-                self._moved[r], self._lags[r] = said[r]
+                self._moved[r], self._shared[r] = said[r]
         except BaseException:
             self.uv.stop()
             raise
@@ -459,35 +474,28 @@ class PipResolver(Struct, frozen=True):
                 refuse_retreats(lost, asking, label, releases)
             rejected.update({one.name: one.why(request) for one in capped})
             found = settle(asking, capped)
-            raised, last = Raised(), last_versions(last, asking)
             # what another target has is preferred too, and may be older than this one's last lock
-            kept = {name: held for name, held in preferences.versions.items() if not is_older(held, last.get(name))}
+            settled = {name: held for name, held in preferences.versions.items() if not is_older(held, last.get(name))}
+            own = self._case(asking, index, found, settled, lambda: answer_of(found, asking, reading).edges)
+            fitting = {name: [one.version for one in own.fitting[name]] for name in own.order}
+            had = {n: v for n, v in last_versions(last, asking).items() if v in fitting.get(n, ())}
+            raised = raise_in_order(
+                found,
+                leads(own),
+                had,
+                lambda more: settle(with_constraints(asking, more), capped, sources=False),
+            )
             shared = {name: held for name, held in preferences.versions.items() if name not in stays}
-            if higher := floors(found, asking, kept, releases):
-                requires = cache(partial(self._requires, asking))
-                sole = [one.name for one in found if one.name in FAMILY and is_sole(one, asking, releases)]
-                edges = answer_of(found, asking, reading).edges
-                found, raised = raise_to_floors(
-                    found,
-                    higher,
-                    last,
-                    lambda more: settle(with_constraints(asking, more), capped, sources=False),
-                    edges,
-                    releases,
-                    dict(refused_floors(higher, versions_of(found), sole, edges, requires, releases)),
-                    lambda best: not may_have_part(best, request, stays, shared, releases, requires),
-                )
-            # what was said of a solution beside another torch isn't of this one
-            self._lags.pop(request, None)
-            # of two questions, one is uv's unbounded answer where the target may have a part
-            if raised.asked < 2 and may_be_behind(found, request, stays, releases):
+            self._shared[request] = shared
+            case = self._case(asking, index, raised, settled, lambda: answer_of(raised, asking, reading).edges)
+            if may_retreat(case):
                 free = replace(question, torch=TorchIndex(None), gated=False)
                 unbounded = partial(ask, prefer=replace(preferences, versions=stays), of=free)
-                self._compare(found, request, label, unbounded, reading, shared)
-            now, far = versions_of(found), {one.name for one in self._lags.get(request, ()) if one.far}
-            moved = raised.findings(now, last, far, releases)
-            self._moved[request] = *moved, *rejected_findings(rejected, uvs, now, stays)
-            self._refuse_lost_extras(found, asking, label, reading)
+                self._compare(raised, request, label, unbounded, reading, shared)
+            found, now = raised, versions_of(raised)
+            gone = downgrades(now, last, case.edges) if last else ()
+            self._moved[request] = *gone, *rejected_findings(rejected, uvs, now, stays)
+            self._refuse_lost_extras(case, index, label, reading)
             return found
         except Unsatisfiable as conflict:
             if not (question.uv.fresh or question.uv.offline):
@@ -541,44 +549,88 @@ class PipResolver(Struct, frozen=True):
                 # the solution stands without it: this only says more of it
                 self._unbounded[free] = found
         several = lags(found, self._unbounded[free], request, self._uv_indexes.releases(request), shared)
-        self._lags[request] = several
-        if not request.own and any(one.outgrown for one in several):
+        if several:
             edges = answer_of(found, request, reading).edges
-            refuse_outgrown(
-                [one for one in several if not names_torch(edges.get(one.name, ()), one.own)], request, label
-            )
+            left = [one for one in several if not names_torch(edges.get(one.name, ()), one.own)]
+            refuse_outgrown(left, request, label)
 
-    def _refuse_lost_extras(self, found: tuple[Found, ...], request: Request, label: str, reading: Reading) -> None:
+    def _refuse_lost_extras(self, case: Case, index: TorchIndex, label: str, reading: Reading) -> None:
         """Raise Retreated for an extra of the spec's that a solution gives up for the target's sake."""
-        ahead = {one.name: (one.free, one.reason(request), one.glibc) for one in self._lags.get(request, ())}
+        request, wanted = case.request, {head.name for head in map(head_of, case.request.effective) if head.extras}
+        if not wanted:
+            return
+        ahead = {
+            one.name: (one.newest, reason_of([one], request, one.cause.glibc), one.cause.glibc or None)
+            for one in find_behind(case, index, {})
+            if one.name in wanted and one.cause.kind in OF_TARGET
+        }
 
         def extras_in(package: Found) -> frozenset[str]:
             return extras_of(read_metadata((package,), request, reading)[package.name])
 
-        lost = lost_extras(found, request, extras_in, ahead, self._uv_indexes.releases(request))
-        known = [replace(one, offers=self._extras(request, one.name, one.release.version)) for one in lost]
+        lost = lost_extras(case.found, request, extras_in, ahead, self._uv_indexes.releases(request))
+        known = [replace(one, offers=self._extras(request, index, one.name, one.release.version)) for one in lost]
         # where they can't be read, the warning of an extra that isn't there stands alone
         refuse_lost_extras([one for one in known if one.extra in one.offers], request, label)
 
-    def _extras(self, request: Request, name: str, version: str) -> frozenset[str]:
-        metadata = self._metadata(request, name, version)
+    def _extras(self, request: Request, index: TorchIndex, name: str, version: str) -> frozenset[str]:
+        metadata = self._metadata(request, index, name, version)
         return extras_of(metadata) if metadata else frozenset()
 
-    def _requires(self, request: Request, name: str, version: str) -> tuple[str, ...]:
-        """Give the requirements of a release that hold in a request's target, without extras."""
-        metadata = self._metadata(request, name, version)
+    def _case(
+        self,
+        request: Request,
+        index: TorchIndex,
+        found: Sequence[Found],
+        settled: Mapping[str, str],
+        answer: Callable[[], Mapping[str, Sequence[str]]],
+    ) -> Case:
+        """Give an answer with pages and METADATA of what is newer."""
+        of = self._uv_indexes.releases(request)
+        from_facts = index.variant is not None
+        # what envspec bounds for the target's sake the spec admits
+        bounds = (line for line in request.constraints if line not in {*request.own, *index.constraints})
+        asked = replace(request, constraints=tuple(bounds), own=(), final=())
+
+        def releases(name: str) -> Sequence[Release]:
+            return torch_holes.held_releases(request, index, name) if from_facts and name in FAMILY else of(name)
+
+        def admitted(name: str) -> Sequence[Release]:
+            if name == "torch" and (from_facts or index.constraints):
+                return torch_holes.all_releases(asked)
+            return admitted_releases(name, asked, of)
+
+        requires = cache(partial(self._requires, request, index))
+        return Case(request, found, settled, answer, releases, cache(admitted), requires)
+
+    def _requires(self, request: Request, index: TorchIndex, name: str, version: str) -> tuple[str, ...]:
+        """Give the requirements of a release that hold in a request's target, with the extras that the spec asks for
+        and what corrections add."""
+        metadata = self._metadata(request, index, name, version)
         # a line that can't be read says nothing, as nothing of this release is locked
         with suppress(OutsideError):
-            return active_lines(replace(request, requirements=()), {name: metadata})[name] if metadata else ()
+            if metadata is not None:
+                corrected, _ = complete_metadata((metadata, None), request)
+                more = request.corrections.bounds(name, version, metadata.requires_dist)
+                holds = markers_of(request.platform, request.full_python).hold
+                return (*active_lines(request, {name: corrected})[name], *(one for one in more if holds(one)))
         return ()
 
-    def _metadata(self, request: Request, name: str, version: str) -> Metadata | None:
-        """Read the METADATA of a release's wheel; None where there is none to read."""
-        try:
-            file = self._uv_indexes.wheel(request, name, version)
-            return None if file is None else self.wheels.read(file)
-        except OutsideError:
-            return None
+    def _metadata(self, request: Request, index: TorchIndex, name: str, version: str) -> Metadata | None:
+        """Read the METADATA of a release's wheel; None where there is none to read. It is kept by its index and
+        version, for a question without the network."""
+        if index.variant is not None and name in FAMILY:
+            file = torch_holes.held_files(request, index, name).get(version)
+            return parse_metadata(wheels.metadata_text(file).decode()) if file else None
+        key = cache_key("release", self._uv_indexes.root(request, name), name, version)
+        if kept := self.wheels.cache.get(key):
+            return kept
+        with suppress(OutsideError):
+            if found := self._uv_indexes.wheel(request, name, version):
+                metadata = self.wheels.recall(found) or self.wheels.read(found)
+                self.wheels.cache.put(key, metadata)
+                return metadata
+        return None
 
     def _question(
         self,

@@ -149,12 +149,14 @@ NEWER_GLIBC = "cp38-abi3-manylinux_2_31_x86_64"
 
 @pytest.mark.slow
 def test_what_stays_far_behind_is_a_warning_above_everything_else(machine: Machine, index: Index) -> None:
-    index.add(*(wheel("server", f"0.{n}", "guidance<2" if n < 3 else "guidance>=2") for n in range(1, 8)))
+    for n in range(1, 8):
+        bound = "guidance<2" if n < 3 else "guidance>=2"
+        index.add(wheel("server", f"0.{n}", bound), uploaded=f"202{n}-01-01T00:00:00Z")
     index.add(wheel("guidance", "1.0"), wheel("guidance", "2.0", tag=NEWER_GLIBC))
     machine.spec(cpu("server", extra="sources = { nobody = 'pypi' }"))
     first, hint, *more = machine.envspec("lock", "specs/demo.toml").err.splitlines()
     said = "cpu: server 0.2 is locked, not 0.7: guidance 2.0 wants glibc 2.31, and the target has 2.28"
-    assert first == f"warning: {said}" and hint == 'hint: if the machines have it: glibc = "2.31" in the target'
+    assert first == f"warning: {said}" and hint == 'hint: if the machines have it, set glibc = "2.31" in the target'
     assert any(line.startswith("warning: ") for line in more), "another warning, below it"
     machine.spec(cpu("server").replace("linux-64'", "linux-64'\nglibc = '2.31'"))
     assert locked(machine, "--upgrade")["server"] == "0.7"
@@ -169,7 +171,7 @@ def test_a_conflict_in_which_the_target_has_no_part_stays_uvs(machine: Machine, 
 
 @pytest.mark.slow
 def test_where_nothing_is_behind_uv_runs_once(machine: Machine, index: Index) -> None:
-    """At most twice more, for floors or for the unbounded answer."""
+    """Once more where a bound can't be held."""
     index.add(wheel("app", "1.0"), wheel("lib", "1.0"))
     machine.spec(cpu("app", "lib"))
     with questions() as asked:
@@ -178,7 +180,7 @@ def test_where_nothing_is_behind_uv_runs_once(machine: Machine, index: Index) ->
     index.add(wheel("app", "2.0", "lib<1"))
     with questions() as asked:
         assert locked(machine, "--upgrade") == {"app": "1.0", "lib": "1.0"}
-    assert max(map(len, asked.values())) <= 3
+    assert max(map(len, asked.values())) <= 2
 
 
 def test_a_release_that_lifts_the_bound_is_named(machine: Machine, server: Index) -> None:
@@ -393,16 +395,17 @@ def test_a_newer_release_of_what_uv_went_back_to_is_a_way(machine: Machine, inde
 
 def test_what_is_far_behind_for_another_target_is_a_warning_there_too(machine: Machine, index: Index) -> None:
     """As vLLM for glibc 2.28 and for 2.35."""
-    index.add(*(wheel("server", f"{major}.0", *(["native"] if major > 1 else [])) for major in range(1, 7)))
+    for major in range(1, 7):
+        needs = ["native"] if major > 1 else []
+        index.add(wheel("server", f"{major}.0", *needs), uploaded=f"202{major}-01-01T00:00:00Z")
     index.add(wheel("native", "1.0", tag="cp312-cp312-manylinux_2_34_x86_64"))
     both = "[targets.old]\nplatform = 'linux-64'\n[targets.young]\nplatform = 'linux-64'\nglibc = '2.35'\n"
     ran = machine.envspec("lock", machine.spec(cpu("server", targets=both)), status=0)
     assert machine.versions("old") == machine.versions("young") == {"server": "1.0"}
     assert ran.err.splitlines() == [
         "warning: old: server 1.0 is locked, not 6.0: native 1.0 wants glibc 2.34, and the target has 2.28",
-        'hint: if the machines have it: glibc = "2.34" in the target',
+        'hint: if the machines have it, set glibc = "2.34" in the target',
         "warning: young: server 1.0 is locked, not 6.0: another target has it, and targets of one spec share versions",
-        'hint: add to [targets.young.pip]: dependencies = ["server>=6.0"]',
     ]
     own = "[targets.young.pip]\ndependencies = ['server>=6.0']\n"
     ran = machine.envspec("lock", machine.spec(cpu("server", targets=both + own)), "--upgrade", status=0)
