@@ -196,22 +196,22 @@ def lead_order(case: Case, newest: Mapping[str, str | None]) -> list[str]:
 
 
 def all_requirements(case: Case, newest: Mapping[str, str]) -> dict[str, set[str]]:
-    """Give what packages require: the spec's own in these releases, all else in uv's answer; what that hasn't, in its
-    newest release."""
-    asked = {name: {requirement_name(line) for line in lines} for name, lines in case.edges.items()}
-    own = {name: case.lines(name, newest.get(name, case.taken[name])) for name in case.order}
-    asked |= {name: {requirement_name(line) for line in lines} for name, lines in own.items()}
-    waiting = [line for lines in own.values() for line in lines]
+    """Give what packages require that the spec's own lead to: these in the given releases, all else in the newest one
+    that fits."""
+    lines = {name: case.lines(name, newest.get(name, case.taken[name])) for name in case.order}
+    waiting = [line for several in lines.values() for line in several]
+    read = 0
     for line in waiting:
         name = requirement_name(line)
-        if name not in asked and len(asked) < len(case.edges) + _READ:
+        if name not in lines:
             admits = published_requirement(line).specifier
             several = fitting_releases(name, case.request, case.releases)
-            version = next((one.version for one in several if one.version in admits), None)
-            lines = case.requires(name, version) if version else ()
-            asked[name] = {requirement_name(one) for one in lines}
-            waiting += lines
-    return asked
+            version = next((one.version for one in several if one.version in admits), case.taken.get(name))
+            read += version != case.taken.get(name)
+            known = version is not None and (read <= _READ or version == case.taken.get(name))
+            lines[name] = case.lines(name, str(version)) if known else case.edges.get(name, ())
+            waiting += lines[name]
+    return {name: {requirement_name(line) for line in several} for name, several in lines.items()}
 
 
 def reached(name: str, asked: Mapping[str, Collection[str]]) -> frozenset[str]:
@@ -243,9 +243,13 @@ def raise_in_order(
     bounds.newest |= {n: f">={one}" for n, one in at_newest.items() if n not in last or is_older(last[n], one)}
     bounds.near |= {one.name: one.near for one in several if one.near}
     taken = public_versions(own)
+    is_near = _admits(bounds.near, taken)
     for left in reversed(range(_SOLVES)):
         if all(_admits(part, taken) for part in bounds.parts):
             return own
+        if left == 1 and not is_near:
+            # nothing else says whether there is an answer in which none is behind
+            bounds.set_aside()
         if not left and not _admits(bounds.last, taken):
             bounds.newest, bounds.near = {}, {}
         try:
@@ -269,6 +273,11 @@ class _Bounds(Struct):
     @property
     def parts(self) -> tuple[dict[str, str], ...]:
         return self.newest, self.near, self.last
+
+    def set_aside(self) -> None:
+        """Let all at the newest go, until it is known that one must be behind."""
+        self.gone |= {name: (bound, frozenset(self.order)) for name, bound in self.newest.items()}
+        self.newest = {}
 
     def let_go(self, conflict: frozenset[str]) -> None:
         """Let the latest bound of a conflict go, or the latest of all where the conflict has none."""

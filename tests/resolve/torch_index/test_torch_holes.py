@@ -104,18 +104,6 @@ def test_the_hole_and_the_target_are_named() -> None:
     assert [(one.line, one.of_all) for one in told.ways] == [("torch==2.10.0", True)]
 
 
-def test_torch_follows_the_target_s_cuda_and_this_is_told() -> None:
-    """The newest for CUDA 12.8 is torch 2.11."""
-    requests = {"a": request("torch>=2.8", cuda="12.8", exclude_newer="2026-09-01")}
-    pins = {"a": [pin("torch", "2.11.0+cu128", index="pytorch/cu128")]}
-    (told,) = findings(requests, pins, {})["a"]
-    assert (told.severity, told.code) == ("info", "passed-over")
-    assert told.message == "torch 2.11.0 is locked, for CUDA 12.8: PyPI's 2.13.0 is for CUDA 13.0"
-    # what stays was told, and what others require isn't about CUDA
-    assert findings(requests, pins, {"a": Preferences({"torch": "2.11.0+cu128"})}) == {"a": ()}
-    assert findings(requests, {"a": [*pins["a"], pin("trainer", "1.0", "torch<2.12")]}, {}) == {"a": ()}
-
-
 @pytest.mark.parametrize(
     ("more", "keep", "refreshed"),
     [
