@@ -142,7 +142,7 @@ class Pages:
     _flat: FlatPages = field(init=False)
     _variants: VariantReader = field(init=False)
     _jobs: dict[tuple[str, str], Future[ServedPage]] = field(default_factory=dict)
-    _wheels: dict[tuple[str, str], Mapping[str, Row]] = field(default_factory=dict)
+    _wheels: dict[tuple[str, str], Mapping[str, Sequence[Row]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -224,13 +224,13 @@ class Pages:
         reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
         return read_page(reply.body, reply.url, self.fetcher) if reply.status == 200 else []
 
-    def first_wheels(self, upstream: Upstream, project: str) -> Mapping[str, Row]:
-        """Give a wheel of each release of a project, by its version without a local part, as the index has them; the
+    def wheels(self, upstream: Upstream, project: str) -> Mapping[str, Sequence[Row]]:
+        """Give the wheels of each release of a project, by its version without a local part, as the index has them; the
         page is read once. Raises IndexFailure."""
         key = (upstream.root, project)
         if key not in self._wheels:
             files = by_version(self.list_files(upstream, project), project)
-            self._wheels[key] = {version.public: of.wheels[0] for version, of in files.items() if of.wheels}
+            self._wheels[key] = {version.public: of.wheels for version, of in files.items() if of.wheels}
         return self._wheels[key]
 
     def has(self, upstream: Upstream, project: str) -> bool:

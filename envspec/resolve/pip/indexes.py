@@ -19,6 +19,7 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.shown import has_variants
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.confusion import is_pytorch
 from envspec.resolve.pip.direct import DirectFiles
@@ -161,11 +162,14 @@ class UvIndexes(Struct, frozen=True):
         return releases
 
     def wheel(self, request: Request, name: str, version: str) -> FoundFile | None:
-        """Find a wheel of a release, whatever its local part, on its package's index. Raises IndexFailure."""
+        """Find a wheel of a release, whatever its local part, on its package's index: the target's, where one fits.
+        Raises IndexFailure."""
         own = self._upstreams(request)(name)
         if own is None or (self.pages.offline and not own.local):
             return None
-        row = self.pages.first_wheels(own, name).get(version)
+        rows = {row["filename"]: row for row in self.pages.wheels(own, name).get(version, ())}
+        named = (ReleaseFile(file) for file in rows)
+        row = rows.get(choose_file(named, request.platform, request.full_python, request.glibc) or next(iter(rows), ""))
         return FoundFile(row["url"], row["filename"], row["hashes"].get("sha256"), row.get("size")) if row else None
 
     def root(self, request: Request, name: str) -> str:

@@ -9,7 +9,7 @@ without that: source, DESIGN §3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -18,6 +18,7 @@ from packaging.specifiers import SpecifierSet
 
 from envspec.base.errors import AnswerNo
 from envspec.facts.frameworks import LEADING
+from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import Release, is_older, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
@@ -99,6 +100,10 @@ class Case(Struct, frozen=True, dict=True):
         """Give the requirements of a release."""
         return self.edges.get(name, ()) if self.taken.get(name) == version else self.requires(name, version)
 
+    def is_known(self, line: str) -> bool:
+        """Say whether a requirement is on what the spec asks for itself, or on torch's family."""
+        return requirement_name(line) in self.fitting or requirement_name(line) in FAMILY
+
     def can_have(self, line: str, lowest: Mapping[str, str]) -> bool:
         """Say whether a requirement of a release can be met: by a release of the spec's that isn't below `lowest`, or
         by any that fits."""
@@ -142,19 +147,21 @@ def leads(case: Case) -> tuple[Lead, ...]:
     sole = {name for name in case.order if case.stays(name) or len(case.fitting[name]) < 2}
     firm = _bounds_of(line for name in sole for line in case.lines(name, case.taken[name]))
     alone = {name: case.taken[name] if name in sole else case.newest(name, firm.get(name, ())) for name in case.order}
+    paths = paths_from(case, {name: version for name, version in alone.items() if version})
     lowest: dict[str, str] = {}
     lines: list[str] = []
     found = []
-    for name in lead_order(case, alone):
+    for name in lead_order(case, paths):
         near = "" if name in sole else _near(case, name, alone[name], firm.get(name, ()))
         bounds = _bounds_of(lines).get(name, ())
         version = case.taken[name] if name in sole else case.newest(name, bounds, lowest)
-        if version is not None and SpecifierSet(near).contains(version):
+        if version is not None and not SpecifierSet(near).contains(version):
+            version = None
+        if version is not None:
             lowest[name] = version
-            lines += case.lines(name, version)
-            found.append(Lead(name, version if case.stays(name) or name not in sole else None, near))
-        else:
-            found.append(Lead(name, None, near))
+            between = reached(name, paths) - {*case.order}
+            lines += (*case.lines(name, version), *(line for one in between for line in paths.get(one, ())))
+        found.append(Lead(name, version if case.stays(name) or name not in sole else None, near))
     return tuple(found)
 
 
@@ -182,11 +189,10 @@ def _near(case: Case, name: str, newest: str | None, firm: Iterable[SpecifierSet
     return ",".join((f">={near[-1].version}", *(f"!={version}" for version in left)))
 
 
-def lead_order(case: Case, newest: Mapping[str, str | None]) -> list[str]:
+def lead_order(case: Case, paths: Mapping[str, Iterable[str]]) -> list[str]:
     """Order the spec's requirements: one that requires another through any path goes before it; where neither or both
     do, frameworks first, then the spec's order."""
-    asked = all_requirements(case, {name: version for name, version in newest.items() if version})
-    below = {name: reached(name, asked) for name in case.order}
+    below = {name: reached(name, paths) for name in case.order}
     left, ordered = [*case.order], list[str]()
     while left:
         led = {one for other in left for one in left if one in below[other] and other not in below[one]}
@@ -195,30 +201,37 @@ def lead_order(case: Case, newest: Mapping[str, str | None]) -> list[str]:
     return ordered
 
 
-def all_requirements(case: Case, newest: Mapping[str, str]) -> dict[str, set[str]]:
-    """Give what packages require that the spec's own lead to: these in the given releases, all else in the newest one
-    that fits."""
+def paths_from(case: Case, newest: Mapping[str, str]) -> dict[str, Sequence[str]]:
+    """Give the requirements of all that the spec's own lead to: theirs in the given releases, of all else in the newest
+    one that fits and goes with what the spec admits."""
     lines = {name: case.lines(name, newest.get(name, case.taken[name])) for name in case.order}
     waiting = [line for several in lines.values() for line in several]
-    read = 0
+    left = _READ
     for line in waiting:
         name = requirement_name(line)
-        if name not in lines:
-            admits = published_requirement(line).specifier
-            several = fitting_releases(name, case.request, case.releases)
-            version = next((one.version for one in several if one.version in admits), case.taken.get(name))
-            read += version != case.taken.get(name)
-            known = version is not None and (read <= _READ or version == case.taken.get(name))
-            lines[name] = case.lines(name, str(version)) if known else case.edges.get(name, ())
-            waiting += lines[name]
-    return {name: {requirement_name(line) for line in several} for name, several in lines.items()}
+        if name in lines:
+            continue
+        lines[name] = case.edges.get(name, ())
+        admits = published_requirement(line).specifier
+        for one in fitting_releases(name, case.request, case.releases):
+            if one.version not in admits:
+                continue
+            if one.version == case.taken.get(name) or not left:
+                break
+            left -= 1
+            own = case.requires(name, one.version)
+            if all(case.can_have(each, {}) for each in own if case.is_known(each)):
+                lines[name] = own
+                break
+        waiting += lines[name]
+    return lines
 
 
-def reached(name: str, asked: Mapping[str, Collection[str]]) -> frozenset[str]:
+def reached(name: str, paths: Mapping[str, Iterable[str]]) -> frozenset[str]:
     """Name what a package requires, through any path."""
     found, waiting = set[str](), [name]
     while waiting:
-        more = {*asked.get(waiting.pop(), ())} - found
+        more = {requirement_name(line) for line in paths.get(waiting.pop(), ())} - found
         found |= more
         waiting += more
     return frozenset(found)

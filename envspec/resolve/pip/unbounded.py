@@ -16,7 +16,7 @@ from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.requirement import head_of, published_requirement
-from envspec.resolve.pip.leads import Case, all_requirements, reached
+from envspec.resolve.pip.leads import Case, paths_from, reached
 from envspec.resolve.pip.newest import Releases, needed_glibc, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import Retreated, newer_pythons
@@ -65,8 +65,8 @@ def may_retreat(case: Case) -> bool:
         return False
     there = {*case.taken}
     if not any(map(_is_of_cuda, there)):
-        asked = all_requirements(case, newer)
-        there = {other for name in newer for other in reached(name, asked)}
+        paths = paths_from(case, newer)
+        there = {other for name in newer for other in reached(name, paths)}
     return any(map(_is_of_cuda, there))
 
 

@@ -63,9 +63,9 @@ def held_releases(request: Request, index: TorchIndex, project: str) -> tuple[Re
 
 def all_releases(request: Request) -> tuple[Release, ...]:
     """List the releases of torch that a request's platform has, for whatever CUDA and Python, newest first."""
-    found = {build.version for build in torch_builds.builds(platform=request.platform) if build.trust != "planned"}
+    on_pypi = (one.version for one in torch_builds.releases() if request.platform in one.pypi)
     asked = torch_request(request)
-    admitted = (one for one in found if asked.admits(one) and in_time(one, request.not_after("torch")))
+    admitted = (one for one in on_pypi if asked.admits(one) and in_time(one, request.not_after("torch")))
     return tuple(_release_of("torch", version, None) for version in sorted(admitted, key=Version, reverse=True))
 
 

@@ -214,7 +214,8 @@ _REMEDY = re.compile(
 
 @pytest.mark.parametrize("folder", ["rules", "resolve"])
 def test_what_names_a_version_to_take_is_a_way(folder: str) -> None:
-    """Of a way, a judge tells whether it works; nobody judges a text."""
+    """Of a way, a judge tells whether it works; nobody judges a text. What the machines must have is no change of the
+    spec alone, and begins with "if"."""
     for path in sorted((Path(envspec.__file__).parent / folder).rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         calls = (
@@ -224,7 +225,8 @@ def test_what_names_a_version_to_take_is_a_way(folder: str) -> None:
         for one in ast.walk(tree):
             if isinstance(one, ast.JoinedStr) and id(one) not in judged:
                 text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in one.values)
-                assert not _REMEDY.search(text), f"{path.name}:{one.lineno}: {text}"
+                outside = text.startswith("if the machines have it")
+                assert outside or not _REMEDY.search(text), f"{path.name}:{one.lineno}: {text}"
 
 
 @pytest.mark.e2e
