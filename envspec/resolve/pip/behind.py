@@ -89,7 +89,7 @@ def find_behind(case: Case, index: TorchIndex, shared: Mapping[str, str]) -> Ite
 def _unfit(name: str, release: Release, case: Case) -> Cause:
     """Say what a release wants that the target hasn't."""
     if name == "torch":
-        return Cause("cuda")
+        return _cuda(case)
     request = case.request
     if takes_python(release.requires_python or "", request.full_python):
         if glibc := needed_glibc(release.wheels, request):
@@ -97,6 +97,10 @@ def _unfit(name: str, release: Release, case: Case) -> Cause:
         if not release.wheels or wheels_fit(release.wheels, request):
             return Cause("rest")
     return Cause("python")
+
+
+def _cuda(case: Case) -> Cause:
+    return Cause("cuda", next((one.version for one in case.releases("torch")), "none"))
 
 
 class _Reading(Struct):
@@ -108,8 +112,9 @@ class _Reading(Struct):
 
     def cause(self, name: str, release: Release) -> Cause:
         """Find what keeps a release, which fits, out of the answer."""
-        for asker, lines in self.case.edges.items():
-            for line in lines:
+        # what the spec asks for itself says more than what it leads to
+        for asker in sorted(self.case.edges, key=lambda one: one not in self.case.order):
+            for line in self.case.edges[asker]:
                 if requirement_name(line) == name and release.version not in published_requirement(line).specifier:
                     return Cause("package", f"{asker} {self.case.taken[asker]}", line)
         found = [*self._of_lines(name, release.version)]
@@ -126,7 +131,7 @@ class _Reading(Struct):
             if other in FAMILY and not self.case.can_have(line, {}):
                 unheld = holes.find_unheld(f"{name} depends on {other}{asked.specifier}", self.case.request, self.index)
                 yield from (Cause("hole", one.sentence(self.case.request)) for one in unheld if one.hole)
-                yield Cause("cuda")
+                yield _cuda(self.case)
                 continue
             page = [one for one in self.case.releases(other) if one.version in asked.specifier]
             admitted = [one for one in page if suits_target(one, self.case.request, other, None)]
@@ -210,7 +215,7 @@ def reason_of(members: Sequence[Behind], request: Request, glibc: str) -> str:
         case "refused":
             return f"{cause.subject} doesn't work on the target"
         case "cuda":
-            return f"torch has no newer build for {f'CUDA {request.cuda}' if request.cuda else 'the CPU'}"
+            return f"the newest torch for {f'CUDA {request.cuda}' if request.cuda else 'the CPU'} is {cause.subject}"
         case "hole":
             return f"newer ones need {cause.subject}"
         case "package" if all(lines):

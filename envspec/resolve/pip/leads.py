@@ -152,9 +152,9 @@ def leads(case: Case) -> tuple[Lead, ...]:
     lines: list[str] = []
     found = []
     for name in lead_order(case, paths):
-        near = "" if name in sole else _near(case, name, alone[name], firm.get(name, ()))
         bounds = _bounds_of(lines).get(name, ())
         version = case.taken[name] if name in sole else case.newest(name, bounds, lowest)
+        near = "" if name in sole else _near(case, name, alone[name], version, firm.get(name, ()))
         if version is not None and not SpecifierSet(near).contains(version):
             version = None
         if version is not None:
@@ -172,19 +172,20 @@ def _bounds_of(lines: Iterable[str]) -> dict[str, list[SpecifierSet]]:
     return found
 
 
-def _near(case: Case, name: str, newest: str | None, firm: Iterable[SpecifierSet]) -> str:
-    """Write the specifier of a package's releases that aren't behind: of the newest that the spec admits, or, where all
-    that fit are, of the newest that fits."""
+def _near(case: Case, name: str, alone: str | None, beside: str | None, firm: Iterable[SpecifierSet]) -> str:
+    """Write the specifier of a package's releases that aren't behind the newest that the spec admits; where the newest
+    that fits is itself, they aren't behind what it has beside those before it. `alone` is the newest without these."""
     several = [
         one
         for one in case.fitting[name]
-        if newest is not None and not is_older(newest, one.version) and all(one.version in each for each in firm)
+        if alone is not None and not is_older(alone, one.version) and all(one.version in each for each in firm)
     ]
-    if not several:
-        return ""
     page = case.admitted(name)
-    best = page[0] if page and not is_behind(several[0], page[0], name, page) else several[0]
-    near = [one for one in several if not is_behind(one, best, name, page)]
+    best = page[0] if several and page and not is_behind(several[0], page[0], name, page) else None
+    best = best or next((one for one in several if one.version == beside), None)
+    near = [one for one in several if best and not is_behind(one, best, name, page)]
+    if not near:
+        return ""
     left = [one.version for one in several if one not in near and not is_older(one.version, near[-1].version)]
     return ",".join((f">={near[-1].version}", *(f"!={version}" for version in left)))
 

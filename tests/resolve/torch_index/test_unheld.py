@@ -15,7 +15,7 @@ from envspec.resolve.torch_index.choice import choose
 from envspec.resolve.torch_index.holes import find_unheld, held_releases, hint_about_torch
 from envspec.resolve.uv.answer import Found, FoundFile
 
-NO_BUILD = "torch has no newer build for CUDA 12.8"
+NO_BUILD = "the newest torch for CUDA 12.8 is 2.11.0"
 HOLE = "Because there is no version of torch==2.12.0 and server>=2 depends on torch==2.12.0, we can conclude that"
 
 
