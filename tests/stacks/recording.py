@@ -242,9 +242,8 @@ def lock(project: Project, folder: Path, index: str | None) -> tuple[Lock, bytes
         machine.configure(page.mirror if page else "")
         with pytest.MonkeyPatch.context() as patched:
             # what changes no pin isn't recorded
-            patched.setattr("envspec.resolve.pip.solve.PipResolver._requires", lambda *asked: ())
             if name not in BESIDE_UV:
-                patched.setattr("envspec.resolve.pip.solve.may_be_behind", lambda *asked: False)
+                patched.setattr("envspec.resolve.pip.solve.may_retreat", lambda case: False)
             locked = machine.locked(name=name, seconds=SECONDS)
     return locked, machine.lock_path(name).read_bytes()
 

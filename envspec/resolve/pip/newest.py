@@ -97,47 +97,6 @@ def _is_pre_release(package: Found, kept: Mapping[str, str]) -> bool:
     )
 
 
-class Behind(Struct, frozen=True):
-    """A package of a solution that isn't the newest which all requirements admit.
-
-    newer  the releases after it that they admit, newest first
-    fits   whether one of the newest one's wheels fits the target, or its source may be built
-    """
-
-    name: str
-    taken: str
-    newer: tuple[str, ...]
-    fits: bool
-
-
-def behind(
-    found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
-) -> tuple[Behind, ...]:
-    """Find the packages of a solution that have newer releases. Versions kept from the old lock count as newest."""
-    several = []
-    for package in found:
-        taken = version_of(package.version or "")
-        if not package.files or taken is None or kept.get(package.name) == package.version:
-            continue
-        newer = [
-            release
-            for release in newer_than(releases(package.name), taken)
-            if suits_target(release, request, package.name, asks.get(package.name))
-        ]
-        if newer:
-            fits = not is_skipped(newer[0], request, package.name)
-            several.append(Behind(package.name, str(taken), tuple(one.version for one in newer), fits))
-    return tuple(several)
-
-
-def without_fitting_wheel(name: str, request: Request, releases: Releases, above: str = "") -> Release | None:
-    """Find the newest release of a package (above a version) that has wheels, of which none fits the target."""
-    for release in newer_than(releases(name), version_of(above)):
-        if suits_target(release, request, name, None) and is_skipped(release, request, name):
-            return release
-    return None
-
-
 def skipped_releases(package: Found, request: Request, releases: Releases) -> Iterator[Release]:
     """Find the final releases that are newer than a package of a solution, whatever is required of them, and have
     wheels, of which none fits the target."""
@@ -174,7 +133,9 @@ def _public(releases: Iterable[Release]) -> tuple[Release, ...]:
 
 
 _YEAR = 365
+"""Days that make a release stand behind another one."""
 _FEATURES = 3
+"""Feature releases that make a framework's."""
 
 
 def is_behind(release: Release, than: Release, name: str, page: Iterable[Release]) -> bool:
@@ -231,23 +192,6 @@ def is_skipped(release: Release, request: Request, name: str) -> bool:
 def suits_target(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
     """Say whether a final release suits this target's Python, date and requirements."""
     return _takes(release, request) and _suits_any_python(release, request, name, asks)
-
-
-def for_other_pythons(
-    found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
-) -> Iterator[tuple[str, str, Release]]:
-    """Find the packages that the spec itself asks for whose newest release that all requirements admit doesn't take the
-    target's Python: name, version, and that release. Versions kept from the old lock were told of."""
-    own = set(map(requirement_name, request.requirements))
-    for package in found:
-        taken = version_of(package.version or "")
-        if package.name not in own or not package.files or taken is None or kept.get(package.name) == package.version:
-            continue
-        after = newer_than(releases(package.name), taken)
-        admitted = (one for one in after if _suits_any_python(one, request, package.name, asks.get(package.name)))
-        newest = next(admitted, None)
-        if newest is not None and not _takes(newest, request):
-            yield package.name, str(taken), newest
 
 
 def _takes(release: Release, request: Request) -> bool:

@@ -474,8 +474,11 @@ class PipResolver(Struct, frozen=True):
                 refuse_retreats(lost, asking, label, releases)
             rejected.update({one.name: one.why(request) for one in capped})
             found = settle(asking, capped)
-            # what another target has is preferred too, and may be older than this one's last lock
-            settled = {name: held for name, held in preferences.versions.items() if not is_older(held, last.get(name))}
+            # what another target has is preferred too, and may be older than this one's last lock; but torch is each
+            # one's own
+            shared = {n: held for n, held in preferences.versions.items() if n not in stays and n != "torch"}
+            self._shared[request] = shared
+            settled = {n: held for n, held in {**shared, **stays}.items() if not is_older(held, last.get(n))}
             own = self._case(asking, index, found, settled, lambda: answer_of(found, asking, reading).edges)
             fitting = {name: [one.version for one in own.fitting[name]] for name in own.order}
             had = {n: v for n, v in last_versions(last, asking).items() if v in fitting.get(n, ())}
@@ -485,13 +488,17 @@ class PipResolver(Struct, frozen=True):
                 had,
                 lambda more: settle(with_constraints(asking, more), capped, sources=False),
             )
-            shared = {name: held for name, held in preferences.versions.items() if name not in stays}
-            self._shared[request] = shared
             case = self._case(asking, index, raised, settled, lambda: answer_of(raised, asking, reading).edges)
             if may_retreat(case):
                 free = replace(question, torch=TorchIndex(None), gated=False)
                 unbounded = partial(ask, prefer=replace(preferences, versions=stays), of=free)
-                self._compare(raised, request, label, unbounded, reading, shared)
+                # what went back for another of the spec's own isn't the target's doing
+                moved = {
+                    one.name: str(one.version)
+                    for one in raised
+                    if is_older(case.taken.get(one.name, ""), own.taken.get(one.name))
+                }
+                self._compare(raised, request, label, unbounded, reading, {**shared, **moved})
             found, now = raised, versions_of(raised)
             gone = downgrades(now, last, case.edges) if last else ()
             self._moved[request] = *gone, *rejected_findings(rejected, uvs, now, stays)

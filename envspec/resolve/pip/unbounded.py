@@ -86,8 +86,8 @@ def without_bounds(request: Request) -> Request:
 def lags(
     found: Sequence[Found], free: Sequence[Found], request: Request, releases: Releases, shared: Mapping[str, str]
 ) -> tuple[Lag, ...]:
-    """Find the packages of the spec that the target's CUDA sent back. Versions that are `shared` with another target
-    were that one's to choose."""
+    """Find the packages of the spec that the target's CUDA sent back. Versions that are `shared` with another target,
+    or went back for another requirement, were chosen for these."""
     here, there = ({one.name: one.version or "" for one in several} for several in (found, free))
     torch, own = (one.get("torch", "").partition("+")[0] or None for one in (there, here))
     needs = tuple(_needs(free, request, releases))
