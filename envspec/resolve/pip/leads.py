@@ -135,7 +135,8 @@ class Case(Struct, frozen=True, dict=True):
 
 
 def public_versions(found: Iterable[Found]) -> dict[str, str]:
-    return {one.name: str(version_of(one.version).public) for one in found if one.version and version_of(one.version)}
+    versions = ((one.name, version_of(one.version or "")) for one in found)
+    return {name: version.public for name, version in versions if version is not None}
 
 
 def leads(case: Case) -> tuple[Lead, ...]:

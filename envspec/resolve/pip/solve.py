@@ -292,7 +292,8 @@ class PipResolver(Struct, frozen=True):
 
     def _behind(self, one: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
-        case = self._case(one.request, one.index, one.answer.found, one.kept, lambda: one.answer.edges)
+        request = with_constraints(one.request, one.index.constraints)
+        case = self._case(request, one.index, one.answer.found, one.kept, lambda: one.answer.edges)
         return tuple(find_behind(case, one.index, one.shared))
 
     @contextmanager

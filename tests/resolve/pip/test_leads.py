@@ -19,8 +19,9 @@ from envspec.resolve.pip.newest import is_behind
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
 
-Pages = Mapping[str, Mapping[str, tuple[str, Sequence[str]]]]
+Pages = Mapping[str, "Page"]
 """Packages, their releases, and of each its day and its requirements."""
+Page = dict[str, tuple[str, Sequence[str]]]
 Answer = dict[str, str]
 
 
@@ -109,16 +110,16 @@ def behind(pages: Pages, answer: Answer, names: Iterable[str]) -> set[str]:
     return found
 
 
-def yearly(*releases: Sequence[str], first: int = 2020) -> dict[str, tuple[str, Sequence[str]]]:
+def yearly(*releases: Sequence[str], first: int = 2020) -> Page:
     return {f"{n}.0": (f"{first + n}-01-01", lines) for n, lines in enumerate(releases, start=1)}
 
 
-TORCH = {"2.10": ("2026-01-21", []), "2.12": ("2026-05-01", ["setuptools<82"])}
-SETUPTOOLS = {"81.0": ("2026-02-01", []), "84.0": ("2026-11-01", [])}
+TORCH: Page = {"2.10": ("2026-01-21", []), "2.12": ("2026-05-01", ["setuptools<82"])}
+SETUPTOOLS: Page = {"81.0": ("2026-02-01", []), "84.0": ("2026-11-01", [])}
 
 
 def test_torch_stays_at_its_newest_beside_a_requirement_of_its_own() -> None:
-    pages = {"torch": TORCH, "setuptools": SETUPTOOLS}
+    pages: dict[str, Page] = {"torch": TORCH, "setuptools": SETUPTOOLS}
     for names in (("setuptools", "torch"), ("torch", "setuptools")):
         answer, solver = locked(pages, *names)
         assert answer == {"torch": "2.12", "setuptools": "81.0"} and len(solver.asked) <= 2
@@ -126,15 +127,15 @@ def test_torch_stays_at_its_newest_beside_a_requirement_of_its_own() -> None:
 
 def test_what_requires_torch_leads_it() -> None:
     """As vLLM, which goes back by years for a torch that is a patch newer."""
-    server = {"0.2": ("2023-11-01", []), "0.30": ("2026-10-01", ["torch==2.11"])}
-    pages = {"server": server, "torch": {"2.11": ("2026-03-01", []), "2.12": ("2026-05-01", [])}}
+    server: Page = {"0.2": ("2023-11-01", []), "0.30": ("2026-10-01", ["torch==2.11"])}
+    pages: dict[str, Page] = {"server": server, "torch": {"2.11": ("2026-03-01", []), "2.12": ("2026-05-01", [])}}
     for names in (("torch", "server"), ("server", "torch")):
         answer, solver = locked(pages, *names)
         assert answer == {"torch": "2.11", "server": "0.30"} and len(solver.asked) <= 2
 
 
 def test_a_path_through_others_leads_too() -> None:
-    pages = {
+    pages: dict[str, Page] = {
         "app": {"1.0": ("2026-01-01", ["mid"])},
         "mid": {"1.0": ("2026-01-01", ["deep"])},
         "deep": {"1.0": ("2026-01-01", ["torch==2.11"]), "0.1": ("2026-01-01", [])},
@@ -147,7 +148,7 @@ def test_a_path_through_others_leads_too() -> None:
 def test_what_lies_on_the_path_bounds_it_too() -> None:
     """As funasr, transformers and huggingface-hub: uv has transformers first, and for the newest hub it would go back
     to 2021."""
-    pages = {
+    pages: dict[str, Page] = {
         "hub": {"1.33": ("2026-09-01", []), "2.4": ("2026-10-01", [])},
         "funasr": {"1.1": ("2026-01-01", ["transformers"])},
         "transformers": {"4.12": ("2021-11-01", []), "5.0": ("2026-05-01", ["hub<2"])},
@@ -158,21 +159,21 @@ def test_what_lies_on_the_path_bounds_it_too() -> None:
 
 
 def test_of_two_that_require_neither_frameworks_come_first_then_the_specs_order() -> None:
-    pages = {name: {"1.0": ("2026-01-01", [])} for name in ("b", "jax", "a", "torch")}
+    pages: dict[str, Page] = {name: {"1.0": ("2026-01-01", [])} for name in ("b", "jax", "a", "torch")}
     solver = StandIn(pages, ("b", "jax", "a", "torch"))
     assert order(solver) == ["jax", "torch", "b", "a"]
 
 
 def test_members_of_a_cycle_come_in_the_same_order() -> None:
-    pages = {"b": {"1.0": ("2026-01-01", ["torch"])}, "torch": {"1.0": ("2026-01-01", ["b"])}}
+    pages: dict[str, Page] = {"b": {"1.0": ("2026-01-01", ["torch"])}, "torch": {"1.0": ("2026-01-01", ["b"])}}
     solver = StandIn(pages, ("b", "torch"))
     assert order(solver) == ["torch", "b"]
 
 
 def test_none_falls_behind_to_bring_another_forward() -> None:
     """boto3 of today leaves s3fs 0.4.2 of 2020; of last month, s3fs of today."""
-    core = {f"1.{n}": (f"2026-{n:02}-01", []) for n in range(1, 12)}
-    pages = {
+    core: Page = {f"1.{n}": (f"2026-{n:02}-01", []) for n in range(1, 12)}
+    pages: dict[str, Page] = {
         "boto3": {f"1.{n}": (f"2026-{n:02}-01", [f"core==1.{n}"]) for n in range(1, 12)},
         "core": core,
         "s3fs": {"0.4.2": ("2020-03-01", []), "2026.9": ("2026-09-20", ["aio"]), "2026.10": ("2026-10-20", ["aio"])},
@@ -184,14 +185,14 @@ def test_none_falls_behind_to_bring_another_forward() -> None:
 
 
 def test_where_one_must_be_behind_the_latest_in_the_order_is() -> None:
-    pages = {"torch": yearly([], ["lib<2"]), "lib": yearly([], [], [], [])}
-    pages["torch"] = {"2.10": ("2025-01-01", ["lib<2"]), "2.14": ("2026-10-01", ["lib<2"])}
+    torch: Page = {"2.10": ("2025-01-01", ["lib<2"]), "2.14": ("2026-10-01", ["lib<2"])}
+    pages: dict[str, Page] = {"torch": torch, "lib": yearly([], [], [], [])}
     answer, solver = locked(pages, "lib", "torch")
     assert answer == {"torch": "2.14", "lib": "1.0"} and len(solver.asked) <= 4
 
 
 def test_what_the_only_release_requires_costs_no_question() -> None:
-    pages = {"pinned": {"1.0": ("2024-01-01", ["base<2"])}, "base": yearly([], [], [])}
+    pages: dict[str, Page] = {"pinned": {"1.0": ("2024-01-01", ["base<2"])}, "base": yearly([], [], [])}
     answer, solver = locked(pages, "base", "pinned")
     assert answer == {"base": "1.0", "pinned": "1.0"} and len(solver.asked) == 1
 
@@ -203,7 +204,7 @@ def test_nothing_is_asked_where_all_are_at_their_newest() -> None:
 
 def test_nothing_goes_below_the_last_lock() -> None:
     """Whatever the newest of another would want."""
-    pages = {
+    pages: dict[str, Page] = {
         "new": {"1.0": ("2026-01-01", []), "2.0": ("2026-02-01", ["old<2"])},
         "old": {"1.0": ("2026-01-01", []), "2.0": ("2026-02-01", [])},
     }
@@ -218,7 +219,7 @@ bounds = st.sampled_from(("", "", "<2", "<3", "<4", ">=2", ">=3", "==2.0"))
 
 @st.composite
 def indexes(draw: st.DrawFn) -> Pages:
-    pages: dict[str, dict[str, tuple[str, Sequence[str]]]] = {}
+    pages: dict[str, Page] = {}
     for name in NAMES:
         day = datetime(2022, 1, 1, tzinfo=timezone.utc)
         for version in range(1, draw(st.integers(1, 4)) + 1):
@@ -258,8 +259,8 @@ def test_nothing_of_the_spec_goes_below_the_last_lock(pages: Pages, names: list[
 @pytest.mark.parametrize("spec", [("a", "b"), ("b", "a")])
 def test_the_first_of_the_spec_is_held_where_both_cant_be(spec: tuple[str, str]) -> None:
     """Neither falls behind: their newest are of the same month."""
-    one = {"1.0": ("2026-01-01", []), "2.0": ("2026-02-01", ["x==1.0"])}
-    other = {"1.0": ("2026-01-01", []), "2.0": ("2026-02-01", ["x==2.0"])}
-    pages = {"a": one, "b": other, "x": yearly([], [], first=2024)}
+    one: Page = {"1.0": ("2026-01-01", []), "2.0": ("2026-02-01", ["x==1.0"])}
+    other: Page = {"1.0": ("2026-01-01", []), "2.0": ("2026-02-01", ["x==2.0"])}
+    pages: dict[str, Page] = {"a": one, "b": other, "x": yearly([], [], first=2024)}
     answer, _ = locked(pages, *spec)
     assert answer[spec[0]] == "2.0" and answer[spec[1]] == "1.0"
