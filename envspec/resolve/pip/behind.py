@@ -1,5 +1,5 @@
-"""What stays behind: the spec's own requirements, chosen anew, of which its bounds, its date and the platform admit a
-newer release. A warning a cause where one is far behind; a note where the target is the cause. Nothing is solved for
+"""The requirements of a spec that stay behind: chosen anew, and its bounds, its date and the platform admit a newer
+release. A warning a cause where one is far behind; a note where the target is the cause. Nothing is solved for
 it: pages and METADATA come in through functions."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import is_for_platform, takes_python
 from envspec.packages.version_numbers import numbers
-from envspec.resolve.pip.leads import Case
+from envspec.resolve.pip.leads import LeadCase
 from envspec.resolve.pip.newest import is_behind, is_skipped, needed_glibc, suits_target, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index import holes
@@ -37,8 +37,8 @@ OF_TARGET: frozenset[Kind] = frozenset({"python", "glibc", "platform", "cuda", "
 """The causes that another target wouldn't have."""
 
 
-class Cause(Struct, frozen=True):
-    """What keeps newer releases out.
+class BehindCause(Struct, frozen=True):
+    """The reason why newer releases stay out.
 
     subject  the package, with its version, whose wheels don't fit, that rules refuse on the target, or that they don't
              go with; or the torch that the facts lack
@@ -62,10 +62,10 @@ class Behind(Struct, frozen=True):
     taken: str
     newest: str
     far: bool
-    cause: Cause
+    cause: BehindCause
 
 
-def find_behind(case: Case, index: TorchIndex, shared: Mapping[str, str]) -> Iterator[Behind]:
+def find_behind(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) -> Iterator[Behind]:
     """Find what stays behind in an answer. Versions `shared` with another target were that one's to choose."""
     locked = {one.name: one.version or "" for one in case.found}
     for name in case.order:
@@ -80,47 +80,49 @@ def find_behind(case: Case, index: TorchIndex, shared: Mapping[str, str]) -> Ite
             if not fitting or (far and not is_behind(own, fitting[0], name, page)):
                 cause = _unfit(name, newer[0], case)
             elif shared.get(name) == locked[name]:
-                cause = Cause("target")
+                cause = BehindCause("target")
             else:
                 cause = _Reading(case, index).cause(name, fitting[-1])
             yield Behind(name, taken, newer[0].version, far, cause)
 
 
-def _unfit(name: str, release: Release, case: Case) -> Cause:
+def _unfit(name: str, release: Release, case: LeadCase) -> BehindCause:
     """Say what a release wants that the target hasn't."""
     if name == "torch":
         return _cuda(case)
     request = case.request
+    if release.unsuited:
+        return BehindCause("platform", f"{name} {release.version}")
     if takes_python(release.requires_python or "", request.full_python):
         if glibc := needed_glibc(release.wheels, request):
-            return Cause("glibc", glibc=glibc)
+            return BehindCause("glibc", glibc=glibc)
         if not release.wheels or wheels_fit(release.wheels, request):
-            return Cause("rest")
-    return Cause("python")
+            return BehindCause("rest")
+    return BehindCause("python")
 
 
-def _cuda(case: Case) -> Cause:
-    return Cause("cuda", next((one.version for one in case.releases("torch")), "none"))
+def _cuda(case: LeadCase) -> BehindCause:
+    return BehindCause("cuda", next((one.version for one in case.releases("torch")), "none"))
 
 
 class _Reading(Struct):
     """The reading of METADATA for the cause of one package that is behind."""
 
-    case: Case
+    case: LeadCase
     index: TorchIndex
     seen: set[str] = set()
 
-    def cause(self, name: str, release: Release) -> Cause:
+    def cause(self, name: str, release: Release) -> BehindCause:
         """Find what keeps a release, which fits, out of the answer."""
         # what the spec asks for itself says more than what it leads to
         for asker in sorted(self.case.edges, key=lambda one: one not in self.case.order):
             for line in self.case.edges[asker]:
                 if requirement_name(line) == name and release.version not in published_requirement(line).specifier:
-                    return Cause("package", f"{asker} {self.case.taken[asker]}", line)
+                    return BehindCause("package", f"{asker} {self.case.taken[asker]}", line)
         found = [*self._of_lines(name, release.version)]
-        return min(found, key=lambda one: _ORDER.index(one.kind), default=Cause("rest"))
+        return min(found, key=lambda one: _ORDER.index(one.kind), default=BehindCause("rest"))
 
-    def _of_lines(self, name: str, version: str) -> Iterator[Cause]:
+    def _of_lines(self, name: str, version: str) -> Iterator[BehindCause]:
         self.seen.add(name)
         for line in self.case.requires(name, version) if len(self.seen) <= _READ else ():
             asked = published_requirement(line)
@@ -130,7 +132,7 @@ class _Reading(Struct):
                 continue
             if other in FAMILY and not self.case.can_have(line, {}):
                 unheld = holes.find_unheld(f"{name} depends on {other}{asked.specifier}", self.case.request, self.index)
-                yield from (Cause("hole", one.sentence(self.case.request)) for one in unheld if one.hole)
+                yield from (BehindCause("hole", one.sentence(self.case.request)) for one in unheld if one.hole)
                 yield _cuda(self.case)
                 continue
             page = [one for one in self.case.releases(other) if one.version in asked.specifier]
@@ -140,18 +142,18 @@ class _Reading(Struct):
             if admitted and not fitting:
                 yield self._lacking(other, admitted[0])
             elif fitting and not any(all(one.version in bound.specifier for bound in own) for one in fitting):
-                yield Cause("refused", f"{other} {fitting[0].version}")
+                yield BehindCause("refused", f"{other} {fitting[0].version}")
             elif now:
-                yield Cause("package", f"{other} {now}")
+                yield BehindCause("package", f"{other} {now}")
             elif fitting:
                 yield from self._of_lines(other, fitting[0].version)
 
-    def _lacking(self, name: str, release: Release) -> Cause:
+    def _lacking(self, name: str, release: Release) -> BehindCause:
         request, subject = self.case.request, f"{name} {release.version}"
         if glibc := needed_glibc(release.wheels, request):
-            return Cause("glibc", subject, glibc=glibc)
+            return BehindCause("glibc", subject, glibc=glibc)
         here = any(is_for_platform(file, request.platform) for file in release.wheels)
-        return Cause("python" if here else "platform", subject)
+        return BehindCause("python" if here else "platform", subject)
 
 
 _ORDER: Sequence[Kind] = ("hole", "cuda", "refused", "glibc", "platform", "python", "package", "rest")
@@ -211,7 +213,7 @@ def reason_of(members: Sequence[Behind], request: Request, glibc: str) -> str:
         case "glibc":
             return f"{_wanting(subjects)} glibc {glibc}, and the target has {request.glibc or '2.28'}"
         case "platform":
-            return f"{cause.subject} has no wheel for {request.platform}"
+            return f"{cause.subject} has no wheel for the target"
         case "refused":
             return f"{cause.subject} doesn't work on the target"
         case "cuda":

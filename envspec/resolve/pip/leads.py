@@ -1,4 +1,4 @@
-"""Who requires, leads: the lower bounds that a spec's own requirements get, and the order in which they count. Pure:
+"""The lower bounds that a spec's own requirements get, and the order in which they count: who requires, leads. Pure:
 pages and METADATA come in through functions.
 
 uv gives what it reads first its newest release, and sends others back for it, by years. So of what the spec asks for by
@@ -56,7 +56,7 @@ class Lead(Struct, frozen=True):
     near: str = ""
 
 
-class Case(Struct, frozen=True, dict=True):
+class LeadCase(Struct, frozen=True, dict=True):
     """uv's own answer to a request, and what its bounds follow from.
 
     settled   versions that stay: kept from the old lock, or taken from another target
@@ -139,7 +139,7 @@ def public_versions(found: Iterable[Found]) -> dict[str, str]:
     return {name: version.public for name, version in versions if version is not None}
 
 
-def leads(case: Case) -> tuple[Lead, ...]:
+def leads(case: LeadCase) -> tuple[Lead, ...]:
     """Give the bounds of the spec's own requirements, in the order in which they count; none where all are at their
     newest."""
     free = [name for name in case.order if not case.stays(name)]
@@ -160,7 +160,7 @@ def leads(case: Case) -> tuple[Lead, ...]:
             version = None
         if version is not None:
             lowest[name] = version
-            between = reached(name, paths) - {*case.order}
+            between = names_below(name, paths) - {*case.order}
             lines += (*case.lines(name, version), *(line for one in between for line in paths.get(one, ())))
         found.append(Lead(name, version if case.stays(name) or name not in sole else None, near))
     return tuple(found)
@@ -173,7 +173,7 @@ def _bounds_of(lines: Iterable[str]) -> dict[str, list[SpecifierSet]]:
     return found
 
 
-def _near(case: Case, name: str, alone: str | None, beside: str | None, firm: Iterable[SpecifierSet]) -> str:
+def _near(case: LeadCase, name: str, alone: str | None, beside: str | None, firm: Iterable[SpecifierSet]) -> str:
     """Write the specifier of a package's releases that aren't behind the newest that the spec admits; where the newest
     that fits is itself, they aren't behind what it has beside those before it. `alone` is the newest without these."""
     several = [
@@ -191,10 +191,10 @@ def _near(case: Case, name: str, alone: str | None, beside: str | None, firm: It
     return ",".join((f">={near[-1].version}", *(f"!={version}" for version in left)))
 
 
-def lead_order(case: Case, paths: Mapping[str, Iterable[str]]) -> list[str]:
+def lead_order(case: LeadCase, paths: Mapping[str, Iterable[str]]) -> list[str]:
     """Order the spec's requirements: one that requires another through any path goes before it; where neither or both
     do, frameworks first, then the spec's order."""
-    below = {name: reached(name, paths) for name in case.order}
+    below = {name: names_below(name, paths) for name in case.order}
     left, ordered = [*case.order], list[str]()
     while left:
         led = {one for other in left for one in left if one in below[other] and other not in below[one]}
@@ -203,7 +203,7 @@ def lead_order(case: Case, paths: Mapping[str, Iterable[str]]) -> list[str]:
     return ordered
 
 
-def paths_from(case: Case, newest: Mapping[str, str]) -> dict[str, Sequence[str]]:
+def paths_from(case: LeadCase, newest: Mapping[str, str]) -> dict[str, Sequence[str]]:
     """Give the requirements of all that the spec's own lead to: theirs in the given releases, of all else in the newest
     one that fits and goes with what the spec admits."""
     lines = {name: case.lines(name, newest.get(name, case.taken[name])) for name in case.order}
@@ -229,7 +229,7 @@ def paths_from(case: Case, newest: Mapping[str, str]) -> dict[str, Sequence[str]
     return lines
 
 
-def reached(name: str, paths: Mapping[str, Iterable[str]]) -> frozenset[str]:
+def names_below(name: str, paths: Mapping[str, Iterable[str]]) -> frozenset[str]:
     """Name what a package requires, through any path."""
     found, waiting = set[str](), [name]
     while waiting:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -23,16 +23,14 @@ from msgspec.structs import replace
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable, Way
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
-from envspec.facts import wheels
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.pages import Pages
-from envspec.net.index_proxy.releases import Release, is_older
+from envspec.net.index_proxy.releases import is_older
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages
 from envspec.packages.address import Address, parse_address
-from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.resolve.pip.answer import (
@@ -56,12 +54,10 @@ from envspec.resolve.pip.behind import OF_TARGET, Behind, behind_findings, find_
 from envspec.resolve.pip.compile import sources_for_uv
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
-from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.indexes import Question, UvIndexes
-from envspec.resolve.pip.leads import Case, leads, raise_in_order
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key, parse_metadata
+from envspec.resolve.pip.leads import LeadCase, leads, raise_in_order
+from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import (
-    admitted_releases,
     asks_of,
     first_day,
     has_pre_release,
@@ -70,7 +66,8 @@ from envspec.resolve.pip.newest import (
     stray_pre_releases,
 )
 from envspec.resolve.pip.notes import Solution, downgrades, last_solutions, rejected_findings, tell_notes
-from envspec.resolve.pip.pins import complete_metadata, extras_of, in_rounds, pins_of
+from envspec.resolve.pip.pins import extras_of, in_rounds, pins_of
+from envspec.resolve.pip.published import Published
 from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository, with_metadata_line
 from envspec.resolve.pip.request import (
     Preferences,
@@ -293,7 +290,7 @@ class PipResolver(Struct, frozen=True):
     def _behind(self, one: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
         request = with_constraints(one.request, one.index.constraints)
-        case = self._case(request, one.index, one.answer.found, one.kept, lambda: one.answer.edges)
+        case = self._published.case(request, one.index, one.answer.found, one.kept, lambda: one.answer.edges)
         return tuple(find_behind(case, one.index, one.shared))
 
     @contextmanager
@@ -480,7 +477,8 @@ class PipResolver(Struct, frozen=True):
             shared = {n: held for n, held in preferences.versions.items() if n not in stays and n != "torch"}
             self._shared[request] = shared
             settled = {n: held for n, held in {**shared, **stays}.items() if not is_older(held, last.get(n))}
-            own = self._case(asking, index, found, settled, lambda: answer_of(found, asking, reading).edges)
+            case_of = partial(self._published.case, asking, index)
+            own = case_of(found, settled, lambda: answer_of(found, asking, reading).edges)
             fitting = {name: [one.version for one in own.fitting[name]] for name in own.order}
             had = {n: v for n, v in last_versions(last, asking).items() if v in fitting.get(n, ())}
             raised = raise_in_order(
@@ -489,7 +487,7 @@ class PipResolver(Struct, frozen=True):
                 had,
                 lambda more: settle(with_constraints(asking, more), capped, sources=False),
             )
-            case = self._case(asking, index, raised, settled, lambda: answer_of(raised, asking, reading).edges)
+            case = case_of(raised, settled, lambda: answer_of(raised, asking, reading).edges)
             if may_retreat(case):
                 free = replace(question, torch=TorchIndex(None), gated=False)
                 unbounded = partial(ask, prefer=replace(preferences, versions=stays), of=free)
@@ -562,7 +560,7 @@ class PipResolver(Struct, frozen=True):
             left = [one for one in several if not names_torch(edges.get(one.name, ()), one.own)]
             refuse_outgrown(left, request, label)
 
-    def _refuse_lost_extras(self, case: Case, index: TorchIndex, label: str, reading: Reading) -> None:
+    def _refuse_lost_extras(self, case: LeadCase, index: TorchIndex, label: str, reading: Reading) -> None:
         """Raise Retreated for an extra of the spec's that a solution gives up for the target's sake."""
         request, wanted = case.request, {head.name for head in map(head_of, case.request.effective) if head.extras}
         if not wanted:
@@ -577,68 +575,11 @@ class PipResolver(Struct, frozen=True):
             return extras_of(read_metadata((package,), request, reading)[package.name])
 
         lost = lost_extras(case.found, request, extras_in, ahead, self._uv_indexes.releases(request))
-        known = [replace(one, offers=self._extras(request, index, one.name, one.release.version)) for one in lost]
+        known = [
+            replace(one, offers=self._published.extras(request, index, one.name, one.release.version)) for one in lost
+        ]
         # where they can't be read, the warning of an extra that isn't there stands alone
         refuse_lost_extras([one for one in known if one.extra in one.offers], request, label)
-
-    def _extras(self, request: Request, index: TorchIndex, name: str, version: str) -> frozenset[str]:
-        metadata = self._metadata(request, index, name, version)
-        return extras_of(metadata) if metadata else frozenset()
-
-    def _case(
-        self,
-        request: Request,
-        index: TorchIndex,
-        found: Sequence[Found],
-        settled: Mapping[str, str],
-        answer: Callable[[], Mapping[str, Sequence[str]]],
-    ) -> Case:
-        """Give an answer with pages and METADATA of what is newer."""
-        of = self._uv_indexes.releases(request)
-        from_facts = index.variant is not None
-        # what envspec bounds for the target's sake the spec admits
-        bounds = (line for line in request.constraints if line not in {*request.own, *index.constraints})
-        asked = replace(request, constraints=tuple(bounds), own=(), final=())
-
-        def releases(name: str) -> Sequence[Release]:
-            return torch_holes.held_releases(request, index, name) if from_facts and name in FAMILY else of(name)
-
-        def admitted(name: str) -> Sequence[Release]:
-            if name == "torch" and (from_facts or index.constraints):
-                return torch_holes.all_releases(asked)
-            return admitted_releases(name, asked, of)
-
-        requires = cache(partial(self._requires, request, index))
-        return Case(request, found, settled, answer, releases, cache(admitted), requires)
-
-    def _requires(self, request: Request, index: TorchIndex, name: str, version: str) -> tuple[str, ...]:
-        """Give the requirements of a release that hold in a request's target, with the extras that the spec asks for
-        and what corrections add."""
-        metadata = self._metadata(request, index, name, version)
-        # a line that can't be read says nothing, as nothing of this release is locked
-        with suppress(OutsideError):
-            if metadata is not None:
-                corrected, _ = complete_metadata((metadata, None), request)
-                more = request.corrections.bounds(name, version, metadata.requires_dist)
-                holds = markers_of(request.platform, request.full_python).hold
-                return (*active_lines(request, {name: corrected})[name], *(one for one in more if holds(one)))
-        return ()
-
-    def _metadata(self, request: Request, index: TorchIndex, name: str, version: str) -> Metadata | None:
-        """Read the METADATA of a release's wheel; None where there is none to read. It is kept by its index and
-        version, for a question without the network."""
-        if index.variant is not None and name in FAMILY:
-            file = torch_holes.held_files(request, index, name).get(version)
-            return parse_metadata(wheels.metadata_text(file).decode()) if file else None
-        key = cache_key("release", self._uv_indexes.root(request, name), name, version)
-        if kept := self.wheels.cache.get(key):
-            return kept
-        with suppress(OutsideError):
-            if found := self._uv_indexes.wheel(request, name, version):
-                metadata = self.wheels.recall(found) or self.wheels.read(found)
-                self.wheels.cache.put(key, metadata)
-                return metadata
-        return None
 
     def _question(
         self,
@@ -666,6 +607,10 @@ class PipResolver(Struct, frozen=True):
         shown = Describer(self.wheels, self.sources, _below(self.scratch), counting)
         with build_requirements(self.pages, shown, self.default_index, self.cache) as builds:
             yield replace(self.sources, builds=builds)
+
+    @property
+    def _published(self) -> Published:
+        return Published(self._uv_indexes, self.wheels)
 
     @property
     def _uv_indexes(self) -> UvIndexes:

@@ -16,7 +16,7 @@ from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.requirement import head_of, published_requirement
-from envspec.resolve.pip.leads import Case, paths_from, reached
+from envspec.resolve.pip.leads import LeadCase, names_below, paths_from
 from envspec.resolve.pip.newest import Releases, needed_glibc, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import Retreated, newer_pythons
@@ -56,7 +56,7 @@ class Lag(Struct, frozen=True):
         return f"it goes with torch {self.torch}, and not with the target's for {cuda}"
 
 
-def may_retreat(case: Case) -> bool:
+def may_retreat(case: LeadCase) -> bool:
     """Say whether an answer may have gone back for the target's CUDA: torch or CUDA's libraries are there, or on the
     way to a newer release of what the spec asks for, and nothing was given up for the target."""
     pages = {name: case.fitting[name] for name in case.order if not case.stays(name)}
@@ -66,7 +66,7 @@ def may_retreat(case: Case) -> bool:
     there = {*case.taken}
     if not any(map(_is_of_cuda, there)):
         paths = paths_from(case, newer)
-        there = {other for name in newer for other in reached(name, paths)}
+        there = {other for name in newer for other in names_below(name, paths)}
     return any(map(_is_of_cuda, there))
 
 

@@ -14,7 +14,7 @@ from support.examples import examples
 
 from envspec.base.errors import Unsatisfiable
 from envspec.net.index_proxy.releases import Release
-from envspec.resolve.pip.leads import Case, lead_order, leads, paths_from, raise_in_order
+from envspec.resolve.pip.leads import LeadCase, lead_order, leads, paths_from, raise_in_order
 from envspec.resolve.pip.newest import is_behind
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
@@ -77,7 +77,7 @@ class StandIn:
     def _answer(self, bounds: Iterable[str]) -> Answer | None:
         return next(answers(self.pages, [*self.names, *bounds]), None)
 
-    def case(self, own: tuple[Found, ...]) -> Case:
+    def case(self, own: tuple[Found, ...]) -> LeadCase:
         def releases(name: str) -> list[Release]:
             return [release(one, self.pages[name][one][0]) for one in newest_first(self.pages, name)]
 
@@ -86,7 +86,7 @@ class StandIn:
 
         edges = {one.name: requires(one.name, str(one.version)) for one in own}
         request = Request("linux-64", "3.12", "2.28", tuple(sorted(self.names)), direct=tuple(self.names))
-        return Case(request, own, {}, lambda: edges, releases, releases, requires)
+        return LeadCase(request, own, {}, lambda: edges, releases, releases, requires)
 
 
 def locked(pages: Pages, *names: str, last: Mapping[str, str] | None = None) -> tuple[Answer, StandIn]:

@@ -35,7 +35,7 @@ def test_what_it_needs_is_named_with_the_glibc_that_would_do(machine: Machine, i
     ("asked", "lines"),
     [
         (["app"], []),
-        (["app", "lib"], ["note: cpu: lib 1.0 is locked, not 2.0: native 3.0 has no wheel for linux-64"]),
+        (["app", "lib"], ["note: cpu: lib 1.0 is locked, not 2.0: native 3.0 has no wheel for the target"]),
     ],
 )
 def test_what_only_a_package_requires_is_not_told(
@@ -52,14 +52,14 @@ def test_also_below_a_newest_one_with_another_fault(machine: Machine, index: Ind
     index.add(wheel("server", "1"), wheel("server", "2", "native"), wheel("server", "3", "lib>=9"))
     index.add(wheel("native", "1", tag=WINDOWS), wheel("lib", "1"))
     machine.spec(cpu("server"))
-    assert told(machine) == ["note: cpu: server 1 is locked, not 3: native 1 has no wheel for linux-64"]
+    assert told(machine) == ["note: cpu: server 1 is locked, not 3: native 1 has no wheel for the target"]
 
 
 def test_what_needs_one_of_these_is_not_told_unless_it_is_far_behind(machine: Machine, index: Index) -> None:
     index.add(wheel("app", "1", "lib"), wheel("app", "2", "lib==2"))
     index.add(wheel("lib", "1"), wheel("lib", "2", "native"), wheel("native", "1", tag=WINDOWS))
     machine.spec(cpu("app", "lib"))
-    assert told(machine) == ["note: cpu: lib 1 is locked, not 2: native 1 has no wheel for linux-64"]
+    assert told(machine) == ["note: cpu: lib 1 is locked, not 2: native 1 has no wheel for the target"]
 
 
 def test_metadata_of_a_newer_release_that_cant_be_read_stops_nothing(machine: Machine, index: Index) -> None:

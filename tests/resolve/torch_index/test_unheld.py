@@ -9,7 +9,7 @@ from envspec.base.finding import Finding
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import Release
 from envspec.resolve.pip.behind import behind_findings, find_behind
-from envspec.resolve.pip.leads import Case
+from envspec.resolve.pip.leads import LeadCase
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import choose
 from envspec.resolve.torch_index.holes import find_unheld, held_releases, hint_about_torch
@@ -58,7 +58,7 @@ def told_of(asked: Request, *lines: str, page: tuple[Release, ...] = ()) -> list
     def releases(name: str) -> Sequence[Release]:
         return held_releases(asked, index, name) if name in FAMILY else pages.get(name, ())
 
-    case = Case(asked, found, {}, dict, releases, releases, lambda name, version: lines if name == "server" else ())
+    case = LeadCase(asked, found, {}, dict, releases, releases, lambda name, version: lines if name == "server" else ())
     return [*behind_findings(find_behind(case, index, {}), asked)]
 
 
