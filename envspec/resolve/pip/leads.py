@@ -36,6 +36,8 @@ _SOLVES = 4
 """Questions with bounds, besides uv's own answer."""
 _RELEASES = 24
 """Releases of a package whose METADATA is read in search of one that fits."""
+_MANY = 64
+"""Releases of a package that are asked whether each refuses another one's."""
 _READ = 48
 """Packages on the way from one requirement to another whose METADATA is read."""
 
@@ -152,18 +154,35 @@ def leads(case: LeadCase) -> tuple[Lead, ...]:
     lowest: dict[str, str] = {}
     lines: list[str] = []
     found = []
+    near: dict[str, Sequence[str]] = {}
     for name in lead_order(case, paths):
         bounds = _bounds_of(lines).get(name, ())
         version = case.taken[name] if name in sole else case.newest(name, bounds, lowest)
-        near = "" if name in sole else _near(case, name, alone[name], version, firm.get(name, ()))
-        if version is not None and not SpecifierSet(near).contains(version):
+        several = [] if name in sole else _near(case, name, alone[name], version, firm.get(name, ()))
+        if case.taken[name] not in several and any(_refuse(case, one, near[one], name, several) for one in near):
+            several = []
+        near[name] = several
+        if version is not None and several and version not in several:
             version = None
         if version is not None:
             lowest[name] = version
             between = names_below(name, paths) - {*case.order}
             lines += (*case.lines(name, version), *(line for one in between for line in paths.get(one, ())))
-        found.append(Lead(name, version if case.stays(name) or name not in sole else None, near))
+        newest = version if case.stays(name) or name not in sole else None
+        found.append(Lead(name, newest, _specifier_of(case, name, several)))
     return tuple(found)
+
+
+def _refuse(case: LeadCase, name: str, versions: Sequence[str], other: str, several: Sequence[str]) -> bool:
+    """Say whether each of the versions of a package refuses all of several versions of another one."""
+
+    def refuses(version: str) -> bool:
+        lines = (line for line in case.lines(name, version) if requirement_name(line) == other)
+        return any(not any(one in published_requirement(line).specifier for one in several) for line in lines)
+
+    return (
+        bool(versions and several) and len(versions) <= _MANY and refuses(versions[0]) and all(map(refuses, versions))
+    )
 
 
 def _bounds_of(lines: Iterable[str]) -> dict[str, list[SpecifierSet]]:
@@ -173,8 +192,8 @@ def _bounds_of(lines: Iterable[str]) -> dict[str, list[SpecifierSet]]:
     return found
 
 
-def _near(case: LeadCase, name: str, alone: str | None, beside: str | None, firm: Iterable[SpecifierSet]) -> str:
-    """Write the specifier of a package's releases that aren't behind the newest that the spec admits; where the newest
+def _near(case: LeadCase, name: str, alone: str | None, beside: str | None, firm: Iterable[SpecifierSet]) -> list[str]:
+    """List a package's releases, newest first, that aren't behind the newest that the spec admits; where the newest
     that fits is itself, they aren't behind what it has beside those before it. `alone` is the newest without these."""
     several = [
         one
@@ -184,11 +203,16 @@ def _near(case: LeadCase, name: str, alone: str | None, beside: str | None, firm
     page = case.admitted(name)
     best = page[0] if several and page and not is_behind(several[0], page[0], name, page) else None
     best = best or next((one for one in several if one.version == beside), None)
-    near = [one for one in several if best and not is_behind(one, best, name, page)]
-    if not near:
+    return [one.version for one in several if best and not is_behind(one, best, name, page)]
+
+
+def _specifier_of(case: LeadCase, name: str, versions: Sequence[str]) -> str:
+    """Write the specifier that admits these of a package's releases, and newer ones; nothing of none."""
+    if not versions:
         return ""
-    left = [one.version for one in several if one not in near and not is_older(one.version, near[-1].version)]
-    return ",".join((f">={near[-1].version}", *(f"!={version}" for version in left)))
+    lower = [one.version for one in case.fitting[name] if one.version not in versions]
+    left = [one for one in lower if is_older(versions[-1], one) and is_older(one, versions[0])]
+    return ",".join((f">={versions[-1]}", *(f"!={one}" for one in left)))
 
 
 def lead_order(case: LeadCase, paths: Mapping[str, Iterable[str]]) -> list[str]:

@@ -51,13 +51,13 @@ class Published(Struct, frozen=True):
             return held_releases(request, index, name) if from_facts and name in FAMILY else of(name)
 
         @cache
-        def list_admitted(name: str) -> Sequence[Release]:
+        def pages_of_spec(name: str) -> Sequence[Release]:
             if name == "torch" and (from_facts or index.constraints):
                 return all_releases(asked)
             return admitted_releases(name, asked, of)
 
         requires = cache(partial(self._requires, request, index))
-        return LeadCase(request, found, settled, answer, releases, list_admitted, requires)
+        return LeadCase(request, found, settled, answer, releases, pages_of_spec, requires)
 
     def extras(self, request: Request, index: TorchIndex, name: str, version: str) -> frozenset[str]:
         """List the extras of a release; none where its METADATA can't be read."""

@@ -290,7 +290,7 @@ class PipResolver(Struct, frozen=True):
     def _behind(self, one: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
         request = with_constraints(one.request, one.index.constraints)
-        case = self._published.case(request, one.index, one.answer.found, one.kept, lambda: one.answer.edges)
+        case = self._published.case(request, one.index, one.answer.found, one.kept, lambda: one.answer.lines)
         return tuple(find_behind(case, one.index, one.shared))
 
     @contextmanager
@@ -478,7 +478,7 @@ class PipResolver(Struct, frozen=True):
             self._shared[request] = shared
             settled = {n: held for n, held in {**shared, **stays}.items() if not is_older(held, last.get(n))}
             case_of = partial(self._published.case, asking, index)
-            own = case_of(found, settled, lambda: answer_of(found, asking, reading).edges)
+            own = case_of(found, settled, lambda: answer_of(found, asking, reading).lines)
             fitting = {name: [one.version for one in own.fitting[name]] for name in own.order}
             had = {n: v for n, v in last_versions(last, asking).items() if v in fitting.get(n, ())}
             raised = raise_in_order(
@@ -487,7 +487,7 @@ class PipResolver(Struct, frozen=True):
                 had,
                 lambda more: settle(with_constraints(asking, more), capped, sources=False),
             )
-            case = case_of(raised, settled, lambda: answer_of(raised, asking, reading).edges)
+            case = case_of(raised, settled, lambda: answer_of(raised, asking, reading).lines)
             if may_retreat(case):
                 free = replace(question, torch=TorchIndex(None), gated=False)
                 unbounded = partial(ask, prefer=replace(preferences, versions=stays), of=free)
