@@ -21,6 +21,7 @@ from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import Release
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.tags import wheel_fits
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import (
     TorchIndex,
@@ -51,7 +52,8 @@ def held_files(request: Request, index: TorchIndex, project: str) -> dict[str, W
     request on its index, newest first."""
     own = index_builds(request, str(index.variant), project)
     files = wheels.load(str(index.variant)).files(project) if own else ()
-    found = {Version(file.version).public: file for file in files if file.version in own}
+    here = request.platform, request.python, request.glibc
+    found = {Version(one.version).public: one for one in files if one.version in own and wheel_fits(one.file, *here)}
     return {version: found[version] for version in sorted(found, key=Version, reverse=True)}
 
 

@@ -7,7 +7,7 @@ from envspec.facts import torch_builds, wheels
 from envspec.lock.model import Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose
-from envspec.resolve.torch_index.holes import CODE, findings, hole_text, newest_releases, unreachable_index
+from envspec.resolve.torch_index.holes import CODE, findings, held_files, hole_text, newest_releases, unreachable_index
 
 
 def request(*requirements: str, cuda: str | None, exclude_newer: str | None = None, python: str = "3.12") -> Request:
@@ -151,3 +151,10 @@ def test_releases_after_the_day_of_a_spec_are_not_offered(day: str, told: str) -
 def test_a_release_that_is_not_in_the_facts_has_no_name() -> None:
     unknown = request("torch>=99", cuda="12.6")
     assert hole_text(unknown, choose(unknown)) == "this torch"
+
+
+def test_the_facts_say_what_the_targets_own_file_requires() -> None:
+    """torch 2.11.0 pins triton on Linux, and requires nothing of it on Windows."""
+    asked = request("torch", cuda="12.8")
+    file = held_files(asked, choose(asked), "torch")["2.11.0"]
+    assert "linux" in file.file and any(line.startswith("triton==3.6.0") for line in file.requires_dist)
