@@ -219,14 +219,24 @@ def first_errors(errors: Iterable[_Error], most: int = MOST) -> tuple[_Error, ..
 class AnswerNo(EnvspecError):
     exit_code = 1
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that it names, as far as that is known."""
+        return self.about
+
 
 class Unsatisfiable(AnswerNo):
     """No set of versions satisfies the spec for a target. `corrections` are the names of the corrections of published
-    metadata that may be part of it.
+    metadata that may be part of it, `proof` are the words of the proof that may be packages.
     """
 
     code = "unsatisfiable"
     corrections: tuple[str, ...] = ()
+    proof: tuple[str, ...] = ()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return self.about or self.proof
 
     @property
     def asked(self) -> tuple[str, ...]:

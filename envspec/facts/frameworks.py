@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from envspec.facts.tables import read, records
 
+LEADING = frozenset({"torch", "jax", "tensorflow"})
+"""The frameworks that come before other requirements of a spec which they don't require, nor are required by."""
+
 
 class Framework(Struct, frozen=True, rename={"sources": "source"}):
     """A framework (normalised name). `backends` and `ask` have `##` where the CUDA major stands.

@@ -132,6 +132,16 @@ def wheel_fits(file: str, platform: str, python: str, glibc: str | None) -> bool
     return not wheel_tags(platform, python, glibc).isdisjoint(wheel_file_tags(file))
 
 
+def is_for_platform(file: str, platform: str) -> bool:
+    """Say whether a wheel is for a platform, whatever Python and glibc it wants. Raises InputError as `wheel_tags`."""
+    return not _platforms_of(platform).isdisjoint(tag.platform for tag in wheel_file_tags(file))
+
+
+@lru_cache(maxsize=len(PLATFORMS))
+def _platforms_of(platform: str) -> frozenset[str]:
+    return frozenset({"any", *_platforms(platform, _NEWEST_GLIBC)})
+
+
 class ReleaseFile(NamedTuple):
     """A file of a release, with what its index says of it.
 

@@ -341,6 +341,11 @@ class Spec(RecordWithNotes, frozen=True, eq=False):
         builds = (one for needed in self.pip_terms(target).build_dependencies.values() for one in needed)
         return (*wanted, *builds) if wanted else ()
 
+    def own_dependencies(self, target: Target) -> tuple[Located, ...]:
+        """Return the pip requirements of a target without what builds alone need."""
+        project = self.project.of_targets.get(target.name, self.project.dependencies) if self.project else ()
+        return (*self.pip.dependencies, *project, *target.pip)
+
     def build_tools(self, target: Target) -> tuple[Located, ...]:
         """Return what the build of the project requires, and nothing else of what a target asks for."""
         builds = (self.project and self.project.build_requires) or ()

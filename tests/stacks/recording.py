@@ -15,8 +15,8 @@ import os
 import threading
 import urllib.request
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -233,20 +233,23 @@ class Recorder(RecordedPyPI):
         self.recording.files[file] = content
 
 
-def lock(project: Project, folder: Path, index: str | None) -> tuple[Lock, bytes]:
-    """Lock a stack on a machine of its own; gives the lock, and its text."""
+@contextmanager
+def machine_of(project: Project, folder: Path, index: str | None) -> Iterator[Machine]:
+    """Give a machine of its own with the spec of a stack. What changes no pin isn't asked for, as it isn't recorded."""
     machine = Machine(folder, index)
-    name = project.name
-    machine.spec(project.spec_path.read_text(encoding="utf-8"), name)
-    with flat_page(project) as page:
+    machine.spec(project.spec_path.read_text(encoding="utf-8"), project.name)
+    with flat_page(project) as page, pytest.MonkeyPatch.context() as patched:
         machine.configure(page.mirror if page else "")
-        with pytest.MonkeyPatch.context() as patched:
-            # what changes no pin isn't recorded
-            patched.setattr("envspec.resolve.pip.solve.PipResolver._requires", lambda *asked: ())
-            if name not in BESIDE_UV:
-                patched.setattr("envspec.resolve.pip.solve.may_be_behind", lambda *asked: False)
-            locked = machine.locked(name=name, seconds=SECONDS)
-    return locked, machine.lock_path(name).read_bytes()
+        if project.name not in BESIDE_UV:
+            patched.setattr("envspec.resolve.pip.solve.may_retreat", lambda case: False)
+        yield machine
+
+
+def lock(project: Project, folder: Path, index: str | None) -> tuple[Lock, bytes]:
+    """Lock a stack; gives the lock, and its text."""
+    with machine_of(project, folder, index) as machine:
+        locked = machine.locked(name=project.name, seconds=SECONDS)
+        return locked, machine.lock_path(project.name).read_bytes()
 
 
 def _stub(file: str, said: list[Any]) -> bytes:

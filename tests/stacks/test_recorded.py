@@ -1,5 +1,6 @@
 """The recorded stacks lock from the recording alone, and from the real index to the same bytes."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import pytest
 from support.uv_questions import questions
 
+from stacks.answers import SECONDS
 from stacks.projects import Project, projects
-from stacks.recording import EACH_COMMIT, RECORDING, RecordedPyPI, Recording, lock
+from stacks.recording import EACH_COMMIT, RECORDING, RecordedPyPI, Recording, lock, machine_of
 from stacks.results import read_results
 
 RECORDED = [project for project in projects().values() if project.recorded]
@@ -44,6 +46,21 @@ def test_a_recorded_stack_locks_without_the_real_index(project: Project, pypi: R
     (target,) = locked.targets
     row = read_results()[project.name]
     assert len(target.pins) == row.packages, "docs/stacks.md says another number"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("project", RECORDED[:20], ids=lambda project: project.name)
+def test_an_upgrade_does_what_outdated_says(project: Project, pypi: RecordedPyPI, tmp_path: Path) -> None:
+    name = project.name
+    with machine_of(project, tmp_path, pypi.url) as machine:
+        before = machine.locked(name=name, seconds=SECONDS)
+        said = json.loads(machine.envspec("outdated", f"specs/{name}.toml", "--all", "--json", seconds=SECONDS).out)
+        machine.envspec("upgrade", f"specs/{name}.toml", seconds=SECONDS, status=0)
+        (was,), (now,) = before.targets, machine.lock(name).targets
+    moves = {one["name"]: one["upgrade"] for one in said["newer"] if one["upgrade"] != one["locked"].partition("+")[0]}
+    after = {pin.name: pin.version.partition("+")[0] for pin in now.pins}
+    moved = {pin.name: after[pin.name] for pin in was.pins if pin.version.partition("+")[0] != after[pin.name]}
+    assert moved == moves
 
 
 @pytest.mark.network

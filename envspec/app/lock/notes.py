@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from envspec.app.observer import observer, say, warn
 from envspec.base.cache import keep_value, read_value
 from envspec.base.places import cache_dir, home_of
-from envspec.resolve.pip.unbounded import FAR
+from envspec.resolve.pip.behind import FAR
 
 if TYPE_CHECKING:
     from envspec.base.finding import Finding

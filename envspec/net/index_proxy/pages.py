@@ -27,6 +27,7 @@ from envspec.net.index_proxy.releases import (
     Machine,
     Release,
     ReleaseStore,
+    Row,
     VersionFiles,
     by_version,
     releases_of,
@@ -141,6 +142,7 @@ class Pages:
     _flat: FlatPages = field(init=False)
     _variants: VariantReader = field(init=False)
     _jobs: dict[tuple[str, str], Future[ServedPage]] = field(default_factory=dict)
+    _wheels: dict[tuple[str, str], Mapping[str, Sequence[Row]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -221,6 +223,15 @@ class Pages:
             return [row for row in self._flat.rows(url) if project_of(str(row["filename"])) == project]
         reply = self.fetcher.get(url, headers={"Accept": ACCEPT, "Accept-Encoding": "gzip"})
         return read_page(reply.body, reply.url, self.fetcher) if reply.status == 200 else []
+
+    def wheels(self, upstream: Upstream, project: str) -> Mapping[str, Sequence[Row]]:
+        """Give the wheels of each release of a project, by its version without a local part, as the index has them; the
+        page is read once. Raises IndexFailure."""
+        key = (upstream.root, project)
+        if key not in self._wheels:
+            files = by_version(self.list_files(upstream, project), project)
+            self._wheels[key] = {version.public: of.wheels for version, of in files.items() if of.wheels}
+        return self._wheels[key]
 
     def has(self, upstream: Upstream, project: str) -> bool:
         """Say whether an index has releases of a project: asks it now, or offline uses its last answer. Raises

@@ -137,11 +137,13 @@ class Resolution(Struct, frozen=True):
     """A solved request.
 
     edges  the packages' requirements that hold in the target
+    lines  the same, with the bounds that corrections add
     asks   the bounds of all requirements together on each package
     """
 
     found: tuple[Found, ...]
     edges: Mapping[str, tuple[str, ...]]
+    lines: Mapping[str, tuple[str, ...]]
     asks: Mapping[str, Asks]
 
 
@@ -154,7 +156,8 @@ def answer_of(found: tuple[Found, ...], request: Request, reading: Reading) -> R
         for markers in (Markers(request.platform, request.full_python),)
         for name, one in metadata.items()
     }
-    return Resolution(found, edges, asks_of(request, {name: (*edges[name], *bounds[name]) for name in edges}))
+    lines = {name: (*edges[name], *bounds[name]) for name in edges}
+    return Resolution(found, edges, lines, asks_of(request, lines))
 
 
 def drop_unreachable(found: tuple[Found, ...], request: Request, reading: Reading) -> tuple[Found, ...]:

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
-from packaging.version import Version
 
 from envspec.base.errors import IndexFailure, Way
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
-from envspec.net.index_proxy.releases import Release, by_version
+from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.shown import has_variants
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.confusion import is_pytorch
 from envspec.resolve.pip.direct import DirectFiles
@@ -162,15 +162,20 @@ class UvIndexes(Struct, frozen=True):
         return releases
 
     def wheel(self, request: Request, name: str, version: str) -> FoundFile | None:
-        """Find a wheel of a release on its package's index, as the page is now. Raises IndexFailure."""
+        """Find a wheel of a release, whatever its local part, on its package's index: the target's, where one fits.
+        Raises IndexFailure."""
         own = self._upstreams(request)(name)
-        rows = self.pages.list_files(own, name) if own and (own.local or not self.pages.offline) else []
-
-        of_release = by_version(rows, name).get(Version(version))
-        if of_release is None or not of_release.wheels:
+        if own is None or (self.pages.offline and not own.local):
             return None
-        row = of_release.wheels[0]
-        return FoundFile(row["url"], row["filename"], row["hashes"].get("sha256"), row.get("size"))
+        rows = {row["filename"]: row for row in self.pages.wheels(own, name).get(version, ())}
+        named = (ReleaseFile(file) for file in rows)
+        row = rows.get(choose_file(named, request.platform, request.full_python, request.glibc) or next(iter(rows), ""))
+        return FoundFile(row["url"], row["filename"], row["hashes"].get("sha256"), row.get("size")) if row else None
+
+    def root(self, request: Request, name: str) -> str:
+        """Name the index that a package comes from."""
+        own = self._upstreams(request)(name)
+        return own.root if own else ""
 
     def _upstreams(self, request: Request) -> Callable[[str], Upstream | None]:
         """Give the index that a package comes from."""

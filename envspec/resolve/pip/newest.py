@@ -14,14 +14,16 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envspec.base.errors import Way
+from envspec.facts.frameworks import LEADING
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.packages.tags import takes_python, wheel_fits
+from envspec.packages.tags import is_for_platform, takes_python, wheel_fits
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
+from envspec.spec.newer import moment_of
 
 _MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
 _NO_VERSION = re.compile(
@@ -114,53 +116,59 @@ def _is_pre_release(package: Found, kept: Mapping[str, str]) -> bool:
     )
 
 
-class Behind(Struct, frozen=True):
-    """A package of a solution that isn't the newest which all requirements admit.
-
-    newer  the releases after it that they admit, newest first
-    fits   whether one of the newest one's wheels fits the target, or its source may be built
-    """
-
-    name: str
-    taken: str
-    newer: tuple[str, ...]
-    fits: bool
-
-
-def behind(
-    found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
-) -> tuple[Behind, ...]:
-    """Find the packages of a solution that have newer releases. Versions kept from the old lock count as newest."""
-    several = []
-    for package in found:
-        taken = version_of(package.version or "")
-        if not package.files or taken is None or kept.get(package.name) == package.version:
-            continue
-        newer = [
-            release
-            for release in newer_than(releases(package.name), taken)
-            if suits_target(release, request, package.name, asks.get(package.name))
-        ]
-        if newer:
-            fits = not is_skipped(newer[0], request, package.name)
-            several.append(Behind(package.name, str(taken), tuple(one.version for one in newer), fits))
-    return tuple(several)
-
-
-def without_fitting_wheel(name: str, request: Request, releases: Releases, above: str = "") -> Release | None:
-    """Find the newest release of a package (above a version) that has wheels, of which none fits the target."""
-    for release in newer_than(releases(name), version_of(above)):
-        if suits_target(release, request, name, None) and is_skipped(release, request, name):
-            return release
-    return None
-
-
 def skipped_releases(package: Found, request: Request, releases: Releases) -> Iterator[Release]:
     """Find the final releases that are newer than a package of a solution, whatever is required of them, and have
     wheels, of which none fits the target."""
     for release in newer_than(releases(package.name), version_of(package.version or "")):
         if suits_target(release, request, package.name, None) and is_skipped(release, request, package.name):
             yield release
+
+
+def fitting_releases(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
+    """List the final releases that the spec admits and that fit the target, newest first, without local parts."""
+    alone = asks_of(request, {}).get(name)
+    fitting = (one for one in releases(name) if suits_target(one, request, name, alone))
+    return _public(one for one in fitting if not is_skipped(one, request, name))
+
+
+def admitted_releases(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
+    """List the final releases that the spec, its date and the platform admit, newest first, whatever Python and glibc
+    they want, without local parts."""
+    alone = asks_of(request, {}).get(name)
+    admitted = (one for one in releases(name) if _suits_any_python(one, request, name, alone))
+    return _public(
+        one
+        for one in admitted
+        if not one.wheels or one.source or any(is_for_platform(file, request.platform) for file in one.wheels)
+    )
+
+
+def _public(releases: Iterable[Release]) -> tuple[Release, ...]:
+    found: dict[str, Release] = {}
+    for one in releases:
+        version = one.version.partition("+")[0]
+        found.setdefault(version, one if version == one.version else replace(one, version=version))
+    return tuple(found.values())
+
+
+_YEAR = 365
+"""Days that make a release stand behind another one."""
+_FEATURES = 3
+"""Feature releases that make a framework's."""
+
+
+def is_behind(release: Release, than: Release, name: str, page: Iterable[Release]) -> bool:
+    """Say whether a release is a year behind another one, or, of a framework, three feature releases of its `page`.
+    Where a page says no times, it isn't by time."""
+    own, there = version_of(release.version), version_of(than.version)
+    if own is None or there is None or own >= there:
+        return False
+    first, last = moment_of(release.uploaded), moment_of(than.uploaded)
+    if first and last and (last - first).days >= _YEAR:
+        return True
+    between = (version for one in page if (version := version_of(one.version)) and own < version <= there)
+    features = {(one.epoch, *one.release[:2]) for one in between} - {(own.epoch, *own.release[:2])}
+    return name in LEADING and len(features) >= _FEATURES
 
 
 def newer_than(releases: Sequence[Release], than: Version | None) -> Iterator[Release]:
@@ -203,23 +211,6 @@ def is_skipped(release: Release, request: Request, name: str) -> bool:
 def suits_target(release: Release, request: Request, name: str, asks: Asks | None) -> bool:
     """Say whether a final release suits this target's Python, date and requirements."""
     return _takes(release, request) and _suits_any_python(release, request, name, asks)
-
-
-def for_other_pythons(
-    found: Iterable[Found], request: Request, asks: Mapping[str, Asks], kept: Mapping[str, str], releases: Releases
-) -> Iterator[tuple[str, str, Release]]:
-    """Find the packages that the spec itself asks for whose newest release that all requirements admit doesn't take the
-    target's Python: name, version, and that release. Versions kept from the old lock were told of."""
-    own = set(map(requirement_name, request.requirements))
-    for package in found:
-        taken = version_of(package.version or "")
-        if package.name not in own or not package.files or taken is None or kept.get(package.name) == package.version:
-            continue
-        after = newer_than(releases(package.name), taken)
-        admitted = (one for one in after if _suits_any_python(one, request, package.name, asks.get(package.name)))
-        newest = next(admitted, None)
-        if newest is not None and not _takes(newest, request):
-            yield package.name, str(taken), newest
 
 
 def _takes(release: Release, request: Request) -> bool:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from envspec.base.finding import Finding, merge_targets
-from envspec.facts.cuda_stack import is_toolkit
-from envspec.facts.wheels import FAMILY
+from envspec.base.finding import Finding
 from envspec.lock.model import Pin
+from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name, published_requirement
+from envspec.packages.requirement import published_requirement
 from envspec.resolve.pip.answer import Resolution, tell_missing_dates, tell_own_hashes
 from envspec.resolve.pip.direct import DirectFiles
-from envspec.resolve.pip.floors import versions_of
-from envspec.resolve.pip.newest import Releases, behind, for_other_pythons
+from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.pins import tell_variants
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.unbounded import FAR, Lag, is_far, missing_wheels, tell_lags, tell_missing_wheels
 from envspec.resolve.torch_index.choice import TorchIndex
 
-_WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
-"""What may be a package's name."""
+_LISTED = 8
+"""Packages that a note about others names."""
 
 
 class Solution(Struct, frozen=True):
@@ -32,6 +27,7 @@ class Solution(Struct, frozen=True):
 
     kept    the versions of the old lock, which were told when they were chosen
     direct  the files that its requirements name by their URL
+    shared  the versions that another target has, and that it took where they fit
     """
 
     request: Request
@@ -40,6 +36,7 @@ class Solution(Struct, frozen=True):
     kept: Mapping[str, str]
     direct: DirectFiles
     pins: tuple[Pin, ...]
+    shared: Mapping[str, str]
 
 
 def last_solutions(
@@ -58,99 +55,59 @@ def last_solutions(
 
 def tell_notes(
     solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
-    lags: Mapping[Request, Sequence[Lag]],
     releases: Callable[[Request], Releases],
-    requires: Callable[[Request, str, str], Iterable[str]],
     hashed: Sequence[str],
     notice: Callable[[Finding], None],
 ) -> None:
-    """Write what there is to say of solutions. `lags` are the packages that stay behind uv's unbounded answers,
-    `requires` gives the requirements of a release, and `hashed` lists the URLs of files whose pages say no sha256."""
+    """Write what there is to say of solutions' files. `hashed` lists the URLs of files whose pages say no sha256."""
     groups = {request: names for request, (_, names) in solutions.items()}
-    over = {}
-    for request, (one, _) in solutions.items():
-        of = releases(request)
-        several = behind(one.answer.found, request, one.answer.asks, one.kept, of)
-        lagging = lags.get(request, ())
-        far = {lag.name for lag in lagging if lag.far}
-        # of these what is compared has said why
-        known = {*far, *(lag.name for lag in lagging if lag.needs or lag.torch != lag.own)}
-        near = [one for one in several if one.name not in (known if one.fits else far)]
-        now = versions_of(one.answer.found)
-        over[request] = tuple(missing_wheels(near, request, one.index, now, of, partial(requires, request)))
-    said = {request: {one.name for one in several} for request, several in over.items()}
-    tell_lags(lags, said, groups, notice)
-    tell_missing_wheels(over, groups, notice)
-    tell_pythons(solutions, releases, notice)
     found = {request: one.answer.found for request, (one, _) in solutions.items()}
     tell_variants(found, groups, notice)
     tell_missing_dates(found, groups, releases, notice)
     tell_own_hashes(hashed, notice)
 
 
-_MOST = 5
-"""Packages that one note names."""
+def moved_beside(before: Mapping[str, str], after: Mapping[str, str], told: Collection[str]) -> str:
+    """List for the end of a sentence what else differs between two solutions than packages that are `told`."""
+    others = [
+        f"{name} {after[name]} for {before[name]}"
+        for name in sorted(before.keys() & after.keys() - {*told})
+        if after[name] != before[name]
+    ]
+    others += [f"{name} {after[name]} besides" for name in sorted(after.keys() - before.keys() - {*told})]
+    others += [f"no {name}" for name in sorted(before.keys() - after.keys() - {*told})]
+    more = [f"{len(others) - _LISTED} more that differ"] if others[_LISTED:] else []
+    return f"; with {', '.join((*others[:_LISTED], *more))}" if others else ""
 
 
-def tell_pythons(
-    solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
-    releases: Callable[[Request], Releases],
-    notice: Callable[[Finding], None],
-) -> None:
-    """Write which of the spec's own packages have newer releases for other Pythons alone."""
-    found = []
-    for request, (one, names) in solutions.items():
-        held = [
-            f"{name} {newest.version} {newest.requires_python} ({taken} is locked)"
-            for name, taken, newest in for_other_pythons(
-                one.answer.found, request, one.answer.asks, one.kept, releases(request)
+def rejected_findings(
+    rejected: Mapping[str, str], before: Mapping[str, str], now: Mapping[str, str], kept: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Tell what is locked in place of releases that uv takes and envspec doesn't; `rejected` says of each package which
+    and why. What else differs from uv's answer `before` is said with the first. What is `kept` from the old lock was
+    told when it was chosen."""
+    beside = moved_beside(before, now, rejected)
+    for name, why in sorted(rejected.items()):
+        if name not in kept or kept[name].partition("+")[0] != now.get(name):
+            instead = f"{name} {now[name]} is locked" if name in now else f"{name} isn't locked"
+            yield Finding("info", "passed-over", f"{instead}: {why}{beside}")
+            beside = ""
+
+
+def downgrades(
+    now: Mapping[str, str], last: Mapping[str, str], edges: Mapping[str, Sequence[str]]
+) -> Iterator[Finding]:
+    """Tell each package that is older than in the `last` lock, local parts aside, which name a CUDA, and the
+    requirement that refuses what was there."""
+    for name in sorted(last.keys() & now.keys()):
+        had = last[name].partition("+")[0]
+        if is_older(now[name], had):
+            refusing = (
+                f"{asker} {now[asker]} requires {line}"
+                for asker, lines in edges.items()
+                for line in lines
+                if requirement_name(line) == name
+                and not published_requirement(line).specifier.contains(had, prereleases=True)
             )
-        ]
-        if held:
-            more = f", and {len(held) - _MOST} more (`envspec outdated` lists them)" if len(held) > _MOST else ""
-            message = f"newer releases want another Python than {request.python}: {', '.join(held[:_MOST])}{more}"
-            found.append(Finding("info", "passed-over", message, targets=names))
-    for finding in merge_targets(found):
-        notice(finding)
-
-
-def tell_followers(
-    solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
-    releases: Callable[[Request], Releases],
-    requires: Callable[[Request, str, str], Iterable[str]],
-    told: Iterable[Finding],
-    notice: Callable[[Finding], None],
-) -> None:
-    """Write which packages aren't the newest for a package that is `told` of: their newer releases require, by their
-    METADATA, another version of it. `requires` gives the lines of a release. What follows torch and its CUDA by nature
-    is told with torch."""
-    found = []
-    for request, (one, names) in solutions.items():
-        of, now = releases(request), versions_of(one.answer.found)
-        words = (word for each in told if {*names} & {*each.targets} for word in _WORD.findall(each.message))
-        named = set(map(canonical_name, words)) & now.keys()
-        left = behind(one.answer.found, request, one.answer.asks, one.kept, of) if named else ()
-        lines = {
-            each: tuple(requires(request, each.name, each.newer[-1]))
-            for each in left
-            if each.fits and each.name not in {*named, *FAMILY} and not is_toolkit(each.name)
-        }
-        while barred := [(each, line) for each in lines for line in lines[each] if _bars(line, named, now)]:
-            each, line = barred[0]
-            message = (
-                f"{each.name} {each.taken} is locked, not {each.newer[0]}: newer ones require {line}, and "
-                f"{requirement_name(line)} {now[requirement_name(line)]} is locked"
-            )
-            far = is_far(each.taken, each.newer[0], each.name, of)
-            found.append(Finding("warning" if far else "info", FAR if far else "passed-over", message, targets=names))
-            named.add(each.name)
-            del lines[each]
-    for finding in merge_targets(found):
-        notice(finding)
-
-
-def _bars(line: str, named: Collection[str], now: Mapping[str, str]) -> bool:
-    """Say whether a requirement keeps a release from a solution, for one of the packages that are `named`."""
-    requirement = published_requirement(line)
-    name = canonical_name(requirement.name)
-    return name in named and not requirement.specifier.contains(now[name], prereleases=True)
+            why = next(refusing, f"what {had} requires doesn't go with the rest")
+            yield Finding("warning", "downgrade", f"{name} goes back from {had} to {now[name]}: {why}", package=name)

@@ -47,6 +47,7 @@ class Request(RecordWithNotes, frozen=True, eq=False):
     """One pip resolution.
 
     requirements    normalised PEP 508 lines (`envspec.lock.inputs`)
+    direct          the packages that the spec itself asks for, in its order, without what builds alone need
     constraints     PEP 508 lines that bound a package without asking for it
     overrides       PEP 508 lines that take the place of all others on their package
     find_links      the flat indexes of the target: name and page (`envspec.lock.inputs.page_name`)
@@ -101,6 +102,7 @@ class Request(RecordWithNotes, frozen=True, eq=False):
     any_python: tuple[str, ...] = ()
     own_machine: TargetMachine | None = None
     on_base: bool = False
+    direct: tuple[str, ...] = ()
 
     @property
     def stand_ins(self) -> Provided:
@@ -132,6 +134,12 @@ class Request(RecordWithNotes, frozen=True, eq=False):
             *(text for text in self.requirements if requirement_name(text) not in overridden),
             *(text for text in self.overrides if requirement_name(text) in named),
         )
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """What the spec itself asks for by name and not by an address, in its order: bounds count for these alone."""
+        known = {requirement_name(text): " @ " in text for text in self.effective}
+        return tuple(name for name in self.direct or known if known.get(name) is False)
 
     def not_after(self, package: str) -> str | None:
         """Give the bound in time of a package, by its normalised name."""

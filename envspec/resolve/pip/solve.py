@@ -13,15 +13,15 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable
-from envspec.base.finding import Finding
+from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable, Way
+from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import is_toolkit
@@ -34,7 +34,7 @@ from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages
 from envspec.packages.address import Address, parse_address
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.requirement import canonical_name, head_of, parse_requirement
 from envspec.resolve.pip.answer import (
     Describer,
     Resolution,
@@ -54,42 +54,27 @@ from envspec.resolve.pip.answer import (
     sources_needed,
     with_hashes,
 )
+from envspec.resolve.pip.behind import OF_TARGET, Behind, behind_findings, find_behind, reason_of
 from envspec.resolve.pip.compile import sources_for_uv
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
-from envspec.resolve.pip.edges import active_lines
-from envspec.resolve.pip.floors import (
-    Raised,
-    after,
-    first_of,
-    floors,
-    last_of,
-    last_versions,
-    localise,
-    public,
-    raise_to_floors,
-    refused_floors,
-    rejected_findings,
-    solve_in_indexes_of_pins,
-    to_share,
-    versions_of,
-    with_torch,
-)
 from envspec.resolve.pip.indexes import Question, UvIndexes
-from envspec.resolve.pip.metadata import Metadata, MetadataReader
+from envspec.resolve.pip.leads import LeadCase, leads, raise_in_order
+from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import (
     Releases,
     asks_of,
     find_newest,
     first_day,
     has_pre_release,
-    is_sole,
+    is_behind,
     newer_glibc,
     possible_sources,
     stray_pre_releases,
 )
-from envspec.resolve.pip.notes import Solution, last_solutions, tell_followers, tell_notes
+from envspec.resolve.pip.notes import Solution, downgrades, last_solutions, rejected_findings, tell_notes
 from envspec.resolve.pip.pins import extras_of, in_rounds, pins_of
+from envspec.resolve.pip.published import Published
 from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository, with_metadata_line
 from envspec.resolve.pip.request import (
     Preferences,
@@ -113,17 +98,20 @@ from envspec.resolve.pip.retreat import (
     versions_above,
     went_back,
 )
-from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
-from envspec.resolve.pip.unbounded import (
-    Lag,
-    is_far,
-    lags,
-    may_be_behind,
-    may_have_part,
-    names_torch,
-    refuse_outgrown,
-    without_bounds,
+from envspec.resolve.pip.sharing import (
+    after,
+    first_of,
+    last_of,
+    last_versions,
+    localise,
+    public,
+    solve_in_indexes_of_pins,
+    to_share,
+    versions_of,
+    with_torch,
 )
+from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
+from envspec.resolve.pip.unbounded import lags, may_retreat, names_torch, refuse_outgrown, without_bounds
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import explain_torch
@@ -177,9 +165,9 @@ class PipResolver(Struct, frozen=True):
     _solutions: dict[str, list[Solution]] = field(default_factory=dict)
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
     _unbounded: dict[Request, tuple[Found, ...]] = field(default_factory=dict)
-    _lags: dict[Request, tuple[Lag, ...]] = field(default_factory=dict)
     _moved: dict[Request, tuple[Finding, ...]] = field(default_factory=dict)
     _running: list[Processes] = field(default_factory=list)
+    _shared: dict[Request, Mapping[str, str]] = field(default_factory=dict)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -220,8 +208,14 @@ class PipResolver(Struct, frozen=True):
         in_time = (one for one in held if admits(one) and torch_index.in_time(one, request.not_after("torch")))
         if "torch" in newest:
             newest["torch"] = max(in_time, key=torch_builds.order, default=newest["torch"])
+
+        def is_far(name: str, version: str) -> bool:
+            by_version = {one.version: one for one in releases(name)}
+            own, best = by_version.get(taken.get(name, "").partition("+")[0]), by_version.get(version)
+            return own is not None and best is not None and is_behind(own, best, name, by_version.values())
+
         return any(
-            is_older(taken.get(name, ""), version) and is_far(taken[name], version, name, releases)
+            is_far(name, version)
             for name, version in newest.items()
             if name not in (*FAMILY[1:], "triton") and not is_toolkit(name)
         )
@@ -279,14 +273,28 @@ class PipResolver(Struct, frozen=True):
         self.inspector.places.add(solved, {request: one.found for request, one in answers.items()})
         for request, names in groups.items():
             kept, files = first_of(keep, names).versions, direct.of(request)
-            one = Solution(request, answers[request], indexes[request], kept, files, solved[request])
+            shared = self._shared.get(request, {})
+            one = Solution(request, answers[request], indexes[request], kept, files, solved[request], shared)
             for name in names:
                 self._solutions.setdefault(name, []).append(one)
         pins = {name: solved[request] for request, names in groups.items() for name in names}
         if needed is not None:
             # a wheel of what stays behind comes before a source of what is there for that
-            ahead = [one for request in groups for one in self._lags.get(request, ()) if one.name in needed.about]
-            needed.ways = (*(way for one in ahead for way in one.ways), *needed.ways)
+            glibcs = {
+                each.cause.glibc: each
+                for name in needed.targets
+                for each in self._behind(self._solutions[name][-1])
+                if each.name in needed.about and each.cause.glibc
+            }
+            ways = (
+                Way(
+                    f'if the machines have it: glibc = "{glibc}" in the target',
+                    glibc=glibc,
+                    bounds=(f"{one.name}>={one.newest}",),
+                )
+                for glibc, one in glibcs.items()
+            )
+            needed.ways = (*ways, *needed.ways)
             raise needed.of(pins)
         return pins
 
@@ -301,14 +309,25 @@ class PipResolver(Struct, frozen=True):
             notice(finding)
 
         solutions = last_solutions(self._solutions, pins)
-        groups = {request: names for request, (_, names) in solutions.items()}
-        of, requires = self._uv_indexes.releases, cache(self._requires)
         hashed = self.hashes.hashed_urls() if self.hashes else ()
-        tell_notes(solutions, self._lags, of, requires, hashed, say)
-        for request, names in groups.items():
+        tell_notes(solutions, self._uv_indexes.releases, hashed, say)
+        behind = []
+        for request, (one, names) in solutions.items():
             for finding in self._moved.get(request, ()):
                 say(replace(finding, targets=names))
-        tell_followers(solutions, of, requires, told, notice)
+            stand_for = [other for other in told if {*names} & {*other.targets}]
+            behind += [
+                replace(finding, targets=names)
+                for finding in behind_findings(self._behind(one), one.request, stand_for)
+            ]
+        for finding in merge_targets(behind):
+            say(finding)
+
+    def _behind(self, one: Solution) -> tuple[Behind, ...]:
+        """Find what stays behind in a solution."""
+        request = with_constraints(one.request, one.index.constraints)
+        case = self._published.case(request, one.index, one.answer.found, one.kept, lambda: one.answer.lines)
+        return tuple(find_behind(case, one.index, one.shared))
 
     def releases(self, request: Request) -> Releases:
         """List a package's releases on the index that it comes from, as a request's target sees them."""
@@ -386,7 +405,7 @@ class PipResolver(Struct, frozen=True):
             jobs |= {r: partial(answer, r, kept[r]) for r in others}
             answers = answer_together(pool, jobs, groups)
             again = to_share({r: one.found for r, one in answers.items()}, apart)
-            said = {r: (self._moved[r], self._lags.get(r, ())) for r in again}
+            said = {r: (self._moved[r], self._shared[r]) for r in again}
             met = answer_together(
                 pool, {r: partial(answer, r, preferences) for r, preferences in again.items()}, groups
             )
@@ -397,7 +416,7 @@ class PipResolver(Struct, frozen=True):
                 if versions_of(one.found).keys() == versions_of(answers[r].found).keys()
             }
             for r in met.keys() - same.keys():
-                self._moved[r], self._lags[r] = said[r]
+                self._moved[r], self._shared[r] = said[r]
         except BaseException:
             self.uv.stop()
             raise
@@ -499,35 +518,36 @@ class PipResolver(Struct, frozen=True):
                 refuse_retreats(lost, asking, label, releases)
             rejected.update({one.name: one.why(request) for one in capped})
             found = settle(asking, capped)
-            raised, last = Raised(), last_versions(last, asking)
-            # what another target has is preferred too, and may be older than this one's last lock
-            kept = {name: held for name, held in preferences.versions.items() if not is_older(held, last.get(name))}
-            shared = {name: held for name, held in preferences.versions.items() if name not in stays}
-            if higher := floors(found, asking, kept, releases):
-                requires = cache(partial(self._requires, asking))
-                sole = [one.name for one in found if one.name in FAMILY and is_sole(one, asking, releases)]
-                edges = answer_of(found, asking, reading).edges
-                found, raised = raise_to_floors(
-                    found,
-                    higher,
-                    last,
-                    lambda more: settle(with_constraints(asking, more), capped, sources=False),
-                    edges,
-                    releases,
-                    dict(refused_floors(higher, versions_of(found), sole, edges, requires, releases)),
-                    lambda best: not may_have_part(best, request, stays, shared, releases, requires),
-                )
-            # what was said of a solution beside another torch isn't of this one
-            self._lags.pop(request, None)
-            # of two questions, one is uv's unbounded answer where the target may have a part
-            if raised.asked < 2 and may_be_behind(found, request, stays, releases):
+            # what another target has is preferred too, and may be older than this one's last lock; but torch is each
+            # one's own
+            shared = {n: held for n, held in preferences.versions.items() if n not in stays and n != "torch"}
+            self._shared[request] = shared
+            settled = {n: held for n, held in {**shared, **stays}.items() if not is_older(held, last.get(n))}
+            case_of = partial(self._published.case, asking, index)
+            own = case_of(found, settled, lambda: answer_of(found, asking, reading).lines)
+            fitting = {name: [one.version for one in own.fitting[name]] for name in own.order}
+            had = {n: v for n, v in last_versions(last, asking).items() if v in fitting.get(n, ())}
+            raised = raise_in_order(
+                found,
+                leads(own),
+                had,
+                lambda more: settle(with_constraints(asking, more), capped, sources=False),
+            )
+            case = case_of(raised, settled, lambda: answer_of(raised, asking, reading).lines)
+            if may_retreat(case):
                 free = replace(question, torch=TorchIndex(None), gated=False)
                 unbounded = partial(ask, prefer=replace(preferences, versions=stays), of=free)
-                self._compare(found, request, label, unbounded, reading, shared)
-            now, far = versions_of(found), {one.name for one in self._lags.get(request, ()) if one.far}
-            moved = raised.findings(now, last, far, releases)
-            self._moved[request] = *moved, *rejected_findings(rejected, uvs, now, stays)
-            self._refuse_lost_extras(found, asking, label, reading)
+                # what went back for another of the spec's own isn't the target's doing
+                moved = {
+                    one.name: str(one.version)
+                    for one in raised
+                    if is_older(case.taken.get(one.name, ""), own.taken.get(one.name))
+                }
+                self._compare(raised, request, label, unbounded, reading, {**shared, **moved})
+            found, now = raised, versions_of(raised)
+            gone = downgrades(now, last, case.edges) if last else ()
+            self._moved[request] = *gone, *rejected_findings(rejected, uvs, now, stays)
+            self._refuse_lost_extras(case, index, label, reading)
             return found
         except Unsatisfiable as conflict:
             if not (question.uv.fresh or question.uv.offline):
@@ -582,44 +602,31 @@ class PipResolver(Struct, frozen=True):
                 # the solution stands without it: this only says more of it
                 self._unbounded[free] = found
         several = lags(found, self._unbounded[free], request, self._uv_indexes.releases(request), shared)
-        self._lags[request] = several
-        if not request.own and any(one.outgrown for one in several):
+        if several:
             edges = answer_of(found, request, reading).edges
-            refuse_outgrown(
-                [one for one in several if not names_torch(edges.get(one.name, ()), one.own)], request, label
-            )
+            left = [one for one in several if not names_torch(edges.get(one.name, ()), one.own)]
+            refuse_outgrown(left, request, label)
 
-    def _refuse_lost_extras(self, found: tuple[Found, ...], request: Request, label: str, reading: Reading) -> None:
+    def _refuse_lost_extras(self, case: LeadCase, index: TorchIndex, label: str, reading: Reading) -> None:
         """Raise Retreated for an extra of the spec's that a solution gives up for the target's sake."""
-        ahead = {one.name: (one.free, one.reason(request), one.glibc) for one in self._lags.get(request, ())}
+        request, wanted = case.request, {head.name for head in map(head_of, case.request.effective) if head.extras}
+        if not wanted:
+            return
+        ahead = {
+            one.name: (one.newest, reason_of([one], request, one.cause.glibc), one.cause.glibc or None)
+            for one in find_behind(case, index, {})
+            if one.name in wanted and one.cause.kind in OF_TARGET
+        }
 
         def extras_in(package: Found) -> frozenset[str]:
             return extras_of(read_metadata((package,), request, reading)[package.name])
 
-        lost = lost_extras(found, request, extras_in, ahead, self._uv_indexes.releases(request))
-        known = [replace(one, offers=self._extras(request, one.name, one.release.version)) for one in lost]
+        lost = lost_extras(case.found, request, extras_in, ahead, self._uv_indexes.releases(request))
+        known = [
+            replace(one, offers=self._published.extras(request, index, one.name, one.release.version)) for one in lost
+        ]
         # where they can't be read, the warning of an extra that isn't there stands alone
         refuse_lost_extras([one for one in known if one.extra in one.offers], request, label)
-
-    def _extras(self, request: Request, name: str, version: str) -> frozenset[str]:
-        metadata = self._metadata(request, name, version)
-        return extras_of(metadata) if metadata else frozenset()
-
-    def _requires(self, request: Request, name: str, version: str) -> tuple[str, ...]:
-        """Give the requirements of a release that hold in a request's target, without extras."""
-        metadata = self._metadata(request, name, version)
-        # a line that can't be read says nothing, as nothing of this release is locked
-        with suppress(OutsideError):
-            return active_lines(replace(request, requirements=()), {name: metadata})[name] if metadata else ()
-        return ()
-
-    def _metadata(self, request: Request, name: str, version: str) -> Metadata | None:
-        """Read the METADATA of a release's wheel; None where there is none to read."""
-        try:
-            file = self._uv_indexes.wheel(request, name, version)
-            return None if file is None else self.wheels.read(file)
-        except OutsideError:
-            return None
 
     def _question(
         self,
@@ -647,6 +654,10 @@ class PipResolver(Struct, frozen=True):
         shown = Describer(self.wheels, self.sources, _below(self.scratch), counting)
         with build_requirements(self.pages, shown, self.default_index, self.cache) as builds:
             yield replace(self.sources, builds=builds)
+
+    @property
+    def _published(self) -> Published:
+        return Published(self._uv_indexes, self.wheels)
 
     @property
     def _uv_indexes(self) -> UvIndexes:

@@ -15,11 +15,13 @@ from packaging.version import Version
 
 from envspec.base.errors import IndexFailure, Unsatisfiable, Way
 from envspec.base.finding import Finding
-from envspec.facts import released, torch_builds
-from envspec.facts.wheels import FAMILY
+from envspec.facts import released, torch_builds, wheels
+from envspec.facts.wheels import FAMILY, WheelFile
 from envspec.lock.model import Pin
+from envspec.net.index_proxy.releases import Release
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
+from envspec.packages.tags import wheel_fits
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import (
     TorchIndex,
@@ -45,6 +47,34 @@ def newest_releases(indexes: Mapping[Request, TorchIndex]) -> dict[Request, str]
     return preferred
 
 
+def held_files(request: Request, index: TorchIndex, project: str) -> dict[str, WheelFile]:
+    """Give a file of each release (without its local part) of a project of torch's family that the facts have for a
+    request on its index, newest first."""
+    own = index_builds(request, str(index.variant), project)
+    files = wheels.load(str(index.variant)).files(project) if own else ()
+    here = request.platform, request.python, request.glibc
+    found = {Version(one.version).public: one for one in files if one.version in own and wheel_fits(one.file, *here)}
+    return {version: found[version] for version in sorted(found, key=Version, reverse=True)}
+
+
+def held_releases(request: Request, index: TorchIndex, project: str) -> tuple[Release, ...]:
+    """List these releases."""
+    found = held_files(request, index, project).items()
+    return tuple(_release_of(project, version, file.upload_time) for version, file in found)
+
+
+def all_releases(request: Request) -> tuple[Release, ...]:
+    """List the releases of torch that a request's platform has, for whatever CUDA and Python, newest first."""
+    on_pypi = (one.version for one in torch_builds.releases() if request.platform in one.pypi)
+    asked = torch_request(request)
+    admitted = (one for one in on_pypi if asked.admits(one) and in_time(one, request.not_after("torch")))
+    return tuple(_release_of("torch", version, None) for version in sorted(admitted, key=Version, reverse=True))
+
+
+def _release_of(project: str, version: str, uploaded: str | None) -> Release:
+    return Release(version, (), False, False, None, uploaded or released.date(project, version))
+
+
 def findings(
     requests: Mapping[str, Request],
     pins: Mapping[str, Sequence[Pin]],
@@ -62,7 +92,6 @@ def findings(
     for name, request in requests.items():
         kept = keep[name].versions.get("torch") if name in keep else None
         told = finding(request, indexes[name], pins[name], kept=kept, everywhere=all_could_have)
-        told = told or _for_another_cuda(request, indexes[name], pins[name], kept)
         found[name] = (told,) if told else ()
     return found
 
@@ -98,36 +127,7 @@ def finding(
     )
     same = f"; torch {everywhere} is the newest that all targets could have" if everywhere else ""
     remedy = "if this machine reaches the PyTorch index, --refresh asks it"
-    return Finding("warning", CODE, message + same, remedy=remedy)
-
-
-def _for_another_cuda(request: Request, index: TorchIndex, pins: Sequence[Pin], kept: str | None) -> Finding | None:
-    """Say that torch follows the target's CUDA, where PyPI has a newer one for another and none is for the target's."""
-    torch = next((pin for pin in pins if pin.name == "torch" and pin.kind == "pip"), None)
-    if torch is None or request.cuda is None or index.live or torch.version == kept:
-        return None
-    here, variant, asked = (
-        Version(Version(torch.version).public),
-        torch_builds.variant_of(request.cuda),
-        torch_request(request),
-    )
-    bounds = _bounds(pins)
-    newer = [
-        (Version(release.version), other)
-        for release in torch_builds.releases()
-        if here < Version(release.version)
-        and asked.admits(release.version)
-        and in_time(release.version, request.not_after("torch"))
-        and all(bound.contains(release.version, prereleases=True) for bound in bounds)
-        and (other := torch_builds.pypi_variant(release.version, request.platform))
-    ]
-    built = builds_of(request, variant)
-    if not newer or any(str(version) in built for version, _ in newer):
-        return None
-    best, other = max(newer)
-    others = "the CPU" if other == "cpu" else f"CUDA {torch_builds.cuda_of(other)}"
-    message = f"torch {here} is locked, for CUDA {request.cuda}: PyPI's {best} is for {others}"
-    return Finding("info", "passed-over", message)
+    return Finding("warning", CODE, message + same, remedy=remedy, package="torch")
 
 
 def _bounds(pins: Sequence[Pin]) -> list[SpecifierSet]:

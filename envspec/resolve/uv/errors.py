@@ -29,6 +29,7 @@ _CREDENTIALS = (
     "or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
 )
 
+_WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 _PART = re.compile(r"^ *(?:error|cause): ?", re.MULTILINE)
 _ITEMS = re.compile(r":((?:\n {12,}\S[^\n]*)+)\n")
 _UNBUILT = re.compile(r"Wheels are required for `([^`]+)`")
@@ -95,7 +96,11 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     parts = [" ".join(_inline_list(part).split()) for part in _PART.split(body)]
     parts = list(dict.fromkeys(filter(None, parts)))
     if parts and parts[0].startswith("No solution found"):
-        return _conflict(f"{label}: {_in_words(' '.join(parts[1:]))}", hints, label, offline, index)
+        proof = " ".join(parts[1:])
+        conflict = _conflict(f"{label}: {_in_words(proof)}", hints, label, offline, index)
+        if isinstance(conflict, Unsatisfiable):
+            conflict.proof = tuple(dict.fromkeys(map(canonical_name, _WORD.findall(proof))))
+        return conflict
     told = ": ".join(parts)
     message = f"{label}: {told}"
     if stopped := machine_error(status, text, f"{label}: uv"):

@@ -14,7 +14,7 @@ from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, extras_for
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.requirement import head_of, published_requirement, with_extras
-from envspec.resolve.pip.floors import moved_beside
+from envspec.resolve.pip.notes import moved_beside
 from envspec.resolve.pip.retreat import newer_pythons
 from envspec.resolve.pip.unbounded import names_torch
 from envspec.rules.case import hint_to_keep
@@ -44,9 +44,9 @@ class GivenUp(Struct, frozen=True):
         return next((name for name in self.path if now.get(name) != self.pins[name]), self.path[-1])
 
 
-def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[tuple[str, str | None], ...]:
-    """Say what is locked instead, in a line for each package that had to move, with the first reason for it; and how to
-    keep that pin, where it may be safe."""
+def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple[tuple[str, str | None, str], ...]:
+    """Say what is locked instead, in a line for each package that had to move, with the first reason for it; how to
+    keep that pin, where it may be safe; and the package."""
     lines: dict[str, tuple[str, str | None]] = {}
     given_up = tuple(given_up)
     for one in given_up:
@@ -59,7 +59,7 @@ def describe_moves(given_up: Iterable[GivenUp], now: Mapping[str, str]) -> tuple
         # against the first solution, which is uv's answer to the spec
         first, (text, how) = next(iter(lines.items()))
         lines[first] = (f"{text}{moved_beside(given_up[0].pins, now, lines)}", how)
-    return tuple(lines.values())
+    return tuple((*line, moved) for moved, line in lines.items())
 
 
 def retreats(given_up: Iterable[GivenUp], pins: Sequence[Pin], python: str | None = None) -> tuple[Finding, ...]:

@@ -210,6 +210,7 @@ def tell_given_way(found: Iterable[tuple[str, Correction]], notice: Notice) -> N
                 f"{one.requirement} isn't added to {one.package}, because the requirements leave nothing within it, "
                 f"though {one.reason}",
                 None,
+                None,
             )
             for name, one in found
         ),
@@ -217,28 +218,24 @@ def tell_given_way(found: Iterable[tuple[str, Correction]], notice: Notice) -> N
     )
 
 
-def tell_sacrifices(found: Iterable[tuple[str, str, str | None]], notice: Notice) -> None:
+def tell_sacrifices(found: Iterable[tuple[str, str, str | None, str | None]], notice: Notice) -> None:
     """Report what was locked instead of pins that can't work, and how to keep them, by target name: each once, with its
-    targets."""
-    targets: dict[tuple[str, str | None], list[str]] = {}
-    for target, text, how in found:
-        targets.setdefault((text, how), []).append(target)
-    for (text, how), names in targets.items():
-        notice(Finding("info", "given-up", text, remedy=how, targets=tuple(names)))
+    targets and the package that moved."""
+    rows = (
+        Finding("info", "given-up", text, remedy=how, targets=(target,), package=moved)
+        for target, text, how, moved in found
+    )
+    for one in merge_targets(rows):
+        notice(one)
 
 
 def join_sacrifice(told: list[Finding], note: Finding) -> bool:
-    """Say whether a note is that of a release which was given up: that line has the reason, and is the warning where
-    the note is one."""
-    head = note.message.partition(": ")[0]
+    """Say whether a note is that of a package which moved for a release that was given up: that line has the reason,
+    and is the warning where the note is one."""
     for at, one in enumerate(told):
-        if (
-            one.code == "given-up"
-            and {*note.targets} <= {*one.targets}
-            and one.message.startswith((f"{head}: ", f"{head}, which leads to"))
-        ):
+        if one.code == "given-up" and note.package == one.package is not None and {*note.targets} <= {*one.targets}:
             if note.severity == "warning":
-                told[at] = replace(one, severity=note.severity, code=note.code, ways=note.ways)
+                told[at] = replace(one, severity=note.severity, code=note.code)
             return True
     return False
 

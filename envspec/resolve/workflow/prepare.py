@@ -143,6 +143,7 @@ class Prepared(Struct, frozen=True):
     conda        the request of its conda half; None without one
     tools        what the build of the spec's project alone requires, as `inputs` has it, each with its place: it
                  shapes nothing else. What the project may be compiled against isn't among it
+    direct       the packages that the spec itself asks for, in its order, without what builds alone need
     provided     the packages that stay of its base, each with the version that requirements see; `extras` are theirs
     """
 
@@ -155,6 +156,7 @@ class Prepared(Struct, frozen=True):
     exempt: tuple[tuple[str, str | None], ...] = ()
     conda: CondaRequest | None = None
     tools: tuple[tuple[str, Place], ...] = ()
+    direct: tuple[str, ...] = ()
     provided: tuple[tuple[str, str], ...] = ()
     extras: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
@@ -223,6 +225,7 @@ def prepare(
             prepare_one(target, verdict),
             exempt=exempt,
             tools=tuple(_tools(spec, target)),
+            direct=tuple(dict.fromkeys(requirement_name(one.text) for one in spec.own_dependencies(target))),
         )
         for target, verdict in zip(targets, verdicts, strict=True)
     )

@@ -152,7 +152,7 @@ class Solved(Struct, frozen=True, dict=True):
             tuple(sorted({name for one in self.gave_up if (name := one.final)})),
             tuple(sorted(set(self._bounds))),
         )
-        return replace(found, extras=prepared.extras)
+        return replace(found, extras=prepared.extras, direct=prepared.direct)
 
     @property
     def _provided(self) -> tuple[tuple[str, str], ...]:

@@ -113,7 +113,6 @@ CASES = {
     "huggingface-hub": case(
         "torch<=2.3", "huggingface-hub", "funasr>=1.1.3", python="3.10", cuda="12.1",
         right={"huggingface-hub": "1.33.0", "transformers": "5.0.0", "tokenizers": "0.22.2"},
-        said=("beside huggingface-hub 2.4.0", "transformers goes back from 5.0.0 to 4.12.2"),
     ),
     "ydata-profiling": case("ydata-profiling", "numpy>=2.5", python="3.13", right="unsatisfiable"),
 }  # fmt: skip

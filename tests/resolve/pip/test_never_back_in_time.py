@@ -140,8 +140,8 @@ def test_a_release_whose_wheels_do_not_fit_is_passed_over_and_told(machine: Mach
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", tag="cp312-cp312-manylinux_2_39_x86_64"), sdist("lib", "2.0"))
     ran = machine.envspec("lock", machine.spec(cpu("lib")), status=0)
     assert ran.err.splitlines() == [
-        "note: cpu: lib 2.0 has wheels, but none for linux-64 with glibc 2.28 and Python 3.12: 1.0 is locked; "
-        "its wheels are for glibc 2.39, and a target's `glibc` says what its machines have"
+        "note: cpu: lib 1.0 is locked, not 2.0: newer ones want glibc 2.39, and the target has 2.28",
+        'hint: if the machines have it, set glibc = "2.39" in the target',
     ]
     # what stays from the old lock was told when it was chosen
     index.add(wheel("more", "1.0"))

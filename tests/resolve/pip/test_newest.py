@@ -6,11 +6,18 @@ import pytest
 from msgspec.structs import replace
 
 from envspec.net.index_proxy.releases import Release
-from envspec.resolve.pip.newest import asks_of, behind, stray_pre_releases
+from envspec.resolve.pip.newest import (
+    admitted_releases,
+    asks_of,
+    fitting_releases,
+    is_behind,
+    stray_pre_releases,
+)
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
 
 WINDOWS = ("a-{}-cp312-cp312-win_amd64.whl",)
+NEWER_GLIBC = ("a-{}-cp312-cp312-manylinux_2_39_x86_64.whl",)
 ANY = ("a-{}-py3-none-any.whl",)
 
 
@@ -88,27 +95,43 @@ def test_no_pre_release_stands_in_for_final_releases_that_were_given_up() -> Non
 
 
 @pytest.mark.parametrize(
-    ("request_", "releases", "newest"),
+    ("request_", "releases", "fitting", "admitted"),
     [
-        (asking("a"), [release("2.0", WINDOWS), release("1.0")], "2.0"),
-        (asking("a"), [release("3.0", WINDOWS), release("2.0"), release("1.0")], "3.0"),
-        (asking("a"), [release("2.0"), release("1.5", WINDOWS), release("1.0")], None),
-        (asking("a<2"), [release("2.0", WINDOWS), release("1.0")], None),
-        (asking("a"), [release("2.0rc1", WINDOWS), release("1.0")], None),
-        (asking("a"), [release("2.0", WINDOWS, yanked=True), release("1.0")], None),
-        (asking("a"), [release("2.0", WINDOWS, python=">=3.13"), release("1.0")], None),
-        (asking("a", date="2023-01-01T00:00:00Z"), [release("2.0", WINDOWS), release("1.0", day="2022-01-01")], None),
-        (asking("a"), [release("2.0", ()), release("1.0")], None),
-        (asking("a", allow=("a",)), [release("2.0", WINDOWS), release("1.0")], None),
-        (asking("a"), [release("2.0", ("odd.whl",)), release("1.0")], "2.0"),
+        (asking("a"), [release("2.0", WINDOWS), release("1.0")], "1.0", "2.0"),
+        (asking("a"), [replace(release("2.0", WINDOWS), source=False), release("1.0")], "1.0", "1.0"),
+        (asking("a"), [release("2.0", NEWER_GLIBC), release("1.0")], "1.0", "2.0"),
+        (asking("a<2"), [release("2.0"), release("1.0")], "1.0", "1.0"),
+        (asking("a"), [release("2.0rc1"), release("1.0")], "1.0", "1.0"),
+        (asking("a"), [release("2.0", yanked=True), release("1.0")], "1.0", "1.0"),
+        (asking("a"), [release("2.0", python=">=3.13"), release("1.0")], "1.0", "2.0"),
+        (asking("a", date="2023-01-01T00:00:00Z"), [release("2.0"), release("1.0", day="2022-01-01")], "1.0", "1.0"),
+        (asking("a"), [release("2.0", ()), release("1.0")], "2.0", "2.0"),
+        (asking("a", allow=("a",)), [release("2.0", WINDOWS), release("1.0")], "2.0", "2.0"),
+        (asking("a"), [release("2.0+cu128"), release("2.0+cu126"), release("1.0")], "2.0", "2.0"),
     ],
 )
-def test_releases_whose_wheels_do_not_fit(request_: Request, releases: Sequence[Release], newest: str | None) -> None:
-    several = behind(found("1.0"), request_, asks_of(request_, {}), {}, lambda name: releases)
-    assert [one.newer[0] for one in several if not one.fits] == ([newest] if newest else [])
+def test_the_newest_that_fits_and_the_newest_that_the_spec_and_the_platform_admit(
+    request_: Request, releases: Sequence[Release], fitting: str, admitted: str
+) -> None:
+    assert fitting_releases("a", request_, lambda name: releases)[0].version == fitting
+    assert admitted_releases("a", request_, lambda name: releases)[0].version == admitted
 
 
-def test_what_stayed_from_the_old_lock_passed_nothing_over() -> None:
-    request = asking("a")
-    releases = [release("2.0", WINDOWS), release("1.0")]
-    assert behind(found("1.0"), request, asks_of(request, {}), {"a": "1.0"}, lambda name: releases) == ()
+@pytest.mark.parametrize(
+    ("name", "releases", "behind"),
+    [
+        ("a", [("1.0", "2026-01-01"), ("9.0", "2026-12-31")], False),
+        ("a", [("1.0", "2025-01-01"), ("1.1", "2026-01-01")], True),
+        ("torch", [("2.10.0", "2026-01-01"), ("2.11.0", "2026-03-01"), ("2.12.1", "2026-05-01")], False),
+        ("torch", [(f"2.{n}.0", "2026-01-01") for n in (10, 11, 12, 13)], True),
+        ("torch", [("2.10.0", "2026-01-01"), *((f"2.11.{n}", "2026-01-02") for n in range(9))], False),
+        ("a", [(f"2.{n}.0", "2026-01-01") for n in (10, 11, 12, 13)], False),
+        ("torch", [("2.10.0", "2025-01-01"), ("2.11.0", "2026-03-01")], True),
+    ],
+)
+def test_behind_is_a_year_or_three_feature_releases_of_a_framework(
+    name: str, releases: Sequence[tuple[str, str]], behind: bool
+) -> None:
+    page = [release(version, day=day) for version, day in releases]
+    assert is_behind(page[0], page[-1], name, page) == behind
+    assert not is_behind(page[-1], page[0], name, page)

@@ -7,7 +7,7 @@ from envspec.facts import torch_builds, wheels
 from envspec.lock.model import Pin
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose
-from envspec.resolve.torch_index.holes import CODE, findings, hole_text, newest_releases, unreachable_index
+from envspec.resolve.torch_index.holes import CODE, findings, held_files, hole_text, newest_releases, unreachable_index
 
 
 def request(*requirements: str, cuda: str | None, exclude_newer: str | None = None, python: str = "3.12") -> Request:
@@ -103,18 +103,6 @@ def test_the_hole_and_the_target_are_named() -> None:
     assert told.remedy == "if this machine reaches the PyTorch index, --refresh asks it" and told.ways == ()
 
 
-def test_torch_follows_the_target_s_cuda_and_this_is_told() -> None:
-    """The newest for CUDA 12.8 is torch 2.11."""
-    requests = {"a": request("torch>=2.8", cuda="12.8", exclude_newer="2026-09-01")}
-    pins = {"a": [pin("torch", "2.11.0+cu128", index="pytorch/cu128")]}
-    (told,) = findings(requests, pins, {})["a"]
-    assert (told.severity, told.code) == ("info", "passed-over")
-    assert told.message == "torch 2.11.0 is locked, for CUDA 12.8: PyPI's 2.13.0 is for CUDA 13.0"
-    # what stays was told, and what others require isn't about CUDA
-    assert findings(requests, pins, {"a": Preferences({"torch": "2.11.0+cu128"})}) == {"a": ()}
-    assert findings(requests, {"a": [*pins["a"], pin("trainer", "1.0", "torch<2.12")]}, {}) == {"a": ()}
-
-
 @pytest.mark.parametrize(
     ("more", "keep", "refreshed"),
     [
@@ -162,3 +150,10 @@ def test_releases_after_the_day_of_a_spec_are_not_offered(day: str, told: str) -
 def test_a_release_that_is_not_in_the_facts_has_no_name() -> None:
     unknown = request("torch>=99", cuda="12.6")
     assert hole_text(unknown, choose(unknown)) == "this torch"
+
+
+def test_the_facts_say_what_the_targets_own_file_requires() -> None:
+    """torch 2.11.0 pins triton on Linux, and requires nothing of it on Windows."""
+    asked = request("torch", cuda="12.8")
+    file = held_files(asked, choose(asked), "torch")["2.11.0"]
+    assert "linux" in file.file and any(line.startswith("triton==3.6.0") for line in file.requires_dist)

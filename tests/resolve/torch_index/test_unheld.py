@@ -1,17 +1,22 @@
 """A package that needs a torch which the facts lack, or which nobody builds for the target's CUDA, says so."""
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
 from envspec.base.errors import Unsatisfiable, Way
 from envspec.base.finding import Finding
+from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import Release
-from envspec.resolve.pip.newest import Behind
+from envspec.resolve.pip.behind import behind_findings, find_behind
+from envspec.resolve.pip.leads import LeadCase
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.unbounded import missing_wheels, tell_missing_wheels
 from envspec.resolve.torch_index.choice import choose
-from envspec.resolve.torch_index.holes import explain_torch, find_unheld
+from envspec.resolve.torch_index.holes import explain_torch, find_unheld, held_releases
+from envspec.resolve.uv.answer import Found, FoundFile
 
+NO_BUILD = "the newest torch for CUDA 12.8 is 2.11.0"
 HOLE = "Because there is no version of torch==2.12.0 and server>=2 depends on torch==2.12.0, we can conclude that"
 
 
@@ -45,19 +50,24 @@ def test_what_the_spec_itself_rules_out_is_no_hole() -> None:
 
 
 def told_of(asked: Request, *lines: str, page: tuple[Release, ...] = ()) -> list[Finding]:
-    """The notes about a package whose next release has these requirements."""
-    index, behind = choose(asked), Behind("server", "1", ("3", "2"), True)
-    over = tuple(missing_wheels([behind], asked, index, {"torch": "2.11.0"}, lambda name: page, lambda *one: lines))
-    told: list[Finding] = []
-    tell_missing_wheels({asked: over}, {asked: ("a", "b")}, told.append)
-    return told
+    """What is told of a package whose next release has these requirements."""
+    index = choose(asked)
+    file = FoundFile("", "server-1-py3-none-any.whl", None)
+    found = (Found("server", "1", (file,)), Found("torch", "2.11.0", (file,)))
+    pages = {"server": tuple(Release(one, (), False, False, None, None) for one in "321"), "torchaudio": page}
+
+    def releases(name: str) -> Sequence[Release]:
+        return held_releases(asked, index, name) if name in FAMILY else pages.get(name, ())
+
+    case = LeadCase(asked, found, {}, dict, releases, releases, lambda name, version: lines if name == "server" else ())
+    return [*behind_findings(find_behind(case, index, {}), asked)]
 
 
 def test_the_line_and_the_hint_say_what_would_help() -> None:
     asked = request("server")
     (warning,) = told_of(asked, "torch==2.12.0", "numpy")
     assert warning.severity == "warning" and warning.code == "torch-not-in-facts"
-    assert warning.text.startswith("a, b: releases after server 1 need torch 2.12.0, of which envspec's own facts")
+    assert warning.message.startswith("server 1 is locked, not 3: newer ones need torch 2.12.0, of which envspec's own")
     assert "--refresh" in str(warning.remedy)
     hole = explain_torch(Unsatisfiable(HOLE), asked, choose(asked), gated=True)
     assert str(hole.hint).startswith("if this machine reaches the PyTorch index, --refresh asks") and hole.ways == ()
@@ -88,11 +98,11 @@ def test_nothing_is_said_of_a_package_whose_next_release_takes_the_torch_that_is
     asked = request("server", cuda="12.8")
     assert told_of(asked, "torch>=2.9", "lib") == []
     (note,) = told_of(asked, "torch<2.13,>=2.12", "torch; extra == 'x'")
-    assert note.severity == "info" and note.text.startswith("a, b: releases after server 1 need torch 2.12.1, of which")
+    assert note.severity == "info" and note.message == f"server 1 is locked, not 3: {NO_BUILD}"
 
 
 def test_of_torchs_family_its_own_index_speaks() -> None:
     """Of vLLM at CUDA 12.8: PyPI's page has a torchaudio 0.13.1, for Python 3.10 at most."""
     page = (Release("0.13.1", ("torchaudio-0.13.1-cp310-cp310-manylinux1_x86_64.whl",), False, False, None, None),)
-    told = told_of(replace(request("server", cuda="12.8"), python="3.11"), "torchaudio==2.11.0", page=page)
+    told = told_of(replace(request("server", cuda="12.6"), python="3.11"), "torchaudio==2.11.0", page=page)
     assert [one.message.partition(" need ")[2].partition(", of which")[0] for one in told] == ["torchaudio 2.11.0"]

@@ -172,7 +172,8 @@ def test_what_names_a_version_to_take_is_a_way(folder: str) -> None:
         for one in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(one, ast.JoinedStr):
                 text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in one.values)
-                assert not _REMEDY.search(text), f"{path.name}:{one.lineno}: {text}"
+                outside = text.startswith("if the machines have it")
+                assert outside or not _REMEDY.search(text), f"{path.name}:{one.lineno}: {text}"
 
 
 # Conflicts that uv finds, on an index of this machine.

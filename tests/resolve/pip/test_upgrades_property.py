@@ -54,22 +54,22 @@ ways = st.sampled_from([Upgrade(everything=True), *(Upgrade(packages=frozenset({
 
 
 @contextmanager
-def two_questions_more() -> Iterator[None]:
-    """Hold uv to two runs besides its answer, for whatever solution."""
+def four_questions_more() -> Iterator[None]:
+    """Hold uv to four runs besides its answer, for whatever solution."""
     with questions() as asked:
         yield
     runs = max(map(len, asked.values()))
-    assert runs <= 3, asked
+    assert runs <= 5, asked
     event(f"uv runs {runs} times")
 
 
-# a wheel for another machine, which the target may be why it's passed over: uv's unbounded answer is asked for then
+# a wheel for another machine, which is passed over
 unfit = st.sampled_from([(), (wheel("y", "9.0", tag="cp312-cp312-manylinux_2_39_x86_64"),)])
 
 
 @given(indexes(), st.integers(5, 20), st.lists(ways, min_size=1, max_size=3), unfit)
 @settings(max_examples=examples(10, night=300), deadline=None)
-@two_questions_more()
+@four_questions_more()
 def test_no_way_to_upgrade_goes_back(
     dists: list[tuple[str, ...]], known: int, steps: list[Upgrade], unfit: tuple[Dist, ...]
 ) -> None:
@@ -95,7 +95,7 @@ def test_no_way_to_upgrade_goes_back(
 @pytest.mark.slow
 @given(indexes(), st.integers(5, 20), ways, st.sampled_from(ASKED), unfit)
 @settings(max_examples=examples(5, night=300), deadline=None)
-@two_questions_more()
+@four_questions_more()
 def test_every_way_to_upgrade_comes_to_an_end(
     dists: list[tuple[str, ...]], known: int, first: Upgrade, raised: str, unfit: tuple[Dist, ...]
 ) -> None:

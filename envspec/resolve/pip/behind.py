@@ -1,0 +1,234 @@
+"""The requirements of a spec that stay behind: chosen anew, and its bounds, its date and the platform admit a newer
+release. A warning a cause where one is far behind; a note where the target is the cause. Nothing is solved for
+it: pages and METADATA come in through functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from envspec.base.finding import Finding
+from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, is_toolkit
+from envspec.facts.frameworks import LEADING
+from envspec.facts.wheels import FAMILY
+from envspec.net.index_proxy.releases import Release, is_older
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import published_requirement
+from envspec.packages.tags import is_for_platform, takes_python
+from envspec.packages.version_numbers import numbers
+from envspec.resolve.pip.leads import LeadCase
+from envspec.resolve.pip.newest import is_behind, is_skipped, needed_glibc, suits_target, wheels_fit
+from envspec.resolve.pip.request import Request
+from envspec.resolve.torch_index import holes
+from envspec.resolve.torch_index.choice import TorchIndex
+
+FAR = "far-behind"
+"""The warning above everything else."""
+_MOST = 5
+"""Packages that a sentence names."""
+_READ = 12
+"""Packages of whose METADATA the reason of one is read."""
+
+Kind = Literal["python", "glibc", "platform", "cuda", "hole", "refused", "package", "target", "rest"]
+
+OF_TARGET: frozenset[Kind] = frozenset({"python", "glibc", "platform", "cuda", "hole", "refused"})
+"""The causes that another target wouldn't have."""
+
+
+class BehindCause(Struct, frozen=True):
+    """The reason why newer releases stay out.
+
+    subject  the package, with its version, whose wheels don't fit, that rules refuse on the target, or that they don't
+             go with; or the torch that the facts lack
+    line     the requirement by which that one refuses them; none where theirs refuse it
+    glibc    that they want
+    """
+
+    kind: Kind
+    subject: str = ""
+    line: str = ""
+    glibc: str = ""
+
+
+class Behind(Struct, frozen=True):
+    """A package that isn't at the newest release that the spec admits.
+
+    far  whether it is a year, or of a framework three feature releases, behind it
+    """
+
+    name: str
+    taken: str
+    newest: str
+    far: bool
+    cause: BehindCause
+
+
+def find_behind(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) -> Iterator[Behind]:
+    """Find what stays behind in an answer. Versions `shared` with another target were that one's to choose."""
+    locked = {one.name: one.version or "" for one in case.found}
+    for name in case.order:
+        page = () if case.stays(name) else case.admitted(name)
+        taken = case.taken[name]
+        newer = [one for one in page if is_older(taken, one.version)]
+        if newer:
+            own = next((one for one in (*page, *case.releases(name)) if one.version == taken), None)
+            own = own or Release(taken, (), False, False, None, None)
+            far = is_behind(own, newer[0], name, page)
+            fitting = [one for one in case.fitting[name] if is_older(taken, one.version)]
+            if not fitting or (far and not is_behind(own, fitting[0], name, page)):
+                cause = _unfit(name, newer[0], case)
+            elif shared.get(name) == locked[name]:
+                cause = BehindCause("target")
+            else:
+                cause = _Reading(case, index).cause(name, fitting[-1])
+            yield Behind(name, taken, newer[0].version, far, cause)
+
+
+def _unfit(name: str, release: Release, case: LeadCase) -> BehindCause:
+    """Say what a release wants that the target hasn't."""
+    if name == "torch":
+        return _cuda(case)
+    request = case.request
+    if release.unsuited:
+        return BehindCause("platform", f"{name} {release.version}")
+    if takes_python(release.requires_python or "", request.full_python):
+        if glibc := needed_glibc(release.wheels, request):
+            return BehindCause("glibc", glibc=glibc)
+        if not release.wheels or wheels_fit(release.wheels, request):
+            return BehindCause("rest")
+    return BehindCause("python")
+
+
+def _cuda(case: LeadCase) -> BehindCause:
+    return BehindCause("cuda", next((one.version for one in case.releases("torch")), "none"))
+
+
+class _Reading(Struct):
+    """The reading of METADATA for the cause of one package that is behind."""
+
+    case: LeadCase
+    index: TorchIndex
+    seen: set[str] = set()
+
+    def cause(self, name: str, release: Release) -> BehindCause:
+        """Find what keeps a release, which fits, out of the answer."""
+        # what the spec asks for itself says more than what it leads to
+        for asker in sorted(self.case.edges, key=lambda one: one not in self.case.order):
+            for line in self.case.edges[asker]:
+                if requirement_name(line) == name and release.version not in published_requirement(line).specifier:
+                    return BehindCause("package", f"{asker} {self.case.taken[asker]}", line)
+        found = [*self._of_lines(name, release.version)]
+        return min(found, key=lambda one: _ORDER.index(one.kind), default=BehindCause("rest"))
+
+    def _of_lines(self, name: str, version: str) -> Iterator[BehindCause]:
+        self.seen.add(name)
+        for line in self.case.requires(name, version) if len(self.seen) <= _READ else ():
+            asked = published_requirement(line)
+            other = requirement_name(line)
+            now = self.case.taken.get(other)
+            if asked.url or other in self.seen or (now and asked.specifier.contains(now, prereleases=True)):
+                continue
+            if other in FAMILY and not self.case.can_have(line, {}):
+                unheld = holes.find_unheld(f"{name} depends on {other}{asked.specifier}", self.case.request, self.index)
+                yield from (BehindCause("hole", one.sentence(self.case.request)) for one in unheld if one.hole)
+                yield _cuda(self.case)
+                continue
+            page = [one for one in self.case.releases(other) if one.version in asked.specifier]
+            admitted = [one for one in page if suits_target(one, self.case.request, other, None)]
+            fitting = [one for one in admitted if not is_skipped(one, self.case.request, other)]
+            own = [bound for bound in map(published_requirement, self.case.request.own) if bound.name == other]
+            if admitted and not fitting:
+                yield self._lacking(other, admitted[0])
+            elif fitting and not any(all(one.version in bound.specifier for bound in own) for one in fitting):
+                yield BehindCause("refused", f"{other} {fitting[0].version}")
+            elif now:
+                yield BehindCause("package", f"{other} {now}")
+            elif fitting:
+                yield from self._of_lines(other, fitting[0].version)
+
+    def _lacking(self, name: str, release: Release) -> BehindCause:
+        request, subject = self.case.request, f"{name} {release.version}"
+        if glibc := needed_glibc(release.wheels, request):
+            return BehindCause("glibc", subject, glibc=glibc)
+        here = any(is_for_platform(file, request.platform) for file in release.wheels)
+        return BehindCause("python" if here else "platform", subject)
+
+
+_ORDER: Sequence[Kind] = ("hole", "cuda", "refused", "glibc", "platform", "python", "package", "rest")
+"""Of several causes that with the least that a spec says of it comes first."""
+
+
+def behind_findings(several: Iterable[Behind], request: Request, told: Iterable[Finding] = ()) -> Iterator[Finding]:
+    """Write one sentence for each cause: a warning of what is far behind, a note of what is near and would be newer but
+    for the target. What is `told` of with its reason has a warning of its own, where it is far behind; of a hole of the
+    facts that is enough."""
+    said = {one.package: one.code for one in told if one.package and one.code in ("given-up", holes.CODE)}
+    alone = {name for name, code in said.items() if code == "given-up"}
+    several = [one for one in several if said.get(one.name) != holes.CODE and not _follows(one.name)]
+    groups: dict[tuple[bool, str, str], list[Behind]] = {}
+    for one in several:
+        of_target = one.cause.kind in OF_TARGET or one.name in LEADING
+        subject = "" if one.cause.kind in ("python", "glibc") else one.cause.subject
+        if one.name in alone and one.far:
+            groups[True, "", one.name] = [one]
+        elif one.far or (of_target and one.name not in alone):
+            groups.setdefault((one.far, one.cause.kind, subject), []).append(one)
+    for (far, kind, _), members in groups.items():
+        glibc = max((one.cause.glibc for one in members if one.cause.glibc), key=numbers, default="")
+        remedy = f'if the machines have it, set glibc = "{glibc}" in the target' if glibc else None
+        message = f"{_subjects(members)}: {reason_of(members, request, glibc)}"
+        package = members[0].name if len(members) == 1 else None
+        code = FAR if far else "passed-over"
+        if kind == "hole":
+            code, remedy = holes.CODE, "use --refresh to ask the PyTorch index"
+        severe = far or kind == "hole"
+        yield Finding("warning" if severe else "info", code, message, remedy=remedy, package=package)
+
+
+def _follows(name: str) -> bool:
+    """Say whether a package follows torch or the target's CUDA by its nature."""
+    return name in FAMILY[1:] or name in VERSIONED_BY_CUDA or is_toolkit(name)
+
+
+def _subjects(members: Sequence[Behind]) -> str:
+    if len(members) == 1:
+        one = members[0]
+        return f"{one.name} {one.taken} is locked, not {one.newest}"
+    named = [f"{one.name} {one.taken} (not {one.newest})" for one in members[:_MOST]]
+    more = len(members) - len(named)
+    *front, last = [*named, *([f"{more} more" if more > 1 else "one more"] if more else [])]
+    return f"{', '.join(front)} and {last} are locked"
+
+
+def reason_of(members: Sequence[Behind], request: Request, glibc: str) -> str:
+    """Say what keeps newer releases out, for packages with one cause. `glibc` is the newest that theirs want."""
+    cause = members[0].cause
+    subjects = list(dict.fromkeys(one.cause.subject for one in members if one.cause.subject))
+    lines = list(dict.fromkeys(one.cause.line for one in members))
+    match cause.kind:
+        case "python":
+            return f"{_wanting(subjects)} another Python than {request.python}"
+        case "glibc":
+            return f"{_wanting(subjects)} glibc {glibc}, and the target has {request.glibc or '2.28'}"
+        case "platform":
+            return f"{cause.subject} has no wheel for the target"
+        case "refused":
+            return f"{cause.subject} doesn't work on the target"
+        case "cuda":
+            return f"the newest torch for {f'CUDA {request.cuda}' if request.cuda else 'the CPU'} is {cause.subject}"
+        case "hole":
+            return f"newer ones need {cause.subject}"
+        case "package" if all(lines):
+            return f"{cause.subject} requires {' and '.join(lines)}"
+        case "package":
+            return f"newer ones don't go with {cause.subject}"
+        case "target":
+            return "another target has it, and targets of one spec share versions"
+    return "newer ones don't go with the rest of the spec"
+
+
+def _wanting(subjects: Sequence[str]) -> str:
+    listed = " and ".join(subjects[:3]) or "newer ones"
+    return f"{listed} {'wants' if len(subjects) == 1 else 'want'}"

@@ -1,0 +1,339 @@
+"""The lower bounds that a spec's own requirements get, and the order in which they count: who requires, leads. Pure:
+pages and METADATA come in through functions.
+
+uv gives what it reads first its newest release, and sends others back for it, by years. So of what the spec asks for by
+name each is held at its newest release that fits: what requires another before that (vllm before torch, torch before
+setuptools), then frameworks, then in the spec's order. No answer in which one falls behind is taken while there is one
+without that: source, DESIGN §3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+
+from msgspec import Struct
+from packaging.specifiers import SpecifierSet
+
+from envspec.base.errors import AnswerNo
+from envspec.facts.frameworks import LEADING
+from envspec.facts.wheels import FAMILY
+from envspec.net.index_proxy.releases import Release, is_older, version_of
+from envspec.packages.names import requirement_name
+from envspec.packages.requirement import published_requirement
+from envspec.resolve.pip.newest import (
+    Releases,
+    fitting_releases,
+    is_behind,
+    is_skipped,
+    suits_target,
+)
+from envspec.resolve.pip.request import Request
+from envspec.resolve.uv.answer import Found
+
+_SOLVES = 4
+"""Questions with bounds, besides uv's own answer."""
+_RELEASES = 24
+"""Releases of a package whose METADATA is read in search of one that fits."""
+_MANY = 64
+"""Releases of a package that are asked whether each refuses another one's."""
+_READ = 48
+"""Packages on the way from one requirement to another whose METADATA is read."""
+
+Requires = Callable[[str, str], Sequence[str]]
+"""The requirements of a release (name and version) that hold in the target, with the extras that the spec asks for;
+none where its METADATA can't be read."""
+
+
+class Lead(Struct, frozen=True):
+    """A requirement of the spec, and its bounds.
+
+    newest  its newest release that fits beside those before it; None where none does, or nothing is known of it
+    near    a specifier of its releases that aren't behind; empty without one
+    """
+
+    name: str
+    newest: str | None
+    near: str = ""
+
+
+class LeadCase(Struct, frozen=True, dict=True):
+    """uv's own answer to a request, and what its bounds follow from.
+
+    settled   versions that stay: kept from the old lock, or taken from another target
+    answer    gives the requirements of its packages that hold in the target
+    releases  pages; of torch's family, those of the index that the target's torch comes from
+    admitted  releases that the spec, its date and the platform admit, newest first, whether or not they fit
+    """
+
+    request: Request
+    found: Sequence[Found]
+    settled: Mapping[str, str]
+    answer: Callable[[], Mapping[str, Sequence[str]]]
+    releases: Releases
+    admitted: Releases
+    requires: Requires
+
+    @cached_property
+    def taken(self) -> dict[str, str]:
+        return public_versions(self.found)
+
+    @cached_property
+    def edges(self) -> Mapping[str, Sequence[str]]:
+        return self.answer()
+
+    @cached_property
+    def order(self) -> list[str]:
+        """The spec's own requirements that have releases: frameworks first, then as the spec has them."""
+        there = {one.name for one in self.found if one.files}
+        names = [name for name in self.request.named if name in there]
+        return sorted(names, key=lambda name: name not in LEADING)
+
+    def stays(self, name: str) -> bool:
+        return self.settled.get(name, "").partition("+")[0] == self.taken[name]
+
+    @cached_property
+    def fitting(self) -> dict[str, tuple[Release, ...]]:
+        """Their releases that fit the target, by pages alone, newest first."""
+        return {name: fitting_releases(name, self.request, self.releases) for name in self.order}
+
+    def lines(self, name: str, version: str) -> Sequence[str]:
+        """Give the requirements of a release."""
+        return self.edges.get(name, ()) if self.taken.get(name) == version else self.requires(name, version)
+
+    def is_known(self, line: str) -> bool:
+        """Say whether a requirement is on what the spec asks for itself, or on torch's family."""
+        return requirement_name(line) in self.fitting or requirement_name(line) in FAMILY
+
+    def can_have(self, line: str, lowest: Mapping[str, str]) -> bool:
+        """Say whether a requirement of a release can be met: by a release of the spec's that isn't below `lowest`, or
+        by any that fits."""
+        asked, name = published_requirement(line), requirement_name(line)
+        page = () if asked.url or name in dict(self.request.provided) else self.releases(name)
+        several = self.fitting.get(name, page)
+        return not page or any(
+            asked.specifier.contains(one.version, prereleases=True) and not is_older(one.version, lowest.get(name))
+            for one in several
+            if name in self.fitting or self._could_be(name, one)
+        )
+
+    def _could_be(self, name: str, release: Release) -> bool:
+        version = version_of(release.version)
+        final = version is not None and not version.is_prerelease
+        return not is_skipped(release, self.request, name) and (
+            not final or suits_target(release, self.request, name, None)
+        )
+
+    def newest(self, name: str, bounds: Iterable[SpecifierSet] = (), lowest: Mapping[str, str] = {}) -> str | None:
+        """Find the newest release within bounds whose own requirements can be met beside those that are at least at
+        `lowest`."""
+        within = tuple(bounds)
+        several = (one.version for one in self.fitting[name] if all(one.version in each for each in within))
+        for version in islice(several, _RELEASES):
+            if all(self.can_have(line, lowest) for line in self.lines(name, version)):
+                return version
+        return None
+
+
+def public_versions(found: Iterable[Found]) -> dict[str, str]:
+    versions = ((one.name, version_of(one.version or "")) for one in found)
+    return {name: version.public for name, version in versions if version is not None}
+
+
+def leads(case: LeadCase) -> tuple[Lead, ...]:
+    """Give the bounds of the spec's own requirements, in the order in which they count; none where all are at their
+    newest."""
+    free = [name for name in case.order if not case.stays(name)]
+    if all(case.taken[name] == case.fitting[name][0].version for name in free if case.fitting[name]):
+        return ()
+    sole = {name for name in case.order if case.stays(name) or len(case.fitting[name]) < 2}
+    firm = _bounds_of(line for name in sole for line in case.lines(name, case.taken[name]))
+    alone = {name: case.taken[name] if name in sole else case.newest(name, firm.get(name, ())) for name in case.order}
+    paths = paths_from(case, {name: version for name, version in alone.items() if version})
+    lowest: dict[str, str] = {}
+    lines: list[str] = []
+    found = []
+    near: dict[str, Sequence[str]] = {}
+    for name in lead_order(case, paths):
+        bounds = _bounds_of(lines).get(name, ())
+        version = case.taken[name] if name in sole else case.newest(name, bounds, lowest)
+        several = [] if name in sole else _near(case, name, alone[name], version, firm.get(name, ()))
+        if case.taken[name] not in several and any(_refuse(case, one, near[one], name, several) for one in near):
+            several = []
+        near[name] = several
+        if version is not None and several and version not in several:
+            version = None
+        if version is not None:
+            lowest[name] = version
+            between = names_below(name, paths) - {*case.order}
+            lines += (*case.lines(name, version), *(line for one in between for line in paths.get(one, ())))
+        newest = version if case.stays(name) or name not in sole else None
+        found.append(Lead(name, newest, _specifier_of(case, name, several)))
+    return tuple(found)
+
+
+def _refuse(case: LeadCase, name: str, versions: Sequence[str], other: str, several: Sequence[str]) -> bool:
+    """Say whether each of the versions of a package refuses all of several versions of another one."""
+
+    def refuses(version: str) -> bool:
+        lines = (line for line in case.lines(name, version) if requirement_name(line) == other)
+        return any(not any(one in published_requirement(line).specifier for one in several) for line in lines)
+
+    return (
+        bool(versions and several) and len(versions) <= _MANY and refuses(versions[0]) and all(map(refuses, versions))
+    )
+
+
+def _bounds_of(lines: Iterable[str]) -> dict[str, list[SpecifierSet]]:
+    found: dict[str, list[SpecifierSet]] = {}
+    for line in lines:
+        found.setdefault(requirement_name(line), []).append(published_requirement(line).specifier)
+    return found
+
+
+def _near(case: LeadCase, name: str, alone: str | None, beside: str | None, firm: Iterable[SpecifierSet]) -> list[str]:
+    """List a package's releases, newest first, that aren't behind the newest that the spec admits; where the newest
+    that fits is itself, they aren't behind what it has beside those before it. `alone` is the newest without these."""
+    several = [
+        one
+        for one in case.fitting[name]
+        if alone is not None and not is_older(alone, one.version) and all(one.version in each for each in firm)
+    ]
+    page = case.admitted(name)
+    best = page[0] if several and page and not is_behind(several[0], page[0], name, page) else None
+    best = best or next((one for one in several if one.version == beside), None)
+    return [one.version for one in several if best and not is_behind(one, best, name, page)]
+
+
+def _specifier_of(case: LeadCase, name: str, versions: Sequence[str]) -> str:
+    """Write the specifier that admits these of a package's releases, and newer ones; nothing of none."""
+    if not versions:
+        return ""
+    lower = [one.version for one in case.fitting[name] if one.version not in versions]
+    left = [one for one in lower if is_older(versions[-1], one) and is_older(one, versions[0])]
+    return ",".join((f">={versions[-1]}", *(f"!={one}" for one in left)))
+
+
+def lead_order(case: LeadCase, paths: Mapping[str, Iterable[str]]) -> list[str]:
+    """Order the spec's requirements: one that requires another through any path goes before it; where neither or both
+    do, frameworks first, then the spec's order."""
+    below = {name: names_below(name, paths) for name in case.order}
+    left, ordered = [*case.order], list[str]()
+    while left:
+        led = {one for other in left for one in left if one in below[other] and other not in below[one]}
+        ordered.append(next((name for name in left if name not in led), left[0]))
+        left.remove(ordered[-1])
+    return ordered
+
+
+def paths_from(case: LeadCase, newest: Mapping[str, str]) -> dict[str, Sequence[str]]:
+    """Give the requirements of all that the spec's own lead to: theirs in the given releases, of all else in the newest
+    one that fits and goes with what the spec admits."""
+    lines = {name: case.lines(name, newest.get(name, case.taken[name])) for name in case.order}
+    waiting = [line for several in lines.values() for line in several]
+    left = _READ
+    for line in waiting:
+        name = requirement_name(line)
+        if name in lines:
+            continue
+        lines[name] = case.edges.get(name, ())
+        admits = published_requirement(line).specifier
+        for one in fitting_releases(name, case.request, case.releases):
+            if one.version not in admits:
+                continue
+            if one.version == case.taken.get(name) or not left:
+                break
+            left -= 1
+            own = case.requires(name, one.version)
+            if all(case.can_have(each, {}) for each in own if case.is_known(each)):
+                lines[name] = own
+                break
+        waiting += lines[name]
+    return lines
+
+
+def names_below(name: str, paths: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """Name what a package requires, through any path."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        more = {requirement_name(line) for line in paths.get(waiting.pop(), ())} - found
+        found |= more
+        waiting += more
+    return frozenset(found)
+
+
+def raise_in_order(
+    own: tuple[Found, ...],
+    several: Sequence[Lead],
+    last: Mapping[str, str],
+    ask: Callable[[tuple[str, ...]], tuple[Found, ...]],
+) -> tuple[Found, ...]:
+    """Give the answer with as many of the bounds as can be had, and uv's `own` where that has them, or after four
+    questions. `ask` solves with constraints.
+
+    A conflict costs the bound that stands latest in the order and in it, whole: first those at the newest, whose
+    packages then may be older, but not behind; then that too, and what went for it comes back. Nothing goes below the
+    `last` lock's versions while there is an answer without that.
+    """
+    names = [one.name for one in several]
+    bounds = _Bounds([*names, *sorted(last.keys() - {*names})], {name: f">={had}" for name, had in last.items()})
+    at_newest = {one.name: one.newest for one in several if one.newest}
+    bounds.newest |= {n: f">={one}" for n, one in at_newest.items() if n not in last or is_older(last[n], one)}
+    bounds.near |= {one.name: one.near for one in several if one.near}
+    taken = public_versions(own)
+    is_near = _admits(bounds.near, taken)
+    for left in reversed(range(_SOLVES)):
+        if all(_admits(part, taken) for part in bounds.parts):
+            return own
+        if left == 1 and not is_near:
+            # nothing else says whether there is an answer in which none is behind
+            bounds.set_aside()
+        if not left and not _admits(bounds.last, taken):
+            bounds.newest, bounds.near = {}, {}
+        try:
+            return ask(tuple(sorted(f"{name}{one}" for part in bounds.parts for name, one in part.items())))
+        except AnswerNo as conflict:
+            bounds.let_go(frozenset(conflict.packages))
+    return own
+
+
+class _Bounds(Struct):
+    """Specifiers by package, in the order in which they are let go: the newest releases, those that aren't behind, and
+    what isn't below the last lock. `gone` are those at the newest that were let go, each with what its conflict named.
+    """
+
+    order: list[str]
+    last: dict[str, str]
+    newest: dict[str, str] = {}
+    near: dict[str, str] = {}
+    gone: dict[str, tuple[str, frozenset[str]]] = {}
+
+    @property
+    def parts(self) -> tuple[dict[str, str], ...]:
+        return self.newest, self.near, self.last
+
+    def set_aside(self) -> None:
+        """Let all at the newest go, until it is known that one must be behind."""
+        self.gone |= {name: (bound, frozenset(self.order)) for name, bound in self.newest.items()}
+        self.newest = {}
+
+    def let_go(self, conflict: frozenset[str]) -> None:
+        """Let the latest bound of a conflict go, or the latest of all where the conflict has none."""
+        named = [(part, [name for name in self.order if name in part and name in conflict]) for part in self.parts]
+        every = [(part, [name for name in self.order if name in part]) for part in self.parts]
+        part, names = next(one for one in (*named, *every) if one[1])
+        name = names[-1]
+        bound = part.pop(name)
+        if part is self.newest:
+            self.gone[name] = bound, conflict
+        elif part is self.near:
+            self.newest |= {one: had for one, (had, named) in self.gone.items() if one != name and name in named}
+
+
+def _admits(bounds: Mapping[str, str], versions: Mapping[str, str]) -> bool:
+    return all(
+        SpecifierSet(bound).contains(versions[name], prereleases=True)
+        for name, bound in bounds.items()
+        if name in versions
+    )

@@ -1,0 +1,162 @@
+"""One version of a package across targets, and the old lock's: the versions that requests prefer, and the torch index
+that an old pin is from. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from msgspec.structs import replace
+from packaging.version import Version
+
+from envspec.base.errors import AnswerNo
+from envspec.facts.cuda_stack import is_toolkit
+from envspec.facts.wheels import FAMILY
+from envspec.net.index_proxy.releases import is_older
+from envspec.packages.names import requirement_name
+from envspec.resolve.pip.newest import asks_of
+from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin, index_of_older
+from envspec.resolve.uv.answer import Found
+
+_TORCH = re.compile(r"\btorch\b")
+
+
+def versions_of(found: Sequence[Found]) -> dict[str, str]:
+    """Give versions for others to prefer. torch's local part names one CUDA: others prefer the release."""
+    return {p.name: p.version.partition("+")[0] for p in found if p.version and not p.git and not p.archive}
+
+
+def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
+    """Give the commits of a request's git requirements: a branch that moves must not move between targets."""
+    commits = {p.name: p.git[1] for p in found if p.git}
+    return {text: commits[name] for text in request.addressed if (name := requirement_name(text)) in commits}
+
+
+def after(found: Sequence[Found], solved: Request, own: Preferences, index: TorchIndex | None) -> Preferences:
+    """Give the preferences of a request that is solved after another one: its own, else what that one found. With the
+    request's index, the torch family's have the names that it has: uv then takes a release at once, and doesn't go back
+    to it from the newest, one by one."""
+    shared = own.over(Preferences(versions_of(found), commits_of(found, solved)))
+    return localise(shared, index) if index else shared
+
+
+def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = ()) -> dict[Request, Preferences]:
+    """Find the requests worth a second solve, so that packages which differ between requests may agree on the lowest
+    version that any of them has; those `apart` have a reason to differ.
+
+    Returns for each such request its own versions with the shared ones in their place; empty if all agree already.
+    """
+    versions: dict[str, set[str]] = {}
+    for packages in found.values():
+        for name, version in versions_of(packages).items():
+            versions.setdefault(name, set()).add(version)
+    # NVIDIA's packages differ between CUDA versions by their nature: no other solution would make them meet
+    shared = {
+        name: min(several, key=Version)
+        for name, several in versions.items()
+        if len(several) > 1 and name not in apart and not is_toolkit(name)
+    }
+    again = {}
+    for request, packages in found.items():
+        own = versions_of(packages)
+        moved = {name: version for name, version in shared.items() if own.get(name, version) != version}
+        if moved:
+            again[request] = Preferences({**own, **moved}, commits_of(packages, request))
+    return again
+
+
+def public(preferences: Preferences) -> Preferences:
+    """Drop local parts (`+cu126`), which name one CUDA."""
+    versions = {name: version.partition("+")[0] for name, version in preferences.versions.items()}
+    return Preferences(versions, preferences.commits)
+
+
+def with_torch(release: str | None, index: TorchIndex) -> Preferences:
+    """Give torch's release under its name on the index of a request."""
+    local = f"+{index.variant}" if index.variant else ""
+    return Preferences({"torch": f"{release}{local}"} if release else {})
+
+
+def localise(preferences: Preferences, index: TorchIndex) -> Preferences:
+    """Name the torch family's versions as the index of a request does: those to keep may be of another CUDA, or of
+    another tool's lock."""
+    local = f"+{index.variant}" if index.variant else ""
+    own = {name: f"{_release(had)}{local}" for name, had in preferences.versions.items() if name in FAMILY}
+    return replace(preferences, versions={**preferences.versions, **own})
+
+
+def last_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Mapping[str, str]:
+    """Give the versions that a request's targets had in the old lock, the newest of each package; none of new
+    targets."""
+    return _newest([keep[name].last for name in names if name in keep])
+
+
+def _newest(several: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Merge versions; of one release the first counts, whatever its local part."""
+    found: dict[str, str] = {}
+    for one in several:
+        found |= {n: had for n, had in one.items() if n not in found or is_older(_release(found[n]), _release(had))}
+    return found
+
+
+def _release(version: str) -> str:
+    return version.partition("+")[0]
+
+
+def solve_in_indexes_of_pins(
+    groups: Mapping[Request, Sequence[str]],
+    choose: Callable[[Request], TorchIndex],
+    keep: Mapping[str, Preferences],
+    solve: Callable[[Mapping[Request, TorchIndex]], Mapping[Request, Sequence[Found]]],
+) -> dict[Request, TorchIndex]:
+    """Solve requests, each with the index of the torch that its targets are to keep. Where that torch can't stay, solve
+    again with the index that `choose` gives; and where a refusal names torch, with the one that has older releases of
+    it. Returns the indexes of the solution; raises what `solve` raises first."""
+    first: AnswerNo | None = None
+    chosen = {request: choose(request) for request in groups}
+    pinned = {request: _own_pins(keep, names).get("torch") for request, names in groups.items()}
+    indexes = {request: choose_for_pin(request, chosen[request], pinned[request]) for request in groups}
+    while True:
+        try:
+            found = solve(indexes)
+        except AnswerNo as refusal:
+            moved = [request for request, names in groups.items() if {*names} & {*refusal.targets}]
+            if all(indexes[request] == chosen[request] for request in moved):
+                about = moved if first is None and _TORCH.search(refusal.message) else ()
+                older = {one: index for one in about if (index := index_of_older(one, chosen[one])) is not None}
+                if not older:
+                    raise first or refusal from None
+                first = refusal
+                chosen |= older
+        else:
+            moved = [request for request in groups if _version_of("torch", found[request]) != pinned[request]]
+            if all(indexes[request] == chosen[request] for request in moved):
+                return indexes
+        indexes |= {request: chosen[request] for request in moved}
+
+
+def _own_pins(keep: Mapping[str, Preferences], names: Sequence[str]) -> dict[str, str]:
+    return _newest([keep[name].versions for name in names if name in keep])
+
+
+def _version_of(name: str, found: Sequence[Found]) -> str | None:
+    return next((package.version for package in found if package.name == name), None)
+
+
+def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:
+    """Give the old pins of a request's targets, of a package the newest; a new target takes those of another, to share
+    their versions."""
+    own = [keep[name] for name in names if name in keep and keep[name].versions]
+    others = (public(one) for one in keep.values() if one.versions)
+    if not own:
+        return next(others, Preferences())
+    return replace(own[0], versions=_own_pins(keep, names), last=last_of(keep, names))
+
+
+def last_versions(last: Mapping[str, str], request: Request) -> dict[str, str]:
+    """Give the versions of the last lock that the spec still asks for and admits: the releases alone, as a local part
+    names a build, and no bound may name it."""
+    alone = asks_of(replace(request, constraints=()), {})
+    releases = {name: _release(version) for name, version in last.items() if name in alone}
+    return {n: one for n, one in releases.items() if alone[n].specifier.contains(one, prereleases=True)}
