@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
@@ -36,7 +36,7 @@ _SOLVES = 4
 """Questions with bounds, besides uv's own answer."""
 _RELEASES = 24
 """Releases of a package whose METADATA is read in search of one that fits."""
-_MANY = 64
+_MANY = 128
 """Releases of a package that are asked whether each refuses another one's."""
 _READ = 48
 """Packages on the way from one requirement to another whose METADATA is read."""
@@ -169,7 +169,7 @@ def leads(case: LeadCase) -> tuple[Lead, ...]:
             between = names_below(name, paths) - {*case.order}
             lines += (*case.lines(name, version), *(line for one in between for line in paths.get(one, ())))
         newest = version if case.stays(name) or name not in sole else None
-        found.append(Lead(name, newest, _specifier_of(case, name, several)))
+        found.append(Lead(name, newest, f">={several[-1]}" if several else ""))
     return tuple(found)
 
 
@@ -203,16 +203,9 @@ def _near(case: LeadCase, name: str, alone: str | None, beside: str | None, firm
     page = case.admitted(name)
     best = page[0] if several and page and not is_behind(several[0], page[0], name, page) else None
     best = best or next((one for one in several if one.version == beside), None)
-    return [one.version for one in several if best and not is_behind(one, best, name, page)]
-
-
-def _specifier_of(case: LeadCase, name: str, versions: Sequence[str]) -> str:
-    """Write the specifier that admits these of a package's releases, and newer ones; nothing of none."""
-    if not versions:
-        return ""
-    lower = [one.version for one in case.fitting[name] if one.version not in versions]
-    left = [one for one in lower if is_older(versions[-1], one) and is_older(one, versions[0])]
-    return ",".join((f">={versions[-1]}", *(f"!={one}" for one in left)))
+    # a patch of an old branch, which came late, is no release that isn't behind
+    near = takewhile(lambda one: best is not None and not is_behind(one, best, name, page), several)
+    return [one.version for one in near]
 
 
 def lead_order(case: LeadCase, paths: Mapping[str, Iterable[str]]) -> list[str]:
