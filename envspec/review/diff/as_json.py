@@ -49,6 +49,7 @@ def _answers(how: Asked) -> dict[str, Any]:
         "complete": not how.unasked,
         "pins": {"asked": how.pins, "proved": how.proved, "refuted": how.refuted},
         "unasked": [{"reason": reason, "packages": list(names)} for reason, names in how.unasked],
+        "unproving": [{"server": server, "packages": list(names)} for server, names in how.brought],
     }
 
 

@@ -36,6 +36,10 @@ class Fact(Struct, frozen=True):
     package: str | None = None
 
 
+TARGETS = ("target-removed", "target-added", "target-renamed")
+"""The codes of facts about whole targets, which stand first."""
+
+
 def highest(risks: Iterable[Risk]) -> Risk:
     """Return the highest of some risks; "low" for none."""
     return min(risks, key=RISKS.index, default="low")
@@ -91,12 +95,15 @@ class Asked(Struct, frozen=True):
     pins      how many of the new lock's pins were asked; `proved` are those that their index publishes so, `refuted`
               those that it doesn't
     unasked   what couldn't be asked: the reason, and the packages
+    brought   what a server says that came with the change: the server, and the packages that it publishes so. Whoever
+              made the change chose it too, so these aren't `proved`
     """
 
     pins: int
     proved: int
     refuted: int
     unasked: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    brought: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def gaps(self) -> Iterator[str]:
         """Return a line for each reason for which packages couldn't be asked."""
@@ -106,6 +113,8 @@ class Asked(Struct, frozen=True):
     def lines(self) -> Iterator[str]:
         """Return lines for people, the most serious first."""
         yield from self.gaps()
+        for server, packages in self.brought:
+            yield f"PROVES NOTHING: {server} came with this change, and only its own word vouches for {few(packages)}"
         yield f"asked the indexes: of {plural(self.pins, 'changed pin')} they publish {self.proved} so"
 
 

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from envspec.lock.inventory import sentence
 from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
-from envspec.packages.names import conda_name, requirement_name
+from envspec.packages.names import channel_name, conda_name, requirement_name
 from envspec.packages.version_numbers import numbers, numbers_in
 from envspec.review.diff.jump import jump
 from envspec.review.diff.model import ImageChange
+from envspec.review.diff.of_specs import same_address, shown_address
 from envspec.review.diff.rows import Fact, PythonMove, Risk
 from envspec.spec.model import NewerFor
 from envspec.spec.newer import is_weaker
@@ -42,10 +43,24 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
         elif was != now:
             yield Fact("medium", "source-changed", _describe_change(f"the index of {name}", was, now))
     if old.channels != new.channels:
-        yield Fact("medium", "channels-changed", _describe_change("channels", _list(old.channels), _list(new.channels)))
+        yield from _channels(old.channels, new.channels)
     if old.without_corrections != new.without_corrections:
         lists = _list(old.without_corrections), _list(new.without_corrections)
         yield Fact("low", "corrections-changed", _describe_change("without-corrections", *lists))
+
+
+def _channels(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
+    """Yield the channels that are elsewhere now under the name that the lock calls them by, and other channels, or
+    another order of them."""
+    before, after = ({channel_name(channel): channel for channel in side} for side in (old, new))
+    for name in sorted(before.keys() & after.keys()):
+        if not same_address(before[name], after[name]):
+            addresses = f"{shown_address(before[name])} -> {shown_address(after[name])}"
+            message = f"the channel {name} is at another address: {addresses}. Its files come from there now"
+            yield Fact("high", "index-address-changed", message)
+    if [*before] != [*after]:
+        sides = (_list(map(shown_address, side.values())) for side in (before, after))
+        yield Fact("medium", "channels-changed", _describe_change("channels", *sides))
 
 
 def of_exceptions(
