@@ -181,7 +181,7 @@ def _value(value: object) -> str:
 
 
 def _audit(old: Audit, new: Audit) -> Iterator[Fact]:
-    yield from _waivers({name: one for name, one in old.ignore.items()}, dict(new.ignore), "ignores {}")
+    yield from _waivers(old.ignore, new.ignore, "ignores {}")
     before, after = ({f"{code} of {name}": one for (name, code), one in side.accept.items()} for side in (old, new))
     yield from _waivers(before, after, "accepts {}")
     yield from _licences(old, new)

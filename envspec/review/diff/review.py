@@ -440,7 +440,8 @@ class _Reviewer:
         for name in self.shared:
             old, new = self.before.target(name), self.after.target(name)
             if name in touched and old and new:
-                found += [(name, _weigh(fact, fact.package, new, old)) for fact in meaning(old, new)]
+                placed = _placed(old, self.match.old), _placed(new, self.match.new)
+                found += [(name, _weigh(fact, fact.package, new, old)) for fact in meaning(*placed)]
         return (*merge_facts(found, self.shared), *self._torches())
 
     def _torches(self) -> Iterator[Fact]:
@@ -586,6 +587,15 @@ class _Reviewer:
         """Return the targets, or none where these are all targets."""
         found = tuple(sorted(targets))
         return () if set(found) >= set(self.shared or (*self.came, *self.went)) else found
+
+
+def _placed(target: LockedTarget, lock: Lock) -> LockedTarget:
+    """Give a target its platform, which what two files are compared by leaves out: it decides what PyPI's builds are
+    for."""
+    whole = lock.target(target.name)
+    if whole is None or target.inputs.platform:
+        return target
+    return replace(target, inputs=replace(target.inputs, platform=whole.inputs.platform))
 
 
 def _machines(inputs: TargetInputs) -> str:
