@@ -10,9 +10,7 @@ from msgspec.structs import replace
 from envspec.base.codes import meanings
 from envspec.base.texts import plural
 from envspec.facts.corrections import corrections
-from envspec.facts.cuda_stack import TORCH, decides
 from envspec.facts.most_used import names
-from envspec.facts.wheels import FAMILY
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.packages.edges import Markers
@@ -20,6 +18,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of, parse_requirement
 from envspec.packages.stated import find_metadata
 from envspec.review.diff import renames
+from envspec.review.diff.causes import lost_extras
 from envspec.review.diff.gpu_meaning import concerns, meaning
 from envspec.review.diff.matching import Match, comparable, match_targets
 from envspec.review.diff.model import (
@@ -83,7 +82,7 @@ class Relations:
             self._pins[now, target] = {(pin.kind, pin.name): pin for pin in (found.pins if found else ())}
         pin = self._pins[now, target].get((kind, name))
         direct = pin.direct if pin and "direct" in side.knows else None
-        graph = self._graph(now, target)
+        graph = self.graph(now, target)
         if graph is None:
             return direct, None
         edges = graph.incoming.get(Node(kind, name), ())
@@ -94,21 +93,21 @@ class Relations:
     def origin(self, name: str, target: str) -> str | None:
         """Name the nearest much used package of the new side that requires one of pip's, itself or by way of others."""
         if target not in self._origins:
-            graph = self._graph(True, target)
+            graph = self.graph(True, target)
             self._origins[target] = _origins(graph) if graph else {}
         return self._origins[target].get(Node("pip", name))
 
     def edges(self, kind: str, name: str, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the packages that one requires now and didn't before, and the reverse. Only for a package that
         stays."""
-        graphs = self._graph(False, target), self._graph(True, target)
+        graphs = self.graph(False, target), self.graph(True, target)
         node = Node(kind, name)
         if graphs[0] is None or graphs[1] is None or node not in graphs[0].pins or node not in graphs[1].pins:
             return (), ()
         before, after = ({edge.target.name for edge in graph.outgoing.get(node, ())} for graph in graphs if graph)
         return tuple(sorted(after - before)), tuple(sorted(before - after))
 
-    def _graph(self, now: bool, name: str) -> Graph | None:
+    def graph(self, now: bool, name: str) -> Graph | None:
         """Return a graph; None for a side without edges, and for one whose requirements can't be read."""
         key = (now, name)
         if key not in self._graphs:
@@ -227,7 +226,6 @@ class Circumstances:
             inner=inner,
             lost=self._lost_extras(old, new, change.targets[0]),
             against=self._against(old) if far(old, new).down else None,
-            alone=new.name in TORCH and not any(self._is_built_upon(name, new.name) for name in change.targets),
         )
 
     def _against(self, old: Pin) -> str | None:
@@ -243,17 +241,6 @@ class Circumstances:
                     if not asked.specifier.contains(old.version, prereleases=True):
                         return f"{who} {old.name}{asked.specifier}"
         return None
-
-    def _is_built_upon(self, target: str, torch: str) -> bool:
-        """Say whether something that isn't torch's own is compiled against it: no pure wheel, and torch required."""
-        found = self.new.target(target)
-        return any(
-            any(requirement_name(line) == torch for line in pin.dependencies)
-            for pin in (found.pins if found else ())
-            if not decides(pin.name)
-            and pin.name not in FAMILY
-            and not (pin.artifact and pin.artifact.file.endswith("-none-any.whl"))
-        )
 
     def _lost_extras(self, old: Pin, new: Pin, name: str) -> tuple[str, ...]:
         """List the extras that the spec asks for, and that brought packages which the new release requires no more."""
@@ -392,7 +379,7 @@ class _Reviewer:
             found += [(name, fact) for fact in of_images(self.change.images) for name in self.shared or ("",)]
             read = [
                 *(of_corrections(*self.change.corrections) if self.change.corrections else ()),
-                *of_pythons(self._pythons),
+                *of_pythons(self._pythons, self._platforms),
                 *of_bases(self.old.lock, self.new.lock),
             ]
             found += [(name, fact) for fact in read for name in self.shared or ("",)]
@@ -403,12 +390,42 @@ class _Reviewer:
             elif target.new:
                 known = [one.inputs for one in self.before]
                 came += [(target.name, fact) for fact in of_new_target(target.new.inputs, known)]
+        found += [(name, fact) for name in self.shared for fact in self._lost_extras(name)]
         moved = [*self._target_rows()]
         return (
             *moved,
             *merge_facts(found, self.shared or ("",)),
             *merge_facts(came, () if self.shared else self.came),
         )
+
+    @property
+    def _platforms(self) -> frozenset[str]:
+        sides = ({target.inputs.platform for target in lock} for lock in (self.match.old, self.match.new))
+        return frozenset(set.intersection(*sides))
+
+    def _lost_extras(self, name: str) -> Iterator[Fact]:
+        if name not in self._asked_otherwise:
+            return
+        graphs = self.relations.graph(False, name), self.relations.graph(True, name)
+        target = self.match.new.target(name)
+        if graphs[0] and graphs[1] and target:
+            yield from lost_extras(graphs[0], graphs[1], [text for text, _ in target.inputs.overrides])
+
+    @cached_property
+    def _asked_otherwise(self) -> frozenset[str]:
+        """The targets in which something is asked for otherwise: only there are graphs worth their time."""
+        by_pins = {
+            name
+            for package in self.change.packages
+            for one in package.changes
+            if (one.old.dependencies if one.old else ()) != (one.new.dependencies if one.new else ())
+            for name in one.targets
+        }
+        was, now = (
+            {target.name: (target.inputs.requirements, target.inputs.overrides) for target in lock}
+            for lock in (self.match.old, self.match.new)
+        )
+        return frozenset(by_pins | {name for name in self.shared if was[name] != now[name]})
 
     def _target_rows(self) -> Iterator[Fact]:
         """Yield a fact for each target that came, went or got another name, with the packages that did so with it."""

@@ -81,7 +81,6 @@ class Around(Struct, frozen=True):
     family  a much used package whose name begins alike, and that requires it
     origin  the nearest much used package that leads to it; None where the spec itself asks for it
     against what doesn't admit the version from which it went back
-    alone   of torch: nothing else in its targets is compiled against it
     """
 
     exact: bool = False
@@ -93,7 +92,6 @@ class Around(Struct, frozen=True):
     family: str | None = None
     origin: str | None = None
     against: str | None = None
-    alone: bool = False
 
 
 ALONE = Around()
@@ -292,10 +290,9 @@ def _version(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
         else:
             yield Fact("medium", "major-jump", "a major version may break its users")
     elif found.kind == "minor" and new.name in TORCH:
-        if around.alone:
-            yield Fact("low", "torch-jump", "nothing else in the lock is compiled against it")
-        else:
-            yield Fact("medium", "torch-jump", "what was compiled against the old one must be compiled anew")
+        # a project's own extensions and compiled caches are in no lock
+        message = "what was compiled against the old torch must be compiled anew, your own extensions too"
+        yield Fact("medium", "torch-jump", message)
     elif found.kind == "minor" and (broke := breaks_below_one(new.name, old.version, new.version)):
         yield Fact("medium", "zero-minor-jump", f"below 1.0, and has broken its users: {'; '.join(broke)}")
     elif found.kind == "local" and new.index == "pypi" and "+" in new.version:

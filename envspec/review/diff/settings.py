@@ -45,8 +45,12 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
     if old.channels != new.channels:
         yield from _channels(old.channels, new.channels)
     if old.without_corrections != new.without_corrections:
-        lists = _list(old.without_corrections), _list(new.without_corrections)
-        yield Fact("low", "corrections-changed", _describe_change("without-corrections", *lists))
+        came, went = _between(old.without_corrections, new.without_corrections)
+        if came:
+            message = f"without-corrections: {', '.join(came)} no longer bounds what works together"
+            yield Fact("medium", "corrections-changed", message)
+        if went:
+            yield Fact("low", "corrections-changed", f"without-corrections: {', '.join(went)} counts again")
 
 
 def _channels(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
@@ -248,10 +252,13 @@ def python_moves(old: Collection[LockedPython], new: Collection[LockedPython]) -
             yield PythonMove(platform, before.get(platform), after.get(platform))
 
 
-def of_pythons(moves: Iterable[PythonMove]) -> Iterator[Fact]:
-    """Tell of the builds of Python that moved: all packages of a target run in them. A later patch is routine."""
+def of_pythons(moves: Iterable[PythonMove], platforms: Collection[str]) -> Iterator[Fact]:
+    """Tell of the builds of Python that moved: all packages of a target run in them. A later patch is routine. Of those
+    that came or went with their platform the row of its target tells; `platforms` are those of both sides."""
     for move in moves:
         old, new = move.old, move.new
+        if move.platform not in platforms and not (old and new):
+            continue
         words = (f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked" for one in (old, new))
         risk: Risk = "medium"
         if old and new:
