@@ -15,10 +15,17 @@ from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import head_of, parse_requirement
+from envspec.packages.requirement import head_of
 from envspec.packages.stated import find_metadata
 from envspec.review.diff import renames
-from envspec.review.diff.causes import lost_extras
+from envspec.review.diff.causes import (
+    Reason,
+    goes_with_torch,
+    lost_extras,
+    reason_of_step_back,
+    with_torch,
+    with_what_follows,
+)
 from envspec.review.diff.gpu_meaning import concerns, meaning
 from envspec.review.diff.matching import Match, comparable, match_targets
 from envspec.review.diff.model import (
@@ -225,22 +232,17 @@ class Circumstances:
             moved=self._dependency_changes(old, new, exact[0]) if exact else (),
             inner=inner,
             lost=self._lost_extras(old, new, change.targets[0]),
-            against=self._against(old) if far(old, new).down else None,
+            against=self._reason(change) if far(old, new).down else None,
         )
 
-    def _against(self, old: Pin) -> str | None:
-        """Name the first requirement that doesn't admit the version from which a package of pip went back: a target's
-        own, or that of one which shares its versions."""
-        for target in self.new.targets if old.kind == "pip" else ():
-            asking = [("the spec asks for", line) for line in (*target.inputs.requirements, *target.inputs.constraints)]
-            pins = (pin for pin in target.pins if pin.kind == "pip")
-            asking += [(f"{pin.name} {pin.version} requires", line) for pin in pins for line in pin.dependencies]
-            for who, line in asking:
-                if requirement_name(line) == old.name:
-                    asked = parse_requirement(line)
-                    if not asked.specifier.contains(old.version, prereleases=True):
-                        return f"{who} {old.name}{asked.specifier}"
-        return None
+    def _reason(self, change: PinChange) -> Reason | None:
+        if change.old is None or change.old.kind != "pip":
+            return None
+        before, after = self.old.target(change.targets[0]), self.new.target(change.targets[0])
+        if before is None or after is None:
+            return None
+        known = corrections(self.new.inputs.without_corrections)
+        return reason_of_step_back(change.old, before, after, known)
 
     def _lost_extras(self, old: Pin, new: Pin, name: str) -> tuple[str, ...]:
         """List the extras that the spec asks for, and that brought packages which the new release requires no more."""
@@ -359,7 +361,7 @@ class _Reviewer:
             came=self.came,
             went=self.went,
             sizes=self._sizes(),
-            rows=in_order(rows),
+            rows=in_order(with_what_follows(rows)),
             renamed=self.match.renamed,
             chosen=tuple(selection_sentences(self.old, self.new)),
             pythons=self._pythons,
@@ -581,10 +583,15 @@ class _Reviewer:
         origin = self.relations.origin(package.name, change.targets[0]) if via else None
         around = self.around.of(change, via or (), origin)
         found = facts(old, new, replace(around, news=False) if partner else around)
+        cause = goes_with_torch(change, self.match.old, self.match.new)
+        if cause is not None:
+            found = tuple(with_torch(found))
         action = "added" if old is None else "removed" if new is None else "changed"
         kept = [fact for fact in found if not (len(found) > 1 and (fact.code, fact.risk) == ("file-changed", "low"))]
         if not kept and old and new and old.version == new.version:
             kept += list(_in_place(needs, drops))
+        if [(fact.code, fact.risk) for fact in kept] == [("file-changed", "low")]:
+            cause = cause or self._other_python(change.targets)
         target = self.after.target(change.targets[0])
         if target is not None:
             kept = [_weigh(fact, package.name, target, self.before.target(target.name)) for fact in kept]
@@ -598,7 +605,15 @@ class _Reviewer:
             needs=needs,
             drops=drops,
             partner=partner,
+            cause=cause,
+            pulled_by=around.pulled_by if cause is None else None,
         )
+
+    def _other_python(self, targets: Iterable[str]) -> str | None:
+        """Name the Python that the targets of a change have now, where each had another minor version."""
+        sides = [[lock.target(name) for name in targets] for lock in (self.match.old, self.match.new)]
+        pythons = [(was.inputs.python, now.inputs.python) for was, now in zip(*sides, strict=True) if was and now]
+        return f"Python {pythons[0][1]}" if pythons and all(was != now for was, now in pythons) else None
 
     def _where(self, targets: Iterable[str]) -> tuple[str, ...]:
         """Return the targets, or none where these are all targets."""

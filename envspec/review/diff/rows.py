@@ -147,7 +147,10 @@ class Move(Struct, frozen=True):
              are those of the part whose size changed most, `needs` and `drops` all of theirs, and a fact names the
              targets that it is of
     partner  of a CUDA library that came or went: the one whose place it took, or that took its place
-    renamed  a sentence for each package, where the move stands for several (`envspec.review.diff.renames`)
+    cause    what it follows from, where that tells of it: "torch 2.9.1", "Python 3.13"
+    pulled_by the package whose change takes this one back, and whether a correction of envspec's says so
+    renamed  a sentence for each package, where the move stands for several (`envspec.review.diff.renames`), and `what`
+             became of them
     """
 
     action: str
@@ -161,6 +164,9 @@ class Move(Struct, frozen=True):
     parts: tuple[Move, ...] = ()
     partner: str | None = None
     renamed: tuple[str, ...] = ()
+    what: str = "renamed"
+    cause: str | None = None
+    pulled_by: tuple[str, bool] | None = None
 
     @property
     def exact(self) -> tuple[Move, ...]:
@@ -190,9 +196,16 @@ class Row(Struct, frozen=True):
         return any(fact.code == "vulnerability-fixed" for move in self.moves for fact in move.facts)
 
     @property
+    def packages(self) -> int:
+        """How many packages a reader sees: each of those that a row stands for, whatever the number of its targets."""
+        return len({text.partition(" ")[0] for move in self.moves for text in move.renamed}) or 1
+
+    @property
     def stays(self) -> bool:
         """Whether the very same is installed everywhere, and only what is recorded of it changed."""
         pairs = [(one.old, one.new) for move in self.moves for one in move.exact]
+        if any(move.renamed for move in self.moves):
+            return False
         return self.risk == "low" and all(old and new and _identity(old) == _identity(new) for old, new in pairs)
 
 
