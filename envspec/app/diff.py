@@ -232,7 +232,7 @@ def _add_verification(
 
 def _server_of_change(one: Told, brought: Mapping[str, str], hosts: Collection[str]) -> str | None:
     """Name the server that answered for a pin, where the change itself chose it; None where the old lock's spec did.
-    `hosts` are those of the old lock's URLs. A second source, which the site's policy names, is nobody's choice here.
+    `hosts` are those of the old lock's URLs. A second source is the choice of the site's policy.
     """
     pin = one.claim.pin
     if one.second is not None or pin.git is not None:

@@ -23,8 +23,9 @@ _OF_EXTRA = re.compile(r"""\bextra == ["']([^"']+)["']""")
 
 
 class Reason(Struct, frozen=True):
-    """What doesn't admit the version from which a package went back: in words, and the package whose own change brought
-    it, None where none did. `asked` says that it is the spec itself, `corrected` that it is a correction of envspec's.
+    """The reason why a package went back: in words, and the package whose own change brought it, None where none did.
+
+    `asked` says that it is the spec itself, `corrected` that it is a correction of envspec's.
     """
 
     text: str
@@ -146,7 +147,7 @@ def _pulling(row: Row, pulled: list[tuple[Row, Move]]) -> Row:
 
 
 def lost_extras(old: Graph, new: Graph, overrides: Collection[str]) -> Iterator[Fact]:
-    """Yield the extras that nobody asks for any more in a target, of packages that stay, and that take packages away
+    """Yield the extras that nothing asks for any more in a target, of packages that stay, and that take packages away
     with them: who lets go of each, and what goes. `overrides` are those of the new side."""
     for node in sorted(old.extras.keys() & new.pins.keys()):
         for extra in sorted(old.extras[node] - new.extras.get(node, frozenset())):

@@ -75,7 +75,7 @@ def _is_address(text: str) -> bool:
 
 
 class _Place(Struct, frozen=True):
-    """Where files of an index come from: its address, and whether that is a flat page."""
+    """The place that files of an index come from: its address, and whether that is a flat page."""
 
     address: str
     flat: bool

@@ -459,8 +459,8 @@ class _Reviewer:
         for name in self.shared:
             old, new = self.before.target(name), self.after.target(name)
             if name in touched and old and new:
-                placed = _placed(old, self.match.old), _placed(new, self.match.new)
-                found += [(name, _weigh(fact, fact.package, new, old)) for fact in meaning(*placed)]
+                sides = _with_platform(old, self.match.old), _with_platform(new, self.match.new)
+                found += [(name, _weigh(fact, fact.package, new, old)) for fact in meaning(*sides)]
         return (*merge_facts(found, self.shared), *self._torches())
 
     def _torches(self) -> Iterator[Fact]:
@@ -621,7 +621,7 @@ class _Reviewer:
         return () if set(found) >= set(self.shared or (*self.came, *self.went)) else found
 
 
-def _placed(target: LockedTarget, lock: Lock) -> LockedTarget:
+def _with_platform(target: LockedTarget, lock: Lock) -> LockedTarget:
     """Give a target its platform, which what two files are compared by leaves out: it decides what PyPI's builds are
     for."""
     whole = lock.target(target.name)
