@@ -23,6 +23,7 @@ from envspec.base.settings import host_of
 from envspec.base.texts import few, printable
 from envspec.lock.model import Lock
 from envspec.lock.read import load_text
+from envspec.lock.store import SIGNATURE_NAME
 from envspec.review.annotations import Annotation, Lines, code_quality, lines_of, workflow_commands
 from envspec.review.audit.learn import How, look_up_facts
 from envspec.review.audit.model import AuditedPackage, Facts, packages
@@ -40,7 +41,7 @@ from envspec.review.diff.of_specs import brought_addresses, of_specs
 from envspec.review.diff.review import review
 from envspec.review.diff.revision import merged_revisions, text_at
 from envspec.review.diff.rows import RISKS, Asked, Fact, LookedUp, Review, merge_facts
-from envspec.review.diff.settings import of_exceptions, of_merge
+from envspec.review.diff.settings import of_exceptions, of_merge, of_signatures
 from envspec.review.diff.text import text
 from envspec.review.verify.claims import new_claims
 from envspec.review.verify.model import Outcome, Told, Verification
@@ -117,7 +118,10 @@ def compare(request: DiffRequest) -> Compared:
     brought: Mapping[str, str] = {}
     if spec is not None and old.lock.targets:
         changes, brought = _spec_changes(spec, revision or "HEAD", old.lock, new.lock)
-        found = with_spec_changes(found, (*changes, *_merge_losses(spec, request.locks_dir, old.lock, new.lock)))
+        signers = _signers(spec, revision or "HEAD", request.locks_dir)
+        found = with_spec_changes(
+            found, (*changes, *signers, *_merge_losses(spec, request.locks_dir, old.lock, new.lock))
+        )
     if request.verify:
         if spec is None:
             hint = "compare a spec with a revision: envspec diff SPEC --from REV --verify"
@@ -165,6 +169,15 @@ def _spec_changes(spec: Spec, revision: str, old: Lock, new: Lock) -> tuple[tupl
     days = tuple(lock_day(spec, lock.inputs.exclude_newer) for lock in (old, new))
     exceptions = of_exceptions(before.newer_for, spec.newer_for, datetime.now(timezone.utc), (days[0], days[1]))
     return (*of_specs(before, spec), *exceptions), brought_addresses(before, spec)
+
+
+def _signers(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Fact, ...]:
+    """List the keys that signed the lock at the revision, or sign it now, and not both."""
+    folder = inputs.folder_of(spec, locks_dir)
+    file = folder.read_with_signature()
+    old = text_at(folder.path.with_name(SIGNATURE_NAME), revision)
+    now = file.signature if file else None
+    return tuple(of_signatures(old, now.decode(errors="replace") if now is not None else None))
 
 
 def _unread(why: str) -> Fact:

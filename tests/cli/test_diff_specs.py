@@ -1,6 +1,7 @@
 """`envspec diff SPEC`: what changed in the spec alone, which no lock holds, in every format and beside `--verify`."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,24 @@ def test_flat_pages_are_told_once_and_with_their_hosts(
     (moved,) = document(envspec)["spec"]
     assert (moved["risk"], moved["code"]) == ("high", "index-address-changed")
     assert json.dumps(moved).count("example.org") == 2
+
+
+@pytest.mark.slow
+def test_who_signs_a_lock_is_compared(
+    indexed: tuple[Index, Index], project: Project, envspec: Envspec, tmp_path: Path
+) -> None:
+    keys = [tmp_path / name for name in ("one", "two")]
+    for key in keys:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+
+    def sign(*by: Path) -> list[tuple[str, str]]:
+        (project.lock_path.parent / "envspec.lock.sig").unlink(missing_ok=True)
+        for key in by:
+            assert envspec("sign", "specs/demo.toml", "--key", str(key)).code == 0
+        return [(one["risk"], one["code"]) for one in document(envspec)["spec"]]
+
+    assert sign(keys[0]) == [("low", "signer-added")]
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "signed")
+    assert sign(keys[0]) == []
+    assert sign(keys[1]) == sign() == [("medium", "signers-changed")]

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from envspec.lock.inventory import sentence
 from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
+from envspec.lock.signing.model import keys_in
 from envspec.packages.names import channel_name, conda_name, requirement_name
 from envspec.packages.version_numbers import numbers, numbers_in
 from envspec.review.diff.jump import jump
@@ -202,6 +203,20 @@ def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Itera
         elif old[code] != new[code]:
             message = f"the finding {code} is accepted, now because {new[code]} (was {old[code]})"
             yield Fact("medium", "accept-changed", message)
+
+
+def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:
+    """Yield the keys that no longer sign a lock, and those that do now, by the signatures beside it. Whether a
+    signature is right, `check` and `verify --signed` say."""
+    before, after = (keys_in(text.encode()) if text is not None else frozenset() for text in (old, new))
+    if went := sorted(before - after):
+        now = f"signed by {', '.join(sorted(after))} alone" if after else "not signed any more"
+        message = f"the lock is {now}: {', '.join(went)} signed it before"
+        yield Fact("medium", "signers-changed", message)
+    elif came := sorted(after - before):
+        yield Fact("low", "signer-added", f"the lock is signed by {', '.join(came)} now")
+    elif old is not None and new is None:
+        yield Fact("medium", "signers-changed", "the lock is not signed any more")
 
 
 def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:

@@ -4,7 +4,7 @@ import pytest
 from diff_samples import Change, added, base, both, every_target, fields, reviewed, sha, spec, version, wheel
 from msgspec.structs import replace
 
-from envspec.lock.model import Artifact, Lock, LockedPython
+from envspec.lock.model import Artifact, Lock, LockedPython, LockedTarget
 from envspec.review.diff.markdown import markdown
 from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
@@ -18,7 +18,7 @@ def between(old: Lock, new: Lock) -> Review:
 
 def removed(*names: str) -> Change:
     def apply(lock: Lock) -> Lock:
-        def without(found: object) -> object:
+        def without(found: LockedTarget) -> LockedTarget:
             return replace(found, pins=tuple(pin for pin in found.pins if pin.name not in names))
 
         return replace(lock, targets=tuple(map(without, lock.targets)))
