@@ -240,7 +240,16 @@ def _add_verification(
             tuple((server, tuple(sorted(set(names)))) for server, names in unproving.items()),
         ),
     )
-    return with_answers(review, answers), not found.unasked
+    answered = with_answers(review, answers)
+    return with_advisories(answered, dict(_yanked(found.told)), answered.looked_up), not found.unasked
+
+
+def _yanked(told: Iterable[Told]) -> Iterator[tuple[Key, Known]]:
+    """Give the versions whose files their index has yanked."""
+    for one in told:
+        if one.outcome.yanked is not None:
+            pin, why = one.claim.pin, f": {one.outcome.yanked}" if one.outcome.yanked else ""
+            yield (pin.kind, pin.name, pin.version, pin.index), Known(yanked=f"its publisher has yanked it{why}")
 
 
 def _server_of_change(one: Told, brought: Mapping[str, str], hosts: Collection[str]) -> str | None:

@@ -165,3 +165,16 @@ def test_who_signs_a_lock_is_compared(
     git(project, "commit", "-qm", "signed")
     assert sign(keys[0]) == []
     assert sign(keys[1]) == sign() == [("medium", "signers-changed")]
+
+
+def test_a_changed_pin_that_is_yanked_is_told_by_verify(
+    indexed: tuple[Index, Index], project: Project, envspec: Envspec
+) -> None:
+    indexed[0].add(NEWER, yanked="breaks everything")
+    project.lock(lambda target: (pin(NEWER),))
+    (row,) = document(envspec, "--verify")["packages"]
+    facts = [(one["risk"], one["code"], one["message"]) for one in row["changes"][0]["facts"]]
+    assert ("medium", "yanked", "its publisher has yanked it: breaks everything") in facts
+    assert row["risk"] == "medium"
+    for form in ("text", "markdown", "html", "github"):
+        assert "yanked it" in " ".join(envspec("diff", "specs/demo.toml", "--verify", "--format", form).out.split())
