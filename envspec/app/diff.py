@@ -241,10 +241,10 @@ def _add_verification(
         ),
     )
     answered = with_answers(review, answers)
-    return with_advisories(answered, dict(_yanked(found.told)), answered.looked_up), not found.unasked
+    return with_advisories(answered, dict(_yanks_in(found.told)), answered.looked_up), not found.unasked
 
 
-def _yanked(told: Iterable[Told]) -> Iterator[tuple[Key, Known]]:
+def _yanks_in(told: Iterable[Told]) -> Iterator[tuple[Key, Known]]:
     """Give the versions whose files their index has yanked."""
     for one in told:
         if one.outcome.yanked is not None:
