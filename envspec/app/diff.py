@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from envspec.app.policy import permit_addresses
 from envspec.app.verify import ask_indexes, claims_in
 from envspec.base.errors import InputError, LockError, OutsideError, SpecError
 from envspec.base.finding import Finding, Severity
+from envspec.base.settings import host_of
 from envspec.base.texts import few, printable
 from envspec.lock.model import Lock
 from envspec.lock.read import load_text
+from envspec.lock.store import SIGNATURE_NAME
 from envspec.review.annotations import Annotation, Lines, code_quality, lines_of, workflow_commands
 from envspec.review.audit.learn import How, look_up_facts
 from envspec.review.audit.model import AuditedPackage, Facts, packages
@@ -32,13 +34,14 @@ from envspec.review.diff.as_json import as_json
 from envspec.review.diff.foreign.read import sides
 from envspec.review.diff.foreign.selection import Wish
 from envspec.review.diff.html import html
-from envspec.review.diff.judged import Answers, packages_in_doubt, with_answers, with_flaws
+from envspec.review.diff.judged import Answers, packages_in_doubt, with_answers, with_flaws, with_spec_changes
 from envspec.review.diff.markdown import markdown
 from envspec.review.diff.model import LoosePin, Side, nothing
+from envspec.review.diff.of_specs import brought_addresses, of_specs
 from envspec.review.diff.review import review
 from envspec.review.diff.revision import merged_revisions, text_at
 from envspec.review.diff.rows import RISKS, Asked, Fact, LookedUp, Review, merge_facts
-from envspec.review.diff.settings import of_exceptions, of_merge
+from envspec.review.diff.settings import of_exceptions, of_merge, of_signatures
 from envspec.review.diff.text import text
 from envspec.review.verify.claims import new_claims
 from envspec.review.verify.model import Outcome, Told, Verification
@@ -112,17 +115,18 @@ def compare(request: DiffRequest) -> Compared:
     else:
         old, new = sides(Path(request.path), Path(request.other), request.wish)
     found, complete = with_flaws(review(old, new), new, spec), True
+    brought: Mapping[str, str] = {}
     if spec is not None and old.lock.targets:
-        more = (
-            *_exceptions(spec, revision or "HEAD", old.lock, new.lock),
-            *_merge_losses(spec, request.locks_dir, old.lock, new.lock),
+        changes, brought = _spec_changes(spec, revision or "HEAD", old.lock, new.lock)
+        signers = _signers(spec, revision or "HEAD", request.locks_dir)
+        found = with_spec_changes(
+            found, (*changes, *signers, *_merge_losses(spec, request.locks_dir, old.lock, new.lock))
         )
-        found = replace(found, settings=(*found.settings, *more))
     if request.verify:
         if spec is None:
             hint = "compare a spec with a revision: envspec diff SPEC --from REV --verify"
             raise InputError("--verify asks the indexes that a spec has, and two files have none", hint=hint)
-        found, complete = _add_verification(found, old.lock, new.lock, spec, offline=request.how.offline)
+        found, complete = _add_verification(found, old.lock, new.lock, spec, brought, offline=request.how.offline)
     if request.audit:
         found, read = _add_audit(found, old, new, spec, request)
         complete = complete and read
@@ -148,19 +152,37 @@ def _against_git(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Sid
     return before, Side(str(folder.path), lock)
 
 
-def _exceptions(spec: Spec, revision: str, old: Lock, new: Lock) -> tuple[Fact, ...]:
-    """List the spec's exceptions of exclude-newer that came, changed and ended: no lock holds them."""
+def _spec_changes(spec: Spec, revision: str, old: Lock, new: Lock) -> tuple[tuple[Fact, ...], Mapping[str, str]]:
+    """List what changed in the spec and isn't in its locks, and give the addresses that came with it, by name."""
     path = Path(spec.path)
     try:
         before_text = text_at(path, revision)
     except InputError:
-        return ()  # the spec isn't in the repository of its locks
+        return (), {}  # the spec isn't in the repository of its locks
     try:
-        before = inputs.read_edit(spec.path, before_text).newer_for if before_text else ()
-    except SpecError:
-        before = ()  # what an envspec of then could read
+        before = inputs.read_edit(spec.path, before_text) if before_text else None
+    except SpecError as error:
+        # what an envspec of then could read
+        return (_unread(f"{spec.path} at {revision} can't be read: {error.message}"),), {}
+    if before is None:
+        return (_unread(f"{spec.path} doesn't exist at {revision}"),), {}
     days = tuple(lock_day(spec, lock.inputs.exclude_newer) for lock in (old, new))
-    return tuple(of_exceptions(before, spec.newer_for, datetime.now(timezone.utc), (days[0], days[1])))
+    exceptions = of_exceptions(before.newer_for, spec.newer_for, datetime.now(timezone.utc), (days[0], days[1]))
+    return (*of_specs(before, spec), *exceptions), brought_addresses(before, spec)
+
+
+def _signers(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Fact, ...]:
+    """List the keys that signed the lock at the revision, or sign it now, and not both."""
+    folder = inputs.folder_of(spec, locks_dir)
+    file = folder.read_with_signature()
+    old = text_at(folder.path.with_name(SIGNATURE_NAME), revision)
+    now = file.signature if file else None
+    return tuple(of_signatures(old, now.decode(errors="replace") if now is not None else None))
+
+
+def _unread(why: str) -> Fact:
+    message = f"{why}. Its addresses, [image] and [audit] aren't compared: read the spec's own diff"
+    return Fact("medium", "spec-unread", message)
 
 
 def _merge_losses(spec: Spec, locks_dir: Path | None, old: Lock, new: Lock) -> tuple[Fact, ...]:
@@ -181,8 +203,11 @@ def _merge_losses(spec: Spec, locks_dir: Path | None, old: Lock, new: Lock) -> t
     return merge_facts(facts, [target.name for target in new])
 
 
-def _add_verification(review: Review, old: Lock, new: Lock, spec: Spec, *, offline: bool) -> tuple[Review, bool]:
-    """Add what the indexes say of the pins that changed, and say whether all of them could be asked."""
+def _add_verification(
+    review: Review, old: Lock, new: Lock, spec: Spec, brought: Mapping[str, str], *, offline: bool
+) -> tuple[Review, bool]:
+    """Add what the indexes say of the pins that changed, and say whether all of them could be asked. `brought` are the
+    addresses that came with the change."""
     before = claims_in(spec, old, old.targets)
     wanted = new_claims(claims_in(spec, new, new.targets), before)
     names = packages_in_doubt(review)
@@ -194,14 +219,51 @@ def _add_verification(review: Review, old: Lock, new: Lock, spec: Spec, *, offli
     else:
         told = ask_indexes(spec, new, claims) if claims else ()
     found = Verification(tuple(one for one in told if one.claim in wanted), len(wanted))
+    hosts = {host_of(pin.url) for target in old for pin in target.pins if pin.url}
+    servers = {one.claim: _server_of_change(one, brought, hosts) for one in told}
+    trusted = Verification(tuple(one for one in found.told if servers[one.claim] is None), len(wanted))
+    unproving: dict[str, list[str]] = {}
+    for one in found.told:
+        server = servers[one.claim]
+        if server is not None and not one.is_unasked and not one.differs:
+            unproving.setdefault(server, []).append(one.claim.label)
     answers = Answers(
-        held=frozenset(file for one in told if (file := _file_of_index(one)) is not None),
+        held=frozenset(
+            file for one in told if servers[one.claim] is None and (file := _file_of_index(one)) is not None
+        ),
         refuted=_forgeries(found, frozenset(target.name for target in new)),
         asked=Asked(
-            len(wanted), found.proved, len({one.claim for one, *_ in found.forged}), tuple(found.unasked.items())
+            len(wanted),
+            trusted.proved,
+            len({one.claim for one, *_ in found.forged}),
+            tuple(found.unasked.items()),
+            tuple((server, tuple(sorted(set(names)))) for server, names in unproving.items()),
         ),
     )
-    return with_answers(review, answers), not found.unasked
+    answered = with_answers(review, answers)
+    return with_advisories(answered, dict(_yanks_in(found.told)), answered.looked_up), not found.unasked
+
+
+def _yanks_in(told: Iterable[Told]) -> Iterator[tuple[Key, Known]]:
+    """Give the versions whose files their index has yanked."""
+    for one in told:
+        if one.outcome.yanked is not None:
+            pin, why = one.claim.pin, f": {one.outcome.yanked}" if one.outcome.yanked else ""
+            yield (pin.kind, pin.name, pin.version, pin.index), Known(yanked=f"its publisher has yanked it{why}")
+
+
+def _server_of_change(one: Told, brought: Mapping[str, str], hosts: Collection[str]) -> str | None:
+    """Name the server that answered for a pin, where the change itself chose it; None where the old lock's spec did.
+    `hosts` are those of the old lock's URLs. A second source is the choice of the site's policy.
+    """
+    pin = one.claim.pin
+    if one.second is not None or pin.git is not None:
+        return None
+    if pin.url is not None:
+        host = host_of(pin.url)
+        return None if host in hosts else host
+    name = pin.index.rpartition("/")[0] if pin.kind == "conda" else pin.index
+    return f"{name} ({brought[name]})" if name in brought else None
 
 
 def _file_of_index(told: Told) -> tuple[str, str] | None:

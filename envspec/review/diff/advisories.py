@@ -56,7 +56,7 @@ def versions(review: Review) -> frozenset[Key]:
     )
 
 
-def with_advisories(review: Review, known: Mapping[Key, Known], how: LookedUp) -> Review:
+def with_advisories(review: Review, known: Mapping[Key, Known], how: LookedUp | None) -> Review:
     """Add what is known of `versions(review)` to a review. A version that isn't in `known` is unknown."""
     return replace(review, rows=in_order(_row(row, known) for row in review.rows), looked_up=how)
 
@@ -71,7 +71,10 @@ def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
 def _row(row: Row, known: Mapping[Key, Known]) -> Row:
     def with_facts(move: Move) -> Move:
         old, new = (known.get(key, UNKNOWN) if (key := _key(row, view)) else None for view in (move.old, move.new))
-        found = (*move.facts, *facts(old, new))
+        more = facts(old, new)
+        codes = {fact.code for fact in more}
+        # an audit says it in its own words, after the index
+        found = (*(fact for fact in move.facts if fact.code != "yanked" or "yanked" not in codes), *more)
         return replace(
             move,
             facts=tuple(sorted(found, key=lambda fact: RISKS.index(fact.risk))),

@@ -49,6 +49,7 @@ def _answers(how: Asked) -> dict[str, Any]:
         "complete": not how.unasked,
         "pins": {"asked": how.pins, "proved": how.proved, "refuted": how.refuted},
         "unasked": [{"reason": reason, "packages": list(names)} for reason, names in how.unasked],
+        "unproving": [{"server": server, "packages": list(names)} for server, names in how.brought],
     }
 
 
@@ -75,7 +76,7 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-_MOVE = ("action", "targets", "old", "new", "jump", "facts", "needs", "drops", "partner")
+_MOVE = ("action", "targets", "old", "new", "jump", "facts", "needs", "drops", "partner", "cause")
 
 
 def _move(move: Move) -> dict[str, Any]:

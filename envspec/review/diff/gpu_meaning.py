@@ -18,6 +18,10 @@ from envspec.review.diff.rows import Fact, Risk
 _TITLES = {"cudnn": "cuDNN", "nccl": "NCCL", "cuda-runtime": "CUDA runtime", "triton": "triton"}
 
 
+_IN_URL = re.compile(r"(?:\+|%2[Bb])(cpu|cu\d+)-")
+"""The build in the name of a wheel, as a URL has it."""
+
+
 def concerns(pin: Pin) -> bool:
     """Return whether a change of this package can matter to GPUs."""
     return decides(pin.name)
@@ -58,13 +62,20 @@ class _Gpu(Struct, frozen=True):
 
 
 def cuda_of(torch: Pin, platform: str) -> str | None:
+    """Return what a torch was built for: "cpu", a CUDA version, or None if unknown. Of a version without a local part
+    the facts say what PyPI has for the platform: on most, a build for the CPU."""
     if torch.kind == "conda":
         match = re.match(r"(?:.*_)?cuda_?(\d{2})(\d)|(cpu)", torch.build or "")
         return (f"{match[1]}.{match[2]}" if match[1] else "cpu") if match else None
     public, _, local = torch.version.partition("+")
-    variant = local or (
-        torch_builds.pypi_variant(public, platform or "linux-64") if torch.index in ("", "pypi") else None
-    )
+    variant: str | None = local
+    if torch.url and (named := _IN_URL.search(torch.url)):
+        variant = named[1]
+    elif not local and torch.index.startswith("pytorch/"):
+        # PyTorch's index for the CPU has releases without a local part
+        variant = torch.index.removeprefix("pytorch/")
+    elif not local:
+        variant = torch_builds.pypi_variant(public, platform or "linux-64") if torch.index in ("", "pypi") else None
     if variant == "cpu":
         return "cpu"
     return torch_builds.cuda_of(variant) if variant and re.fullmatch(r"cu\d+", variant) else None

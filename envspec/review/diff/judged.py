@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import flaws_of as _judged, judge
 from envspec.review.diff.model import Side
-from envspec.review.diff.rows import Asked, Fact, Move, Review, View, highest, in_order
+from envspec.review.diff.rows import RISKS, TARGETS, Asked, Fact, Move, Review, View, highest, in_order
 from envspec.spec.model import Spec
 
 
@@ -26,6 +26,16 @@ def add_flaws(review: Review, flaws: tuple[Fact, ...]) -> Review:
     named = {flaw.package: flaw.risk for flaw in flaws}
     rows = (replace(row, risk=highest((row.risk, named.get(row.name, "low")))) for row in review.rows)
     return replace(review, flaws=(*review.flaws, *flaws), rows=in_order(rows))
+
+
+def with_spec_changes(review: Review, facts: Iterable[Fact]) -> Review:
+    """Add what changed in the spec to what its locks tell of it. Where both tell of a flat index, the spec has the
+    whole address."""
+    facts = tuple(facts)
+    told = any(fact.code.startswith("index-") for fact in facts)
+    settings = (one for one in review.settings if not (told and one.code == "find-links-changed"))
+    ordered = sorted((*settings, *facts), key=lambda fact: (fact.code not in TARGETS, RISKS.index(fact.risk)))
+    return replace(review, settings=tuple(ordered))
 
 
 def flaws_of(side: Side, spec: Spec | None) -> tuple[Fact, ...]:

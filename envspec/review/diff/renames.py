@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -42,9 +42,59 @@ def partner_of(name: str, change: PinChange, known: Partners) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def fold_renames(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Return the rows for a reader: one for all CUDA libraries that are only called otherwise, in place of theirs."""
-    rows = tuple(rows)
+def fold(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Return the rows for a reader: one for all CUDA libraries that are only called otherwise, one for those that moved
+    with torch, and one for the files of another Python, in place of theirs."""
+    return _fold_followers(_fold_renames(tuple(rows)))
+
+
+def _fold_followers(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Fold the rows of low risk that follow from one cause alone."""
+    causes: dict[str, list[Row]] = {}
+    for row in rows:
+        found = {move.cause or "" for move in row.moves}
+        if row.risk != "low" or row.fixes or any(move.needs or move.drops for move in row.moves):
+            continue
+        if all(cause.startswith("Python ") for cause in found):
+            causes.setdefault(_FILES, []).append(row)
+        elif "" not in found and is_toolkit(row.name):
+            causes.setdefault(TITLE, []).append(row)
+    folded = {title: found for title, found in causes.items() if len(found) >= _FEWEST}
+    gone = {id(row) for found in folded.values() for row in found}
+    more = [Row("pip", title, False, None, tuple(_followers(found)), "low") for title, found in folded.items()]
+    return in_order((*more, *(row for row in rows if id(row) not in gone)))
+
+
+_FILES = "compiled packages"
+
+
+def _followers(rows: Iterable[Row]) -> Iterator[Move]:
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[Row, Move]]] = {}
+    for row in rows:
+        for move in row.moves:
+            groups.setdefault((move.cause or "", move.targets), []).append((row, move))
+    for (cause, targets), found in groups.items():
+        is_python = cause.startswith("Python ")
+        yield Move(
+            action="changed",
+            old=_together(move.old for _, move in found),
+            new=_together(move.new for _, move in found),
+            jump="none",
+            targets=targets,
+            facts=(),
+            needs=(),
+            drops=(),
+            renamed=tuple(
+                f"{row.name} {_version(move.new)}"
+                if _version(move.old) == _version(move.new)
+                else f"{row.name} {_version(move.old)} -> {_version(move.new)}"
+                for row, move in found
+            ),
+            what=f"of the same versions, in their files for {cause}" if is_python else f"moved with {cause}",
+        )
+
+
+def _fold_renames(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     by_name = {row.name: row for row in rows if row.kind == "pip"}
     pairs = [
         (row, move, other, gone)

@@ -10,16 +10,22 @@ from msgspec.structs import replace
 from envspec.base.codes import meanings
 from envspec.base.texts import plural
 from envspec.facts.corrections import corrections
-from envspec.facts.cuda_stack import TORCH, decides
 from envspec.facts.most_used import names
-from envspec.facts.wheels import FAMILY
 from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import head_of, parse_requirement
+from envspec.packages.requirement import head_of
 from envspec.packages.stated import find_metadata
 from envspec.review.diff import renames
+from envspec.review.diff.causes import (
+    Reason,
+    goes_with_torch,
+    lost_extras,
+    reason_of_step_back,
+    with_torch,
+    with_what_follows,
+)
 from envspec.review.diff.gpu_meaning import concerns, meaning
 from envspec.review.diff.matching import Match, comparable, match_targets
 from envspec.review.diff.model import (
@@ -83,7 +89,7 @@ class Relations:
             self._pins[now, target] = {(pin.kind, pin.name): pin for pin in (found.pins if found else ())}
         pin = self._pins[now, target].get((kind, name))
         direct = pin.direct if pin and "direct" in side.knows else None
-        graph = self._graph(now, target)
+        graph = self.graph(now, target)
         if graph is None:
             return direct, None
         edges = graph.incoming.get(Node(kind, name), ())
@@ -94,21 +100,21 @@ class Relations:
     def origin(self, name: str, target: str) -> str | None:
         """Name the nearest much used package of the new side that requires one of pip's, itself or by way of others."""
         if target not in self._origins:
-            graph = self._graph(True, target)
+            graph = self.graph(True, target)
             self._origins[target] = _origins(graph) if graph else {}
         return self._origins[target].get(Node("pip", name))
 
     def edges(self, kind: str, name: str, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the packages that one requires now and didn't before, and the reverse. Only for a package that
         stays."""
-        graphs = self._graph(False, target), self._graph(True, target)
+        graphs = self.graph(False, target), self.graph(True, target)
         node = Node(kind, name)
         if graphs[0] is None or graphs[1] is None or node not in graphs[0].pins or node not in graphs[1].pins:
             return (), ()
         before, after = ({edge.target.name for edge in graph.outgoing.get(node, ())} for graph in graphs if graph)
         return tuple(sorted(after - before)), tuple(sorted(before - after))
 
-    def _graph(self, now: bool, name: str) -> Graph | None:
+    def graph(self, now: bool, name: str) -> Graph | None:
         """Return a graph; None for a side without edges, and for one whose requirements can't be read."""
         key = (now, name)
         if key not in self._graphs:
@@ -226,34 +232,17 @@ class Circumstances:
             moved=self._dependency_changes(old, new, exact[0]) if exact else (),
             inner=inner,
             lost=self._lost_extras(old, new, change.targets[0]),
-            against=self._against(old) if far(old, new).down else None,
-            alone=new.name in TORCH and not any(self._is_built_upon(name, new.name) for name in change.targets),
+            against=self._reason(change) if far(old, new).down else None,
         )
 
-    def _against(self, old: Pin) -> str | None:
-        """Name the first requirement that doesn't admit the version from which a package of pip went back: a target's
-        own, or that of one which shares its versions."""
-        for target in self.new.targets if old.kind == "pip" else ():
-            asking = [("the spec asks for", line) for line in (*target.inputs.requirements, *target.inputs.constraints)]
-            pins = (pin for pin in target.pins if pin.kind == "pip")
-            asking += [(f"{pin.name} {pin.version} requires", line) for pin in pins for line in pin.dependencies]
-            for who, line in asking:
-                if requirement_name(line) == old.name:
-                    asked = parse_requirement(line)
-                    if not asked.specifier.contains(old.version, prereleases=True):
-                        return f"{who} {old.name}{asked.specifier}"
-        return None
-
-    def _is_built_upon(self, target: str, torch: str) -> bool:
-        """Say whether something that isn't torch's own is compiled against it: no pure wheel, and torch required."""
-        found = self.new.target(target)
-        return any(
-            any(requirement_name(line) == torch for line in pin.dependencies)
-            for pin in (found.pins if found else ())
-            if not decides(pin.name)
-            and pin.name not in FAMILY
-            and not (pin.artifact and pin.artifact.file.endswith("-none-any.whl"))
-        )
+    def _reason(self, change: PinChange) -> Reason | None:
+        if change.old is None or change.old.kind != "pip":
+            return None
+        before, after = self.old.target(change.targets[0]), self.new.target(change.targets[0])
+        if before is None or after is None:
+            return None
+        known = corrections(self.new.inputs.without_corrections)
+        return reason_of_step_back(change.old, before, after, known)
 
     def _lost_extras(self, old: Pin, new: Pin, name: str) -> tuple[str, ...]:
         """List the extras that the spec asks for, and that brought packages which the new release requires no more."""
@@ -372,7 +361,7 @@ class _Reviewer:
             came=self.came,
             went=self.went,
             sizes=self._sizes(),
-            rows=in_order(rows),
+            rows=in_order(with_what_follows(rows)),
             renamed=self.match.renamed,
             chosen=tuple(selection_sentences(self.old, self.new)),
             pythons=self._pythons,
@@ -392,7 +381,7 @@ class _Reviewer:
             found += [(name, fact) for fact in of_images(self.change.images) for name in self.shared or ("",)]
             read = [
                 *(of_corrections(*self.change.corrections) if self.change.corrections else ()),
-                *of_pythons(self._pythons),
+                *of_pythons(self._pythons, self._platforms),
                 *of_bases(self.old.lock, self.new.lock),
             ]
             found += [(name, fact) for fact in read for name in self.shared or ("",)]
@@ -403,12 +392,42 @@ class _Reviewer:
             elif target.new:
                 known = [one.inputs for one in self.before]
                 came += [(target.name, fact) for fact in of_new_target(target.new.inputs, known)]
+        found += [(name, fact) for name in self.shared for fact in self._lost_extras(name)]
         moved = [*self._target_rows()]
         return (
             *moved,
             *merge_facts(found, self.shared or ("",)),
             *merge_facts(came, () if self.shared else self.came),
         )
+
+    @property
+    def _platforms(self) -> frozenset[str]:
+        sides = ({target.inputs.platform for target in lock} for lock in (self.match.old, self.match.new))
+        return frozenset(set.intersection(*sides))
+
+    def _lost_extras(self, name: str) -> Iterator[Fact]:
+        if name not in self._asked_otherwise:
+            return
+        graphs = self.relations.graph(False, name), self.relations.graph(True, name)
+        target = self.match.new.target(name)
+        if graphs[0] and graphs[1] and target:
+            yield from lost_extras(graphs[0], graphs[1], [text for text, _ in target.inputs.overrides])
+
+    @cached_property
+    def _asked_otherwise(self) -> frozenset[str]:
+        """The targets in which something is asked for otherwise: only there are graphs worth their time."""
+        by_pins = {
+            name
+            for package in self.change.packages
+            for one in package.changes
+            if (one.old.dependencies if one.old else ()) != (one.new.dependencies if one.new else ())
+            for name in one.targets
+        }
+        was, now = (
+            {target.name: (target.inputs.requirements, target.inputs.overrides) for target in lock}
+            for lock in (self.match.old, self.match.new)
+        )
+        return frozenset(by_pins | {name for name in self.shared if was[name] != now[name]})
 
     def _target_rows(self) -> Iterator[Fact]:
         """Yield a fact for each target that came, went or got another name, with the packages that did so with it."""
@@ -440,7 +459,8 @@ class _Reviewer:
         for name in self.shared:
             old, new = self.before.target(name), self.after.target(name)
             if name in touched and old and new:
-                found += [(name, _weigh(fact, fact.package, new, old)) for fact in meaning(old, new)]
+                sides = _with_platform(old, self.match.old), _with_platform(new, self.match.new)
+                found += [(name, _weigh(fact, fact.package, new, old)) for fact in meaning(*sides)]
         return (*merge_facts(found, self.shared), *self._torches())
 
     def _torches(self) -> Iterator[Fact]:
@@ -563,10 +583,15 @@ class _Reviewer:
         origin = self.relations.origin(package.name, change.targets[0]) if via else None
         around = self.around.of(change, via or (), origin)
         found = facts(old, new, replace(around, news=False) if partner else around)
+        cause = goes_with_torch(change, self.match.old, self.match.new)
+        if cause is not None:
+            found = tuple(with_torch(found))
         action = "added" if old is None else "removed" if new is None else "changed"
         kept = [fact for fact in found if not (len(found) > 1 and (fact.code, fact.risk) == ("file-changed", "low"))]
         if not kept and old and new and old.version == new.version:
             kept += list(_in_place(needs, drops))
+        if [(fact.code, fact.risk) for fact in kept] == [("file-changed", "low")]:
+            cause = cause or self._other_python(change.targets)
         target = self.after.target(change.targets[0])
         if target is not None:
             kept = [_weigh(fact, package.name, target, self.before.target(target.name)) for fact in kept]
@@ -580,12 +605,29 @@ class _Reviewer:
             needs=needs,
             drops=drops,
             partner=partner,
+            cause=cause,
+            pulled_by=around.pulled_by if cause is None else None,
         )
+
+    def _other_python(self, targets: Iterable[str]) -> str | None:
+        """Name the Python that the targets of a change have now, where each had another minor version."""
+        sides = [[lock.target(name) for name in targets] for lock in (self.match.old, self.match.new)]
+        pythons = [(was.inputs.python, now.inputs.python) for was, now in zip(*sides, strict=True) if was and now]
+        return f"Python {pythons[0][1]}" if pythons and all(was != now for was, now in pythons) else None
 
     def _where(self, targets: Iterable[str]) -> tuple[str, ...]:
         """Return the targets, or none where these are all targets."""
         found = tuple(sorted(targets))
         return () if set(found) >= set(self.shared or (*self.came, *self.went)) else found
+
+
+def _with_platform(target: LockedTarget, lock: Lock) -> LockedTarget:
+    """Give a target its platform, which what two files are compared by leaves out: it decides what PyPI's builds are
+    for."""
+    whole = lock.target(target.name)
+    if whole is None or target.inputs.platform:
+        return target
+    return replace(target, inputs=replace(target.inputs, platform=whole.inputs.platform))
 
 
 def _machines(inputs: TargetInputs) -> str:

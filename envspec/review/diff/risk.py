@@ -14,6 +14,7 @@ from envspec.facts.most_used import lookalike, names
 from envspec.lock.model import Artifact, Pin
 from envspec.packages.licences import is_same, judge
 from envspec.packages.version_numbers import numbers_in
+from envspec.review.diff.causes import Reason
 from envspec.review.diff.jump import Jump, jump
 from envspec.review.diff.rows import Fact
 
@@ -80,8 +81,7 @@ class Around(Struct, frozen=True):
     lost    extras that the spec asks for, and that bring nothing any more
     family  a much used package whose name begins alike, and that requires it
     origin  the nearest much used package that leads to it; None where the spec itself asks for it
-    against what doesn't admit the version from which it went back
-    alone   of torch: nothing else in its targets is compiled against it
+    against why it went back, None where that isn't known
     """
 
     exact: bool = False
@@ -92,8 +92,14 @@ class Around(Struct, frozen=True):
     lost: tuple[str, ...] = ()
     family: str | None = None
     origin: str | None = None
-    against: str | None = None
-    alone: bool = False
+    against: Reason | None = None
+
+    @property
+    def pulled_by(self) -> tuple[str, bool] | None:
+        """The package whose change takes this one back, and whether a correction of envspec's says so."""
+        if self.against is None or self.against.package is None:
+            return None
+        return self.against.package, self.against.corrected
 
 
 ALONE = Around()
@@ -280,8 +286,7 @@ def _source(old: Pin, new: Pin) -> Iterator[Fact]:
 def _version(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
     found = far(old, new)
     if found.down:
-        why = f": {around.against}" if around.against else ""
-        yield Fact("high", "downgrade", f"goes back to an older version{why}")
+        yield _step_back(around.against)
     elif found.kind == "epoch":
         yield Fact("medium", "epoch-jump", "a new epoch: versions are counted anew")
     elif found.kind == "major":
@@ -292,10 +297,9 @@ def _version(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
         else:
             yield Fact("medium", "major-jump", "a major version may break its users")
     elif found.kind == "minor" and new.name in TORCH:
-        if around.alone:
-            yield Fact("low", "torch-jump", "nothing else in the lock is compiled against it")
-        else:
-            yield Fact("medium", "torch-jump", "what was compiled against the old one must be compiled anew")
+        # a project's own extensions and compiled caches are in no lock
+        message = "what was compiled against the old torch must be compiled anew, your own extensions too"
+        yield Fact("medium", "torch-jump", message)
     elif found.kind == "minor" and (broke := breaks_below_one(new.name, old.version, new.version)):
         yield Fact("medium", "zero-minor-jump", f"below 1.0, and has broken its users: {'; '.join(broke)}")
     elif found.kind == "local" and new.index == "pypi" and "+" in new.version:
@@ -304,6 +308,17 @@ def _version(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
         yield _pre_release(new, around)
     for extra in around.lost:
         yield Fact("high", "extra-lost", f"its extra {extra}, which the spec asks for, brings nothing any more")
+
+
+def _step_back(reason: Reason | None) -> Fact:
+    why = f": {reason.text}" if reason else ""
+    message = f"goes back to an older version{why}"
+    if reason is not None and reason.package is not None:
+        # the package that takes it back has the risk
+        return Fact("low", "downgrade", message)
+    if reason is not None and reason.asked:
+        return Fact("medium", "downgrade", message)
+    return Fact("high", "downgrade", message)
 
 
 def _form(old: Pin, new: Pin) -> Iterator[Fact]:

@@ -36,6 +36,10 @@ class Fact(Struct, frozen=True):
     package: str | None = None
 
 
+TARGETS = ("target-removed", "target-added", "target-renamed")
+"""The codes of facts about whole targets, which stand first."""
+
+
 def highest(risks: Iterable[Risk]) -> Risk:
     """Return the highest of some risks; "low" for none."""
     return min(risks, key=RISKS.index, default="low")
@@ -91,12 +95,15 @@ class Asked(Struct, frozen=True):
     pins      how many of the new lock's pins were asked; `proved` are those that their index publishes so, `refuted`
               those that it doesn't
     unasked   what couldn't be asked: the reason, and the packages
+    brought   what a server says that came with the change: the server, and the packages that it publishes so. Whoever
+              made the change chose it too, so these aren't `proved`
     """
 
     pins: int
     proved: int
     refuted: int
     unasked: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    brought: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def gaps(self) -> Iterator[str]:
         """Return a line for each reason for which packages couldn't be asked."""
@@ -106,6 +113,8 @@ class Asked(Struct, frozen=True):
     def lines(self) -> Iterator[str]:
         """Return lines for people, the most serious first."""
         yield from self.gaps()
+        for server, packages in self.brought:
+            yield f"PROVES NOTHING: {server} came with this change, and only its own word vouches for {few(packages)}"
         yield f"asked the indexes: of {plural(self.pins, 'changed pin')} they publish {self.proved} so"
 
 
@@ -138,7 +147,10 @@ class Move(Struct, frozen=True):
              are those of the part whose size changed most, `needs` and `drops` all of theirs, and a fact names the
              targets that it is of
     partner  of a CUDA library that came or went: the one whose place it took, or that took its place
-    renamed  a sentence for each package, where the move stands for several (`envspec.review.diff.renames`)
+    cause    what it follows from, where that tells of it: "torch 2.9.1", "Python 3.13"
+    pulled_by the package whose change takes this one back, and whether a correction of envspec's says so
+    renamed  a sentence for each package, where the move stands for several (`envspec.review.diff.renames`), and `what`
+             became of them
     """
 
     action: str
@@ -152,6 +164,9 @@ class Move(Struct, frozen=True):
     parts: tuple[Move, ...] = ()
     partner: str | None = None
     renamed: tuple[str, ...] = ()
+    what: str = "renamed"
+    cause: str | None = None
+    pulled_by: tuple[str, bool] | None = None
 
     @property
     def exact(self) -> tuple[Move, ...]:
@@ -181,9 +196,16 @@ class Row(Struct, frozen=True):
         return any(fact.code == "vulnerability-fixed" for move in self.moves for fact in move.facts)
 
     @property
+    def packages(self) -> int:
+        """How many packages a reader sees: each of those that a row stands for, whatever the number of its targets."""
+        return len({text.partition(" ")[0] for move in self.moves for text in move.renamed}) or 1
+
+    @property
     def stays(self) -> bool:
         """Whether the very same is installed everywhere, and only what is recorded of it changed."""
         pairs = [(one.old, one.new) for move in self.moves for one in move.exact]
+        if any(move.renamed for move in self.moves):
+            return False
         return self.risk == "low" and all(old and new and _identity(old) == _identity(new) for old, new in pairs)
 
 

@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from envspec.lock.inventory import sentence
 from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
-from envspec.packages.names import conda_name, requirement_name
+from envspec.lock.signing.model import keys_in
+from envspec.packages.names import channel_name, conda_name, requirement_name
 from envspec.packages.version_numbers import numbers, numbers_in
 from envspec.review.diff.jump import jump
 from envspec.review.diff.model import ImageChange
+from envspec.review.diff.of_specs import same_address, shown_address
 from envspec.review.diff.rows import Fact, PythonMove, Risk
 from envspec.spec.model import NewerFor
 from envspec.spec.newer import is_weaker
@@ -42,10 +44,28 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
         elif was != now:
             yield Fact("medium", "source-changed", _describe_change(f"the index of {name}", was, now))
     if old.channels != new.channels:
-        yield Fact("medium", "channels-changed", _describe_change("channels", _list(old.channels), _list(new.channels)))
+        yield from _channels(old.channels, new.channels)
     if old.without_corrections != new.without_corrections:
-        lists = _list(old.without_corrections), _list(new.without_corrections)
-        yield Fact("low", "corrections-changed", _describe_change("without-corrections", *lists))
+        came, went = _between(old.without_corrections, new.without_corrections)
+        if came:
+            message = f"without-corrections: {', '.join(came)} no longer bounds what works together"
+            yield Fact("medium", "corrections-changed", message)
+        if went:
+            yield Fact("low", "corrections-changed", f"without-corrections: {', '.join(went)} counts again")
+
+
+def _channels(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
+    """Yield the channels that are elsewhere now under the name that the lock calls them by, and other channels, or
+    another order of them."""
+    before, after = ({channel_name(channel): channel for channel in side} for side in (old, new))
+    for name in sorted(before.keys() & after.keys()):
+        if not same_address(before[name], after[name]):
+            addresses = f"{shown_address(before[name])} -> {shown_address(after[name])}"
+            message = f"the channel {name} is at another address: {addresses}. Its files come from there now"
+            yield Fact("high", "index-address-changed", message)
+    if [*before] != [*after]:
+        sides = (_list(map(shown_address, side.values())) for side in (before, after))
+        yield Fact("medium", "channels-changed", _describe_change("channels", *sides))
 
 
 def of_exceptions(
@@ -185,6 +205,20 @@ def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Itera
             yield Fact("medium", "accept-changed", message)
 
 
+def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:
+    """Yield the keys that no longer sign a lock, and those that do now, by the signatures beside it. Whether a
+    signature is right, `check` and `verify --signed` say."""
+    before, after = (keys_in(text.encode()) if text is not None else frozenset() for text in (old, new))
+    if went := sorted(before - after):
+        now = f"signed by {', '.join(sorted(after))} alone" if after else "not signed any more"
+        message = f"the lock is {now}: {', '.join(went)} signed it before"
+        yield Fact("medium", "signers-changed", message)
+    elif came := sorted(after - before):
+        yield Fact("low", "signer-added", f"the lock is signed by {', '.join(came)} now")
+    elif old is not None and new is None:
+        yield Fact("medium", "signers-changed", "the lock is not signed any more")
+
+
 def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:
     """Yield what changed in the base images of recipes. A new digest changes the system below every package."""
     for change in changes:
@@ -233,10 +267,13 @@ def python_moves(old: Collection[LockedPython], new: Collection[LockedPython]) -
             yield PythonMove(platform, before.get(platform), after.get(platform))
 
 
-def of_pythons(moves: Iterable[PythonMove]) -> Iterator[Fact]:
-    """Tell of the builds of Python that moved: all packages of a target run in them. A later patch is routine."""
+def of_pythons(moves: Iterable[PythonMove], platforms: Collection[str]) -> Iterator[Fact]:
+    """Tell of the builds of Python that moved: all packages of a target run in them. A later patch is routine. Of those
+    that came or went with their platform the row of its target tells; `platforms` are those of both sides."""
     for move in moves:
         old, new = move.old, move.new
+        if move.platform not in platforms and not (old and new):
+            continue
         words = (f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked" for one in (old, new))
         risk: Risk = "medium"
         if old and new:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from envspec.base.texts import byte_size, plural
 from envspec.facts.cuda_stack import TORCH
-from envspec.review.diff.renames import fold_renames
+from envspec.review.diff.renames import fold
 from envspec.review.diff.rows import RISKS, Fact, Move, Review, Risk, Row, TargetSize, highest
 
 SHOWN = 4
@@ -36,11 +36,12 @@ class Section(Struct, frozen=True):
 def sections(review: Review) -> Iterator[Section]:
     """Yield the rows in the order of reading: high risk, new packages, medium, low. `heading` is the short form of
     `title`, which counts them."""
-    rows = fold_renames(review.rows)
+    rows = fold(review.rows)
     for risk in RISKS:
         found = tuple(row for row in rows if row.risk == risk and not row.new and not row.stays)
         if found:
-            yield Section(f"{plural(len(found), 'package')} at {risk} risk", f"{risk} risk", found, risk, risk != "low")
+            title = f"{plural(packages_of(found), 'package')} at {risk} risk"
+            yield Section(title, f"{risk} risk", found, risk, risk != "low")
         if risk == "high" and (new := tuple(row for row in rows if row.new)):
             yield Section(
                 plural(len(new), "new package"), "new packages", new, highest(row.risk for row in new), opened=True
@@ -48,6 +49,11 @@ def sections(review: Review) -> Iterator[Section]:
     if kept := tuple(row for row in rows if row.stays):
         title = f"{plural(len(kept), 'package')} as installed before"
         yield Section(title, "as installed before", kept, "low", opened=False)
+
+
+def packages_of(rows: Iterable[Row]) -> int:
+    """Count the packages of rows as a reader sees them."""
+    return sum(row.packages for row in rows)
 
 
 def join_names(names: Iterable[str], shown: int = SHOWN) -> str:
@@ -63,10 +69,12 @@ def summary(review: Review) -> str:
     at each risk."""
     if not review:
         return "no difference"
-    moved = [row for row in review.rows if not row.stays]
-    risks = ", ".join(f"{count} {risk}" for risk in RISKS if (count := sum(row.risk == risk for row in moved)))
-    packages = f"{plural(len(moved), 'package')} changed" + (f" ({risks})" if risks else "")
-    kept = f", {len(review.rows) - len(moved)} stayed as installed" if len(moved) < len(review.rows) else ""
+    rows = fold(review.rows)
+    moved = [row for row in rows if not row.stays]
+    by_risk = {risk: packages_of(row for row in moved if row.risk == risk) for risk in RISKS}
+    risks = ", ".join(f"{count} {risk}" for risk, count in by_risk.items() if count)
+    packages = f"{plural(packages_of(moved), 'package')} changed" + (f" ({risks})" if risks else "")
+    kept = f", {len(rows) - len(moved)} stayed as installed" if len(moved) < len(rows) else ""
     return f"{review.risk} risk: {', '.join((*_fixes(review), packages))}{kept}"
 
 
@@ -80,7 +88,7 @@ def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
     """Yield what a reader needs first, a line each, the gravest first: what is fixed, what isn't routine, targets, new
     packages, then what the spec asks for by name, and how much else moved. What is shouted has been said."""
     said = {row.name for row, _ in review.shouted}
-    rows = [row for row in fold_renames(review.rows) if not row.stays and row.name not in said]
+    rows = [row for row in fold(review.rows) if not row.stays and row.name not in said]
     for row in (row for row in rows if row.fixes):
         found = (fact.message for move in row.moves for fact in move.facts if fact.code == "vulnerability-fixed")
         yield row.risk, f"{describe_row(row)}: {'; '.join(dict.fromkeys(found))}"
@@ -98,7 +106,11 @@ def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
     asked = sorted((row for row in quiet if row.direct and not row.new), key=lambda row: row.name not in TORCH)
     for start in range(0, len(asked), SHOWN):
         yield "low", ", ".join(map(describe_row, asked[start : start + SHOWN]))
-    if rest := len([row for row in quiet if not row.direct and not row.new]):
+    for row in (row for row in quiet if any(move.renamed for move in row.moves)):
+        yield "low", describe_row(row)
+    if rest := packages_of(
+        row for row in quiet if not row.direct and not row.new and not any(move.renamed for move in row.moves)
+    ):
         yield "low", f"{plural(rest, 'package')} that others require: routine"
 
 
@@ -114,7 +126,7 @@ def describe_row(row: Row) -> str:
 def versions(move: Move) -> str:
     """Return "2.9.1 -> 2.10.0", "new 1.2", "1.2 removed"."""
     if move.renamed:
-        return f"{len(move.renamed)} renamed"
+        return f"{len(move.renamed)} {move.what}"
     if move.old is None or move.new is None:
         one = move.old or move.new
         version = one.version if one else ""

@@ -69,7 +69,7 @@ PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
     ("a requirement of an extra", fields("lib", dependencies=("beta", "inner", "year; extra == 'all'")), "lib", "2.5.1 via app", "low", "metadata-changed"),
     ("a requirement that feigns an extra", fields("lib", dependencies=("beta", "inner", "year; extra != 'all'")), "lib", "2.5.1 via app", "high", "requirements-changed"),
     ("conda's record is patched", fields("openssl", dependencies=("beta",)), "openssl", "3.5.0 via ffmpeg", "medium", "requirements-changed"),
-    ("torch minor", version("2.10.0+cpu", "torch", "cpu"), "torch", "2.9.1+cpu -> 2.10.0+cpu minor direct [cpu]", "low", "torch-jump"),
+    ("torch minor", version("2.10.0+cpu", "torch", "cpu"), "torch", "2.9.1+cpu -> 2.10.0+cpu minor direct [cpu]", "medium", "torch-jump"),
     ("torch patch", version("2.9.2+cpu", "torch", "cpu"), "torch", "2.9.1+cpu -> 2.9.2+cpu patch direct [cpu]", "low", ""),
     ("another CUDA's build", added(wheel("cupy-cuda13x", "13.6.0")), "cupy-cuda13x", "new 13.6.0 required by nothing",
      "medium", "new-package"),
@@ -148,7 +148,7 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("tied otherwise", spec(sources={"inner": "mirror"}), "medium", "source-changed", "internal -> mirror", ""),
     ("channels", spec(channels=("conda-forge", "other")), "medium", "channels-changed", "conda-forge, other", ""),
     ("metadata stated", target("volta", metadata=(StatedMetadata("flash-attn", "==2.8.3", ("einops", "torch")),)), "medium", "metadata-stated", "states that flash-attn 2.8.3 requires einops, torch", "volta"),
-    ("corrections", spec(without_corrections=("x",)), "low", "corrections-changed", "not set -> x", ""),
+    ("corrections", spec(without_corrections=("x",)), "medium", "corrections-changed", "without-corrections: x no longer bounds", ""),
     ("constraint", every_target(constraints=("lib<2",)), "low", "constraint-added", "the spec bounds lib<2", ""),
     ("override", every_target(overrides=(("lib>=1", "tried"),)), "medium", "override-added", "lib>=1 overrides what packages require, because tried", ""),
     ("flat index", target("cpu", find_links=(("pyg", "torch-2.8.0+cpu.html"),)), "medium", "find-links-changed", "the flat index pyg not set -> torch-2.8.0+cpu.html", "cpu"),
@@ -410,18 +410,6 @@ def test_below_one_counts_where_it_broke_users() -> None:
 def test_a_project_with_many_majors_makes_them_as_a_matter_of_course() -> None:
     sides = [wheel("cryptography", version, direct=True) for version in ("46.0.1", "47.0.0")]
     assert moved(*sides) == (("low", "major-jump"),)
-
-
-def test_torch_counts_where_something_is_compiled_against_it() -> None:
-    torch = [wheel("torch", version, index="pytorch/cpu", direct=True) for version in ("2.9.1+cpu", "2.10.0+cpu")]
-    kernels = wheel("kernels", "1.0", "torch", artifact=Artifact("kernels-1.0-cp312-cp312-linux_x86_64.whl", sha("k")))
-    for more, risk in (((), "low"), ((kernels,), "medium"), ((replace(kernels, name="torchvision"),), "low")):
-        cpu = base().targets[0]
-        old, new = (
-            replace(base(), targets=(replace(cpu, pins=(*(p for p in cpu.pins if p.name != "torch"), *more, pin)),))
-            for pin in torch
-        )
-        assert [row.risk for row in between(old, new).rows] == [risk]
 
 
 def test_an_extra_that_is_gone_is_a_lost_feature() -> None:

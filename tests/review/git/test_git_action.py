@@ -80,6 +80,16 @@ def test_nothing_is_said_when_nothing_changed(unchanged: Runner) -> None:
     assert unchanged.posted == f"{MARK}No lock changed.\n\n", "but an older comment doesn't stay wrong"
 
 
+@pytest.mark.slow
+@needs_jq
+def test_what_only_the_spec_says_is_no_unchanged_lock(unchanged: Runner) -> None:
+    path = unchanged.clone / SPEC
+    path.write_text(path.read_text() + '\n[image]\nservices = ["ssh"]\n')
+    found = unchanged.review(VERIFY="false")
+    assert (found["fresh"], found["changed"], found["risk"]) == ("true", "true", "medium")
+    assert "image&#93; services&#58; added ssh" in unchanged.posted and "No lock changed" not in unchanged.posted
+
+
 @pytest.mark.nightly
 @needs_jq
 @pytest.mark.parametrize("existing", ["[]", comments((42, BOT, MARKED))])

@@ -30,7 +30,8 @@ def read(data: Mapping[str, Any]) -> Universal:
     groups = dict.fromkeys((*map(canonical_name, lock.dependency_groups or ()), *unasked))
     offers = Offers(tuple(lock.extras or ()), tuple(groups), default_groups=unasked)
     python = None if lock.requires_python is None else str(lock.requires_python)
-    return Universal(tuple(_entry(one) for one in lock.packages if not one.directory), python, offers)
+    entries = tuple(_entry(one) for one in lock.packages if not one.directory)
+    return Universal(entries, python, offers, tuple(map(str, lock.environments or ())))
 
 
 def _entry(package: Package) -> UniversalPackage:

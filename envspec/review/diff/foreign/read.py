@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from envspec.base.errors import InputError, Place
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.other_formats import INTENTS, format_of
-from envspec.packages.tags import PLATFORMS
+from envspec.packages.tags import PLATFORMS, marker_environment
 from envspec.review.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, describe, forks, select
 from envspec.review.diff.foreign.shape import check_pin, malformed, text_of, toml_of, yaml_of
-from envspec.review.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal
+from envspec.review.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal, holds
 from envspec.review.diff.foreign.uv_lock import UvLock
 from envspec.review.diff.model import Side
 
@@ -31,11 +31,13 @@ KNOWN = (
 
 
 class _Waiting(Struct, frozen=True):
-    """A universal file whose environments aren't chosen yet. `python` is the oldest version that it supports."""
+    """A universal file whose environments aren't chosen yet. `python` is the oldest version that it supports; of the
+    markers that say where it counts, if it has any, one must hold (`supported`)."""
 
     open: Callable[[tuple[Environment, ...]], Side]
     offers: Offers
     python: str | None
+    supported: tuple[str, ...] = ()
 
 
 def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
@@ -56,7 +58,9 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
         platforms = wish.platforms or DEFAULT_PLATFORMS
         both = _whole(offers) if not wish.selects else {side: (select(wish, side, offers),) for side in offers}
         looked = {side: _spread(platforms, python, selections) for side, selections in both.items()}
-        return _open(before, looked["old"]), _open(after, looked["new"])
+        pair = _open(before, looked["old"]), _open(after, looked["new"])
+        # whoever names a platform sees it
+        return pair if wish.platforms else (_usable(pair[0], before.supported), _usable(pair[1], after.supported))
     if wish.python or wish.platforms:
         option = "--python" if wish.python else "--platform"
         message = f"{option} is for two universal files; {_other(old, new, before)} has its own targets"
@@ -123,6 +127,26 @@ def _open(file: _Waiting, environments: tuple[Environment, ...]) -> Side:
     )
 
 
+def _usable(side: Side, supported: tuple[str, ...]) -> Side:
+    """Leave out the environments that a universal file isn't for: those that it says it doesn't support, and those for
+    which one of its packages has no file, though it has files for others. A file that fits nowhere stays whole."""
+    with_files = {(pin.name, pin.version) for target in side.lock for pin in target.pins if pin.artifact}
+
+    def fits(target: LockedTarget) -> bool:
+        variables = marker_environment(target.inputs.platform, target.inputs.python)
+        lacking = (pin for pin in target.pins if not (pin.artifact or pin.git or pin.url))
+        if any((pin.name, pin.version) in with_files for pin in lacking):
+            return False
+        return not supported or any(holds(marker, variables) for marker in supported)
+
+    with malformed(Path(side.title)):
+        targets = tuple(filter(fits, side.lock))
+    if not targets:
+        return side
+    seen = {(target.inputs.platform, target.inputs.python) for target in targets}
+    return replace(side, lock=replace(side.lock, targets=targets), seen=tuple(one for one in side.seen if one in seen))
+
+
 def _platform_and_python(environment: Environment) -> tuple[str, str]:
     return environment.platform, environment.python
 
@@ -171,7 +195,7 @@ def _read(path: Path) -> Side | _Waiting:
                 with malformed(path):
                     return Side(str(path), universal.lock(environments), module.KNOWS, format=form)
 
-            return _Waiting(lock_side, universal.offers, oldest_python(universal.python))
+            return _Waiting(lock_side, universal.offers, oldest_python(universal.python), universal.supported)
         found = module.read(yaml_of(text) if form in _YAML else text)
     lock: Lock = found[0] if isinstance(found, tuple) else found
     complete: bool = found[1] if isinstance(found, tuple) else True

@@ -75,11 +75,13 @@ class UniversalPackage(Struct, frozen=True):
 
 
 class Universal(Struct, frozen=True):
-    """A whole universal file whose packages carry markers. Every package in it counts as a root."""
+    """A whole universal file whose packages carry markers. Every package in it counts as a root. One of the markers in
+    `supported` must hold where the file counts, unless there are none."""
 
     entries: tuple[UniversalPackage, ...]
     python: str | None = None
     offers: Offers = field(default_factory=Offers)
+    supported: tuple[str, ...] = ()
 
     def lock(self, environments: Iterable[Environment]) -> Lock:
         """Return what is installed in each environment. Raises Malformed."""

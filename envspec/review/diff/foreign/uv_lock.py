@@ -74,6 +74,7 @@ def read(data: Mapping[str, Any]) -> UvLock:
         tuple(roots),
         _offers(roots, sequence(data.get("conflicts"), "conflicts")),
         optional(data.get("requires-python"), "requires-python"),
+        strings(data.get("supported-markers"), "supported-markers"),
     )
 
 
@@ -108,12 +109,14 @@ def _choice(one: Mapping[str, Any]) -> Choice:
 
 
 class UvLock(Struct, frozen=True):
-    """A whole file. `roots` are the packages of the project itself, or of its workspace."""
+    """A whole file. `roots` are the packages of the project itself, or of its workspace; `supported` are the markers of
+    its `tool.uv.environments`."""
 
     packages: tuple[_Package, ...]
     roots: tuple[_Package, ...]
     offers: Offers
     python: str | None
+    supported: tuple[str, ...] = ()
     _by_name: dict[str, list[_Package]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,239 @@
+"""Changes between two revisions of a spec of which no lock tells: where its indexes are, and what images, audits and
+jobs take from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from urllib.parse import urlsplit
+
+from msgspec import Struct, to_builtins
+
+from envspec.base.redact import redact, without_credentials
+from envspec.packages.names import channel_name
+from envspec.review.diff.rows import Fact, Risk, merge_facts
+from envspec.spec.model import Audit, Spec, Waiver
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def of_specs(old: Spec, new: Spec) -> Iterator[Fact]:
+    """Yield what changed from one revision of a spec to another and isn't in their locks: addresses first."""
+    shared = tuple(sorted({target.name for target in old.targets} & {target.name for target in new.targets}))
+    yield from _index_changes(old, new, shared)
+    yield from _tables(old, new)
+    yield from _audit(old.audit, new.audit)
+    for name in shared:
+        was, now = (bool((found := side.target(name)) and found.cuda_compat) for side in (old, new))
+        if was != now:
+            yield Fact("low", "spec-changed", f"[targets.{name}] cuda-compat: {_value(was)} -> {_value(now)}", (name,))
+
+
+def brought_addresses(old: Spec, new: Spec) -> dict[str, str]:
+    """Give the addresses that came with a change, by the name of their index, page or channel: who chose the files
+    chose these servers too, so their word for a file proves nothing."""
+    before = [(name, _normal(address)) for name, address in _addresses(old)]
+    return {
+        name: shown_address(address)
+        for name, address in _addresses(new)
+        if (name, _normal(address)) not in before and _is_address(address)
+    }
+
+
+def _addresses(spec: Spec) -> Iterator[tuple[str, str]]:
+    yield from spec.pip.indexes.items()
+    yield from spec.flat_places
+    yield from ((channel_name(channel), channel) for channel in spec.conda.channels)
+
+
+def same_address(one: str, other: str) -> bool:
+    """Say whether two addresses are one, whatever the login, a default port or a slash at the end."""
+    return _normal(one) == _normal(other)
+
+
+def shown_address(address: str) -> str:
+    """Return an address without a login, as messages show it."""
+    return redact(without_credentials(address))
+
+
+def _normal(address: str) -> str:
+    bare = without_credentials(address)
+    try:
+        parts = urlsplit(bare)
+        port = parts.port
+    except ValueError:
+        return bare
+    if not parts.scheme:
+        return bare.rstrip("/")
+    named = f":{port}" if port is not None and port != _PORTS.get(parts.scheme) else ""
+    path = parts.path.rstrip("/")
+    more = "".join(f"{mark}{text}" for mark, text in (("?", parts.query), ("#", parts.fragment)) if text)
+    return f"{parts.scheme}://{parts.hostname or ''}{named}{path}{more}"
+
+
+def _is_address(text: str) -> bool:
+    return "://" in text or text.startswith(".")
+
+
+class _Place(Struct, frozen=True):
+    """The place that files of an index come from: its address, and whether that is a flat page."""
+
+    address: str
+    flat: bool
+
+    @property
+    def key(self) -> tuple[str, bool]:
+        return _normal(self.address), self.flat
+
+    def __str__(self) -> str:
+        return f"{'page ' if self.flat else ''}{shown_address(self.address)}"
+
+
+def _places(spec: Spec, target: str | None) -> dict[str, _Place]:
+    """Give the places of a spec's indexes, by name; with a target, its own pages in place of the spec's."""
+    terms = spec.terms_of(target) if target else spec.pip.terms
+    return {
+        **{name: _Place(address, flat=True) for name, address in terms.find_links.items()},
+        **{name: _Place(address, flat=False) for name, address in spec.pip.indexes.items()},
+    }
+
+
+def _index_changes(old: Spec, new: Spec, shared: Collection[str]) -> Iterator[Fact]:
+    known: dict[str, list[_Place]] = {}
+    for target in old.targets:
+        for name, place in _places(old, target.name).items():
+            known.setdefault(name, []).append(place)
+    found: list[tuple[str, Fact]] = []
+    still: set[str] = set()
+    for target in new.targets:
+        before = _places(old, target.name) if target.name in shared else {}
+        for name, place in _places(new, target.name).items():
+            still.add(name)
+            was = before.get(name) or next(iter(known.get(name, ())), None)
+            if was is None:
+                message = f"the index {name} is new: files may come from {place}"
+                found.append((target.name, Fact("medium", "index-added", message)))
+            elif was.key != place.key and (name in before or place.key not in {one.key for one in known[name]}):
+                message = f"the index {name} is at another address: {was} -> {place}. Its files come from there now"
+                found.append((target.name, Fact("high", "index-address-changed", message)))
+    for name in sorted(known.keys() - still):
+        message = f"the index {name} is no longer used: {known[name][0]}"
+        found += [(target.name, Fact("low", "index-removed", message)) for target in new.targets]
+    yield from merge_facts(found, [target.name for target in new.targets])
+
+
+# A change of a key that isn't here is of low risk, and so is one that only takes away.
+_WORTH_A_LOOK: Mapping[str, frozenset[str]] = {
+    "image": frozenset({"base", "services", "user", "env", "apt", "build_apt", "build_env", "name"}),
+    "slurm": frozenset({"environment", "options"}),
+    "kubernetes": frozenset({"namespace", "program", "volume", "pull_secret", "secret", "serve"}),
+}
+_SAFEGUARDS = frozenset({("smoke", "references")})
+_LOCKED = frozenset({("image", "python")})
+
+
+def _tables(old: Spec, new: Spec) -> Iterator[Fact]:
+    if old.description != new.description:
+        yield Fact("low", "spec-changed", "[env] description is another text")
+    for table in ("image", "smoke", "slurm", "kubernetes"):
+        was, now = getattr(old, table), getattr(new, table)
+        for key in was.__struct_fields__:
+            before, after = getattr(was, key), getattr(now, key)
+            if before == after or (table, key) in _LOCKED:
+                continue
+            change, adds = _describe(before, after)
+            heavy = (adds and key in _WORTH_A_LOOK.get(table, ())) or (table, key) in _SAFEGUARDS
+            risk: Risk = "medium" if heavy else "low"
+            message = f"[{table}] {key.replace('_', '-')}: {change}"
+            if table == "image":
+                yield Fact(risk, "image-key-changed", message)
+            else:
+                yield Fact(risk, "spec-changed", message)
+
+
+def _describe(old: object, new: object) -> tuple[str, bool]:
+    """Say how a key's value changed, and whether it holds something that it didn't."""
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        came, went = ([str(one) for one in side if one not in other] for side, other in ((new, old), (old, new)))
+        if not came and not went:
+            return f"{_value(old)} -> {_value(new)}", True
+        return _moves(came, went), bool(came)
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        came = [f"{key} = {_value(new[key])}" for key in sorted(new) if key not in old or old[key] != new[key]]
+        went = [key for key in sorted(old) if key not in new]
+        return _moves(came, went), bool(came)
+    return f"{_value(old)} -> {_value(new)}", new is not None
+
+
+def _moves(came: Iterable[str], went: Iterable[str]) -> str:
+    sides = (("added", ", ".join(came)), ("removed", ", ".join(went)))
+    return redact("; ".join(f"{what} {names}" for what, names in sides if names))
+
+
+def _value(value: object) -> str:
+    if value is None or value == () or value == "":
+        return "not set"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    plain = to_builtins(value)
+    if isinstance(plain, dict):
+        return ", ".join(f"{key} = {_value(one)}" for key, one in plain.items() if one is not None)
+    return redact(", ".join(map(str, plain)) if isinstance(plain, (list, tuple)) else str(plain))
+
+
+def _audit(old: Audit, new: Audit) -> Iterator[Fact]:
+    yield from _waivers(old.ignore, new.ignore, "ignores {}")
+    before, after = ({f"{code} of {name}": one for (name, code), one in side.accept.items()} for side in (old, new))
+    yield from _waivers(before, after, "accepts {}")
+    yield from _licences(old, new)
+
+
+def _waivers(old: Mapping[str, Waiver], new: Mapping[str, Waiver], what: str) -> Iterator[Fact]:
+    for name in sorted({*old, *new}):
+        was, now = old.get(name), new.get(name)
+        if now is None:
+            yield Fact("low", "waiver-removed", f"[audit] no longer {what.format(name)}")
+        elif was is None:
+            yield Fact("medium", "waiver-added", f"[audit] {what.format(name)} from now on{_terms(now)}", now.targets)
+        elif was != now:
+            message = f"[audit] {what.format(name)}{_terms(now)} (was{_terms(was)})"
+            if now.reason == was.reason and _is_narrower(now, was):
+                yield Fact("low", "waiver-changed", message)
+            else:
+                yield Fact("medium", "waiver-changed", message)
+
+
+def _is_narrower(one: Waiver, other: Waiver) -> bool:
+    """Say whether a waiver covers nothing that another doesn't. Days are ISO 8601, so their order is that of texts."""
+    sooner = other.until is None or (one.until is not None and one.until <= other.until)
+    return sooner and (not other.targets or (bool(one.targets) and set(one.targets) <= set(other.targets)))
+
+
+def _terms(waiver: Waiver) -> str:
+    until = f", until {waiver.until}" if waiver.until else ""
+    where = f", in {', '.join(waiver.targets)}" if waiver.targets else ""
+    return f"{until}{where}, because {waiver.reason}"
+
+
+def _licences(old: Audit, new: Audit) -> Iterator[Fact]:
+    allowed, known = frozenset(old.allow_licences), frozenset(new.allow_licences)
+    came, went = sorted(known - allowed), sorted(allowed - known)
+    if allowed and not known:
+        yield Fact("medium", "licences-loosened", f"[audit] allows every licence from now on (was {', '.join(went)})")
+    elif came and not allowed:
+        yield Fact("low", "licences-tightened", f"[audit] allows only these licences from now on: {', '.join(came)}")
+    elif came:
+        instead = f", and no longer {', '.join(went)}" if went else ""
+        yield Fact("medium", "licences-loosened", f"[audit] allows more licences: {', '.join(came)}{instead}")
+    elif went:
+        yield Fact("low", "licences-tightened", f"[audit] no longer allows these licences: {', '.join(went)}")
+    if freed := sorted({*old.deny_licences} - {*new.deny_licences}):
+        yield Fact("medium", "licences-loosened", f"[audit] no longer denies these licences: {', '.join(freed)}")
+    if denied := sorted({*new.deny_licences} - {*old.deny_licences}):
+        yield Fact("low", "licences-tightened", f"[audit] denies these licences: {', '.join(denied)}")
+    for name in sorted({*old.licences, *new.licences}):
+        was, now = old.licences.get(name), new.licences.get(name)
+        if now is None:
+            yield Fact("low", "licences-tightened", f"[audit] no longer states the licence of {name} (was {was})")
+        elif was != now:
+            before = f" (was {was})" if was else ""
+            yield Fact("medium", "licences-loosened", f"[audit] states that the licence of {name} is {now}{before}")
