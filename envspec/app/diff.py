@@ -206,8 +206,19 @@ def _add_verification(review: Review, old: Lock, new: Lock, spec: Spec, *, offli
         held=frozenset(file for one in told if (file := _file_of_index(one)) is not None),
         refuted=_forgeries(found, frozenset(target.name for target in new)),
         asked=Asked(
-            len(wanted), found.proved, len({one.claim for one, *_ in found.forged}), tuple(found.unasked.items())
+            len(wanted),
+            found.proved,
+            len({one.claim for one, *_ in found.forged}),
+            tuple(found.unasked.items()),
+            found.by_facts,
         ),
+        yanked={
+            (one.claim.pin.kind, one.claim.pin.name, one.claim.pin.version): f"its publisher yanked it: {reason}"
+            if reason.strip()
+            else "its publisher yanked it, and gives no reason"
+            for one, reason in found.yanked
+            if one.claim.builds is None
+        },
     )
     return with_answers(review, answers), not found.unasked
 

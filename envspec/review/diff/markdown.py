@@ -56,7 +56,9 @@ def markdown(review: Review, limit: int = LIMIT) -> str:
 
 
 def _changelog(review: Review, room: int, longest: int) -> Iterator[str]:
-    gaps = [line for how in (review.asked, review.looked_up) if how for line in how.gaps()]
+    gaps = [*review.asked.gaps()] if review.asked else []
+    # of a database that doesn't answer one line; below are all
+    gaps += [*review.looked_up.gaps()][:1] if review.looked_up else []
     lines = [f"- {_MARKS['medium']} {_within(line, longest)}\n" for line in gaps]
     found = words.by_kind(review.shouted, lambda one: one[1].code)
     shouted = [f"> {_within(f'{row.name}: {words.fact(fact)}', longest)}\n" for row, fact in found]

@@ -88,8 +88,8 @@ class LookedUp(Struct, frozen=True):
 class Asked(Struct, frozen=True):
     """The indexes' answers about the changed pins (`envspec diff --verify`).
 
-    pins      how many of the new lock's pins were asked; `proved` are those that their index publishes so, `refuted`
-              those that it doesn't
+    pins      how many of the new lock's pins were asked about; `proved` are those that their index publishes so,
+              `refuted` those that it doesn't, `by_facts` those that envspec's own facts have so
     unasked   what couldn't be asked: the reason, and the packages
     """
 
@@ -97,6 +97,7 @@ class Asked(Struct, frozen=True):
     proved: int
     refuted: int
     unasked: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    by_facts: int = 0
 
     def gaps(self) -> Iterator[str]:
         """Return a line for each reason for which packages couldn't be asked."""
@@ -106,7 +107,12 @@ class Asked(Struct, frozen=True):
     def lines(self) -> Iterator[str]:
         """Return lines for people, the most serious first."""
         yield from self.gaps()
-        yield f"asked the indexes: of {plural(self.pins, 'changed pin')} they publish {self.proved} so"
+        answers = [f"{self.proved} confirmed by the index"]
+        answers += [f"{self.by_facts} by envspec's own facts"] if self.by_facts else []
+        answers.append(f"{self.refuted} not as published")
+        if (open_ones := self.pins - self.proved - self.by_facts - self.refuted) > 0:
+            answers.append(f"{open_ones} not asked in full")
+        yield f"asked about {plural(self.pins, 'pin')}: {', '.join(answers)}"
 
 
 class View(Struct, frozen=True):

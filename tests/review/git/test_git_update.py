@@ -72,7 +72,11 @@ def of_branch(folder: Path, *arguments: str) -> str:
 def test_it_opens_a_pull_request_and_keeps_it(tmp_path: Path, index: Pypi) -> None:
     job = job_of(tmp_path, index)
     update(job)
-    assert "numpy" in job.posted and "published on 2026-01-02" in job.posted and "they publish 1 so" in job.posted
+    assert (
+        "numpy" in job.posted
+        and "published on 2026-01-02" in job.posted
+        and "asked about 1 pin: 1 confirmed by the index" in job.posted
+    )
     changed = of_branch(tmp_path, "diff", "--name-only", "main", "envspec/update").split()
     assert changed == ["locks/demo/cpu/requirements.txt", "locks/demo/envspec.lock"]
     assert 'version = "2.2"' in of_branch(tmp_path, "show", "envspec/update:locks/demo/envspec.lock")
