@@ -53,7 +53,7 @@ _OF_SPEC: Mapping[str, Path] = {
 """The key of a spec that a fact is about, by how the fact's code begins."""
 
 
-class Files(Struct, frozen=True):
+class AnnotatedFiles(Struct, frozen=True):
     """The texts in which facts are looked for: the new lock's (empty where there is none any more), and the spec's with
     its path from the root of the repository."""
 
@@ -62,7 +62,7 @@ class Files(Struct, frozen=True):
     spec_path: PurePosixPath | None = None
 
 
-def annotate(review: Review, files: Files) -> Iterator[Annotation]:
+def annotate(review: Review, files: AnnotatedFiles) -> Iterator[Annotation]:
     """Yield the facts of high and medium risk, the gravest first: of one risk what is shouted and can't be right, and
     the first of each kind before the second of any."""
     finder = _Finder(files)
@@ -88,7 +88,7 @@ def _facts(review: Review) -> Iterator[tuple[Fact, str, str, str]]:
 
 
 class _Finder:
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: AnnotatedFiles) -> None:
         self.files = files
         self.packages = lines_of(files.lock)
         self.names: dict[str, int] = {}

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.app import inputs
-from envspec.app.annotate import Files, annotate
+from envspec.app.annotate import AnnotatedFiles, annotate
 from envspec.app.audit import tell_unread
 from envspec.app.observer import observer, warn
 from envspec.app.outputs import within_repository
@@ -93,11 +93,13 @@ class Compared(Struct, frozen=True):
             return markdown(self.review, limit)
         return text(self.review, style) if form == "text" else html(self.review)
 
-    def _files(self) -> Files:
+    def _files(self) -> AnnotatedFiles:
         lock = load_text(self.lock) if self.lock.is_file() else ""
         if self.spec is None:
-            return Files(lock)
-        return Files(lock, read_bytes(self.spec).decode("utf-8", "replace"), within_repository(Path(self.spec)))
+            return AnnotatedFiles(lock)
+        return AnnotatedFiles(
+            lock, read_bytes(self.spec).decode("utf-8", "replace"), within_repository(Path(self.spec))
+        )
 
     def warn_of_gaps(self) -> None:
         """Warn of what couldn't be asked."""

@@ -21,7 +21,7 @@ from support.index import Index, status
 from support.machine import Machine, cpu
 from support.packages import Dist, wheel
 
-from envspec.app.annotate import Files, annotate
+from envspec.app.annotate import AnnotatedFiles, annotate
 from envspec.lock.model import Artifact, Pin
 from envspec.review.annotations import workflow_commands
 from envspec.review.diff.rows import Fact, Review
@@ -386,7 +386,7 @@ def test_an_annotation_is_at_the_line_of_the_package(committed: Project, envspec
 def test_no_foreign_word_becomes_a_command() -> None:
     flaw = Fact("high", "x", "a\n::set-output name=fresh::true\r%0A::error::b", package="a,line=9::warning")
     found = Review("demo", "a", "b", (), (), (), (), (), (), (), flaws=(flaw,))
-    text = workflow_commands(annotate(found, Files()), PurePosixPath("a:b,c"))
+    text = workflow_commands(annotate(found, AnnotatedFiles()), PurePosixPath("a:b,c"))
     assert text.count("\n") == 1 and "\r" not in text
     assert text.startswith("::error file=a%3Ab%2Cc,line=1,title=a%2Cline=9%3A%3Awarning::a")
     assert "%250A" in text

@@ -87,11 +87,11 @@ def tell_notes(
     found = {request: one.answer.found for request, (one, _) in solutions.items()}
     tell_variants(found, groups, notice)
     tell_missing_dates(found, groups, releases, notice)
-    tell_yanked(found, groups, releases, notice)
+    warn_of_yanks(found, groups, releases, notice)
     tell_own_hashes(hashed, notice)
 
 
-def tell_yanked(
+def warn_of_yanks(
     solutions: Mapping[Request, Sequence[Found]],
     groups: Mapping[Request, tuple[str, ...]],
     releases: Callable[[Request], Releases],
@@ -107,7 +107,8 @@ def tell_yanked(
             version = str(version_of(package.version or ""))
             same = (one for one in releases(request)(package.name) if one.version == version)
             reason = next((one.why_yanked for one in same), "")
-            message = f"{package.name} {package.version} is yanked: {printable(reason.strip()) or 'its index gives no reason'}"
+            why = printable(reason.strip()) or "its index gives no reason"
+            message = f"{package.name} {package.version} is yanked: {why}"
             found.append(Finding("warning", "yanked", message, targets=groups[request], package=package.name))
     for finding in merge_targets(found, every=[name for names in groups.values() for name in names]):
         notice(finding)

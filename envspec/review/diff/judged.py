@@ -77,20 +77,20 @@ def packages_in_doubt(review: Review) -> frozenset[tuple[str, str]]:
 def with_answers(review: Review, answers: Answers) -> Review:
     """Raise what the indexes refute, and lower what they hold on both sides. What couldn't be asked stays as it is."""
     raised = lower_risks(add_flaws(review, answers.refuted), answers.held)
-    rows = in_order(_with_yanked(row, answers.yanked) for row in raised.rows)
+    rows = in_order(_add_yanks(row, answers.yanked) for row in raised.rows)
     return replace(raised, asked=answers.asked, rows=rows)
 
 
-def _with_yanked(row: Row, yanked: Mapping[tuple[str, str, str], str]) -> Row:
-    def told(move: Move) -> Move:
+def _add_yanks(row: Row, yanked: Mapping[tuple[str, str, str], str]) -> Row:
+    def add(move: Move) -> Move:
         said = yanked.get((row.kind, row.name, move.new.version)) if move.new else None
         if said is None:
             return move
         fact = Fact("medium", "yanked", said)
         facts = tuple(sorted((*move.facts, fact), key=lambda one: RISKS.index(one.risk)))
-        return replace(move, facts=facts, parts=tuple(map(told, move.parts)))
+        return replace(move, facts=facts, parts=tuple(map(add, move.parts)))
 
-    moves = tuple(map(told, row.moves))
+    moves = tuple(map(add, row.moves))
     return replace(row, moves=moves, risk=highest((row.risk, *(move.risk for move in moves))))
 
 

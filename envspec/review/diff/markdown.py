@@ -110,7 +110,7 @@ _STRUCTURE = re.compile(
       [\\`*~&|$@\#] | <(?![0-9=\ ])
     | (?<![A-Za-z0-9])_ | _(?![A-Za-z0-9])  # inside a word it is no emphasis
     | \](?=[(\[])                           # the end of a link's text
-    | :(?=\S)                               # https://, :emoji:
+    | (?<!\d):(?=\S) | :(?=[^\s\d])        # https://, :emoji:; not 12:30
     | (?<=www)\.                            # a link without a scheme
     """,
     re.VERBOSE | re.IGNORECASE,

@@ -6,7 +6,7 @@ import pytest
 from diff_samples import artifact, base, both, fields, in_target, reviewed, sha, target, version, wheel
 from msgspec.structs import replace
 
-from envspec.app.annotate import Files, annotate
+from envspec.app.annotate import AnnotatedFiles, annotate
 from envspec.lock.write import dumps
 from envspec.review.annotations import Annotation, code_quality, line_in, workflow_commands
 from envspec.review.diff.model import Side
@@ -47,7 +47,7 @@ def of(*facts: Fact) -> Review:
 
 
 def only(found: Review, lock_text: str = "") -> Annotation:
-    (one,) = annotate(found, Files(lock_text, SPEC, SPEC_PATH))
+    (one,) = annotate(found, AnnotatedFiles(lock_text, SPEC, SPEC_PATH))
     return one
 
 
@@ -58,17 +58,17 @@ def test_the_forged_file_goes_before_many_of_another_kind() -> None:
     old = replace(old, targets=tuple(replace(one, pins=(*one.pins, *many)) for one in old.targets))
     back = both(*(version("1.0", pin.name) for pin in many), artifact("year", sha256=sha("evil")))
     found = review(Side("old", old), Side("new", back(old)))
-    lines = workflow_commands(annotate(found, Files()), LOCK).splitlines()
+    lines = workflow_commands(annotate(found, AnnotatedFiles()), LOCK).splitlines()
     assert len(lines) == 10
     assert "title=year::SAME VERSION, DIFFERENT FILE" in lines[0]
-    every = list(annotate(found, Files()))
+    every = list(annotate(found, AnnotatedFiles()))
     assert lines[-1].endswith(f"(and {len(every) - 10} more in the comment)") and "more in" not in "".join(lines[:-1])
     assert code_quality(every, LOCK, "envspec").count('"location"') == len(every), "GitLab takes all"
 
 
 def test_ten_are_ten() -> None:
     found = of(*(Fact("high", f"code-{n}", str(n)) for n in range(10)))
-    assert "more in the comment" not in workflow_commands(annotate(found, Files()), LOCK)
+    assert "more in the comment" not in workflow_commands(annotate(found, AnnotatedFiles()), LOCK)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_ten_are_ten() -> None:
 def test_a_targets_fact_is_at_the_targets_own_line(change: object, line: str) -> None:
     found = reviewed(change)  # type: ignore[arg-type]
     text = dumps(change(base()))  # type: ignore[operator]
-    annotation = next(iter(annotate(found, Files(text))))
+    annotation = next(iter(annotate(found, AnnotatedFiles(text))))
     lines = text.splitlines()
     assert annotation.file is None and lines[annotation.line - 1].startswith(line)
     assert lines.index("[targets.hopper]") < annotation.line - 1 < lines.index("[targets.hopper]") + 9
@@ -113,7 +113,7 @@ def test_what_the_spec_asks_for_is_at_the_specs_line(fact: Fact, line: str | Non
 def test_a_packages_fact_is_at_its_version_in_the_lock() -> None:
     change = in_target("hopper", fields("lib", licence="GPL-3.0-only"))
     text = dumps(change(base()))
-    annotation = next(iter(annotate(reviewed(change), Files(text, SPEC, SPEC_PATH))))
+    annotation = next(iter(annotate(reviewed(change), AnnotatedFiles(text, SPEC, SPEC_PATH))))
     assert text.splitlines()[annotation.line - 1 : annotation.line + 1] == ["[[pip]]", 'name = "lib"']
 
 
