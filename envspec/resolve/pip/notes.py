@@ -16,7 +16,7 @@ from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
-from envspec.resolve.pip.answer import Found, Resolution, tell_missing_dates, tell_own_hashes
+from envspec.resolve.pip.answer import Resolution, tell_missing_dates, tell_own_hashes
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.floors import versions_of
 from envspec.resolve.pip.newest import Releases, behind, for_other_pythons
@@ -24,6 +24,7 @@ from envspec.resolve.pip.pins import file_to_install, tell_variants
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.unbounded import FAR, Lag, is_far, missing_wheels, tell_lags, tell_missing_wheels
 from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.resolve.uv.answer import Found
 
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 """What may be a package's name."""

@@ -65,10 +65,11 @@ BAD = vulnerability("PYSEC-1", "CVE-1", text="Reads any file.")
 @pytest.mark.slow
 @pytest.mark.parametrize(("refuse", "gate"), [("false", "0"), ("true", "1")])
 def test_a_known_vulnerability_is_in_the_comment(bumped: Runner, refuse: str, gate: str) -> None:
-    with Pypi() as index:
+    pypi = Pypi()
+    pypi.know("numpy", "2.1")
+    pypi.know("numpy", "2.2", BAD)
+    with pypi as index:
         index.add(wheel("numpy", "2.1"), wheel("numpy", "2.2"), uploaded="2026-01-02T03:04:05.000000Z")
-        index.know("numpy", "2.1")
-        index.know("numpy", "2.2", BAD)
         given = {"VERIFY": "true", "UV_DEFAULT_INDEX": index.url, "FAIL_ON_VULNERABLE": refuse}
         found = bumped.review(**given)
     assert (found["risk"], found["gate"]) == ("high", gate) and bumped.verdict() == int(gate)
