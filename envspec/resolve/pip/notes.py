@@ -9,19 +9,22 @@ from functools import partial
 from msgspec import Struct
 
 from envspec.base.finding import Finding, merge_targets
+from envspec.base.texts import printable
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
+from envspec.net.index_proxy.releases import version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.resolve.pip.answer import Resolution, tell_missing_dates, tell_own_hashes
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.floors import versions_of
 from envspec.resolve.pip.newest import Releases, behind, for_other_pythons
-from envspec.resolve.pip.pins import tell_variants
+from envspec.resolve.pip.pins import file_to_install, tell_variants
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.unbounded import FAR, Lag, is_far, missing_wheels, tell_lags, tell_missing_wheels
 from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.resolve.uv.answer import Found
 
 _WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 """What may be a package's name."""
@@ -85,7 +88,31 @@ def tell_notes(
     found = {request: one.answer.found for request, (one, _) in solutions.items()}
     tell_variants(found, groups, notice)
     tell_missing_dates(found, groups, releases, notice)
+    warn_of_yanks(found, groups, releases, notice)
     tell_own_hashes(hashed, notice)
+
+
+def warn_of_yanks(
+    solutions: Mapping[Request, Sequence[Found]],
+    groups: Mapping[Request, tuple[str, ...]],
+    releases: Callable[[Request], Releases],
+    notice: Callable[[Finding], None],
+) -> None:
+    """Warn of files that their publisher yanked, with the reason where the page has one."""
+    found = []
+    for request, packages in solutions.items():
+        for package in packages:
+            file = file_to_install(package, request) if any(one.yanked for one in package.files) else None
+            if file is None or not file.yanked:
+                continue
+            version = str(version_of(package.version or ""))
+            same = (one for one in releases(request)(package.name) if one.version == version)
+            reason = next((one.why_yanked for one in same), "")
+            why = printable(reason.strip()) or "its index gives no reason"
+            message = f"{package.name} {package.version} is yanked: {why}"
+            found.append(Finding("warning", "yanked", message, targets=groups[request], package=package.name))
+    for finding in merge_targets(found, every=[name for names in groups.values() for name in names]):
+        notice(finding)
 
 
 _MOST = 5
