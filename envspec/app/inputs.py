@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from envspec.app.find_specs import FOLDER, spec_file
 from envspec.app.observer import say, warn
-from envspec.base.errors import AnswerNo, InputError
+from envspec.base.errors import AnswerNo, InputError, Place
 from envspec.base.finding import Finding
 from envspec.base.texts import nearest, printable
 from envspec.lock.model import Lock, LockedTarget
@@ -117,7 +117,8 @@ def read_lock(
     `on_base` is for commands that take a lock on a base for what it is: a part of an environment.
 
     Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError, ToolError, AnswerNo for a lock that is stale,
-    where it is to be refused, and InputError for one on a base, unless `on_base`.
+    where it is to be refused, and InputError for one on a base, unless `on_base`, and for one that was made for another
+    base than the spec's: what it holds comes on top of that.
     """
     spec, found, _ = read_signed_lock(path, given, making, stale)
     if not on_base:
@@ -151,6 +152,14 @@ def read_signed_lock(
         _warn_if_stale(case, file.lock)
         raise
     refuse_lock(spec, found, file, where, making)
+    was, is_now = ((one.kind, one.place) if one else None for one in (found.inputs.base, spec.base))
+    if stale == "warn" and was != is_now:
+        before, after = (f"{one[0]} {printable(one[1])}" if one else "no base" for one in (was, is_now))
+        raise InputError(
+            f"the lock was made for {before}, and the spec has {after}",
+            hint=f"envspec lock {spec.path}",
+            place=spec.places.get(f"base.{spec.base.kind}") if spec.base else Place(spec.path),
+        )
     if stale == "warn":
         _warn_if_stale(case, found)
     elif stale == "refuse" and not case.is_of(found):

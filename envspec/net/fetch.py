@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from envspec.base import programs
 from envspec.base.errors import IndexFailure
 from envspec.base.places import home_of, refuse_link_out
+from envspec.base.plain_files import open_plain
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
@@ -484,9 +485,9 @@ def local_path(url: str) -> Path | None:
 
 
 def _open(path: Path, bare: str) -> BinaryIO:
-    """Open a file of this machine. Raises IndexFailure."""
+    """Open a file of this machine. Raises IndexFailure, NotPlain."""
     try:
-        return path.open("rb")
+        return open_plain(path, links_out=True)
     except OSError as error:
         raise IndexFailure(f"{bare} can't be read: {error.strerror}", hint="check the folder that it lies in") from None
 

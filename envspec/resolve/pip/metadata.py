@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
+from envspec.base.plain_files import open_plain
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.storage import OF_THE_MACHINE
@@ -229,7 +230,7 @@ class MetadataReader(Struct, frozen=True):
 
     def read_file(self, path: Path, file: FoundFile) -> Metadata:
         """Read the metadata of a wheel at `path`, whose bytes were hashed here. Raises IndexFailure, OSError."""
-        with path.open("rb") as wheel:
+        with open_plain(path, links_out=True) as wheel:
             text = self._text_in(wheel, file)
         known = replace(_parse(text, file), size=path.stat().st_size)
         self.cache.put(_hashed_key(file), known)
