@@ -354,7 +354,8 @@ def files_of(pin: Pin, prefix: Path, python: str) -> tuple[str, ...]:
     """List the files of an installed pin below site-packages, by its RECORD. Otherwise as `record_direct_url`."""
     info = _folder(pin, prefix, python)
     try:
-        text = _open_record(info).read() if info else ""
+        content = read_plain(info / "RECORD", links_out=True) if info else b""
+        text = content.decode("utf-8", "surrogateescape")
         return tuple(row[0] for row in csv.reader(text.splitlines()) if row and not row[0].startswith(("..", "/")))
     except csv.Error:
         return ()

@@ -26,6 +26,7 @@ from envspec.base.plain_files import open_plain
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
+from envspec.base.storage import MORE_FILES
 from envspec.net import limits
 from envspec.net.body import Pace, TooLarge, TooMuch, pieces, read_whole, too_slow
 from envspec.net.transport import (
@@ -342,7 +343,7 @@ class Fetcher:
                 f"{bare} redirects {REDIRECTS} times and gives no file",
                 hint="check the address, and tell who runs it: its redirects go in a circle",
             )
-        return IndexFailure(f"{bare} can't be read: {reason}", hint=_HINT)
+        return IndexFailure(f"{bare} can't be read: {reason}", hint=MORE_FILES if "open files" in reason else _HINT)
 
     def _request(
         self, bare: str, headers: Mapping[str, str], retries: urllib3.Retry, whole: Deadline
