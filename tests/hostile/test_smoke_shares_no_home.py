@@ -1,4 +1,4 @@
-"""The checks in Apptainer have a home of their own: the machine's /tmp, which they share, may hold a neighbour's files."""
+"""The checks in Apptainer have a home of their own: they share the machine's /tmp, which may hold others' files."""
 
 import os
 import stat
