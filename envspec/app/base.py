@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from envspec.app.image.base import open_image
 from envspec.app.observer import observer
 from envspec.base.errors import InputError, Place
+from envspec.base.plain_files import read_operand
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
@@ -82,6 +83,8 @@ def read_base(base: str, platform: str, kind: str | None = None, *, offline: boo
                 found = _read_image(f"docker://{base}", platform, progress, offline=offline)
             elif kind == "module":
                 found = _read_module(base, platform)
+            elif kind == "sif":
+                found = _read_sif(path, progress)
             elif kind == "prefix" or (path.is_dir() and not (path / "oci-layout").is_file()):
                 found = take_stock(read_folder(path), base, {}, machine=platform)
             elif path.suffix == ".sif" and not path.exists():
@@ -160,8 +163,7 @@ def load_inventory(path: Path) -> Inventory:
     """Read an inventory's file. Raises InputError, StorageError."""
     place = Place(str(path))
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_INVENTORY_BYTES + 1)
+        content = read_operand(path, MOST_INVENTORY_BYTES + 1)
     except FileNotFoundError:
         hint = "write one: envspec base read BASE -o FILE"
         raise InputError("the file isn't there", hint=hint, place=place) from None

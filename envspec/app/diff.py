@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -12,46 +12,45 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.app import inputs
+from envspec.app.annotate import AnnotatedFiles, annotate
 from envspec.app.audit import tell_unread
 from envspec.app.observer import observer, warn
 from envspec.app.outputs import within_repository
 from envspec.app.policy import permit_addresses
 from envspec.app.verify import ask_indexes, claims_in
 from envspec.base.errors import InputError, LockError, OutsideError, SpecError
-from envspec.base.finding import Finding, Severity
+from envspec.base.finding import Finding
 from envspec.base.settings import host_of
 from envspec.base.texts import few, printable
 from envspec.lock.model import Lock
 from envspec.lock.read import load_text
 from envspec.lock.store import SIGNATURE_NAME
-from envspec.review.annotations import Annotation, Lines, code_quality, lines_of, workflow_commands
+from envspec.review.annotations import code_quality, workflow_commands
 from envspec.review.audit.learn import How, look_up_facts
 from envspec.review.audit.model import AuditedPackage, Facts, packages
 from envspec.review.audit.rules import findings, newest_upload_day, oldest, unchecked_packages
-from envspec.review.diff import words
 from envspec.review.diff.advisories import Key, Known, Vulnerability, versions, with_advisories
 from envspec.review.diff.as_json import as_json
 from envspec.review.diff.foreign.read import sides
 from envspec.review.diff.foreign.selection import Wish
 from envspec.review.diff.html import html
 from envspec.review.diff.judged import Answers, packages_in_doubt, with_answers, with_flaws, with_spec_changes
-from envspec.review.diff.markdown import markdown
+from envspec.review.diff.markdown import LIMIT, markdown
 from envspec.review.diff.model import LoosePin, Side, nothing
 from envspec.review.diff.of_specs import brought_addresses, of_specs
 from envspec.review.diff.review import review
 from envspec.review.diff.revision import merged_revisions, text_at
-from envspec.review.diff.rows import RISKS, Asked, Fact, LookedUp, Review, merge_facts
+from envspec.review.diff.rows import Asked, Fact, LookedUp, Review, merge_facts
 from envspec.review.diff.settings import of_exceptions, of_merge, of_signatures
 from envspec.review.diff.text import text
 from envspec.review.verify.claims import new_claims
 from envspec.review.verify.model import Outcome, Told, Verification
+from envspec.spec.document import read_bytes
 from envspec.spec.model import Audit, Spec
 from envspec.spec.newer import lock_day
 
 _CODES = ("vulnerability", "yanked", "young")
 """The findings that a change of version brings or resolves: an audit's other findings concern the lock as it is."""
-
-_PAGES: Mapping[str, Callable[[Review], str]] = {"markdown": markdown, "html": html}
 
 _OFFLINE = "--offline forbids asking"
 _OF_FILES = frozenset({"not-published", "other-hash", "other-size"})
@@ -75,24 +74,35 @@ class DiffRequest(Struct, frozen=True):
 
 
 class Compared(Struct, frozen=True):
-    """A review, the new lock's path, and whether all that was to be asked could be."""
+    """A review, the new lock's path, whether all that was to be asked could be, and the path of the spec, if any."""
 
     review: Review
     lock: Path
     complete: bool
+    spec: str | None = None
 
     @property
     def document(self) -> dict[str, Any]:
         """The review for JSON, uncut."""
         return as_json(self.review)
 
-    def render(self, form: str, style: Callable[[str, str], str] = lambda line, _: line) -> str:
-        """Render the review as text, Markdown, HTML, or for GitHub or GitLab."""
+    def render(self, form: str, style: Callable[[str, str], str] = lambda line, _: line, limit: int = LIMIT) -> str:
+        """Render the review as text, Markdown of at most `limit` characters, HTML, or for GitHub or GitLab."""
         if form in ("github", "gitlab"):
-            found = annotate(self.review, lines_of(load_text(self.lock)) if self.lock.is_file() else {})
+            found = annotate(self.review, self._files())
             place = within_repository(self.lock)
             return workflow_commands(found, place) if form == "github" else code_quality(found, place, "envspec")
-        return text(self.review, style) if form == "text" else _PAGES[form](self.review)
+        if form == "markdown":
+            return markdown(self.review, limit)
+        return text(self.review, style) if form == "text" else html(self.review)
+
+    def _files(self) -> AnnotatedFiles:
+        lock = load_text(self.lock) if self.lock.is_file() else ""
+        if self.spec is None:
+            return AnnotatedFiles(lock)
+        return AnnotatedFiles(
+            lock, read_bytes(self.spec).decode("utf-8", "replace"), within_repository(Path(self.spec))
+        )
 
     def warn_of_gaps(self) -> None:
         """Warn of what couldn't be asked."""
@@ -131,7 +141,7 @@ def compare(request: DiffRequest) -> Compared:
         found, read = _add_audit(found, old, new, spec, request)
         complete = complete and read
     path = inputs.folder_of(spec, request.locks_dir).path if spec else Path(request.other or request.path)
-    return Compared(found, path, complete)
+    return Compared(found, path, complete, spec.path if spec else None)
 
 
 def _refuse_for_spec(wish: Wish) -> None:
@@ -238,18 +248,17 @@ def _add_verification(
             len({one.claim for one, *_ in found.forged}),
             tuple(found.unasked.items()),
             tuple((server, tuple(sorted(set(names)))) for server, names in unproving.items()),
+            found.by_facts,
         ),
+        yanked={
+            (one.claim.pin.kind, one.claim.pin.name, one.claim.pin.version): f"its publisher yanked it: {reason}"
+            if reason.strip()
+            else "its publisher yanked it, and gives no reason"
+            for one, reason in found.yanked
+            if one.claim.builds is None
+        },
     )
-    answered = with_answers(review, answers)
-    return with_advisories(answered, dict(_yanks_in(found.told)), answered.looked_up), not found.unasked
-
-
-def _yanks_in(told: Iterable[Told]) -> Iterator[tuple[Key, Known]]:
-    """Give the versions whose files their index has yanked."""
-    for one in told:
-        if one.outcome.yanked is not None:
-            pin, why = one.claim.pin, f": {one.outcome.yanked}" if one.outcome.yanked else ""
-            yield (pin.kind, pin.name, pin.version, pin.index), Known(yanked=f"its publisher has yanked it{why}")
+    return with_answers(review, answers), not found.unasked
 
 
 def _server_of_change(one: Told, brought: Mapping[str, str], hosts: Collection[str]) -> str | None:
@@ -358,28 +367,3 @@ def _version_findings(alike: Iterable[AuditedPackage], facts: Facts, found: Iter
     return Known(
         tuple(vulnerabilities.values()) if is_known else None, yanked, newest_upload_day(alike, facts), young=young
     )
-
-
-_SEVERITIES: Mapping[str, Severity] = {"high": "error", "medium": "warning"}
-
-
-def annotate(review: Review, lines: Lines) -> Iterator[Annotation]:
-    """Yield the facts of high and medium risk, the highest risk first."""
-    found = [one for one in dict.fromkeys(_facts(review, lines)) if one[0].risk in _SEVERITIES]
-    for fact, line, title in sorted(found, key=lambda one: (RISKS.index(one[0].risk), one[1])):
-        yield Annotation(Finding(_SEVERITIES[fact.risk], fact.code, words.fact(fact)), title, line, fact.message)
-
-
-def _facts(review: Review, lines: Lines) -> Iterator[tuple[Fact, int, str]]:
-    """Yield each fact with its line and its title."""
-    by_name: dict[str, int] = {}
-    for row in review.rows:
-        for move in row.moves:
-            key = (row.kind, row.name, move.new.version if move.new else "")
-            line = lines.get(key, 1)
-            by_name.setdefault(row.name, line)
-            yield from ((fact, line, row.name) for fact in move.facts)
-    for kind, name, version in lines:
-        by_name.setdefault(name, lines[kind, name, version])
-    for fact in (*review.flaws, *review.gpu, *review.settings):
-        yield fact, by_name.get(fact.package or "", 1), fact.package or review.name or "lock"

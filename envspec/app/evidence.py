@@ -13,6 +13,7 @@ from envspec.app.outputs import write_text
 from envspec.base.documents import read_json
 from envspec.base.errors import InputError, StorageError
 from envspec.base.finding import errors
+from envspec.base.plain_files import read_plain
 from envspec.base.texts import printable
 from envspec.lock.judge import judge
 from envspec.lock.model import Lock, LockedTarget
@@ -69,7 +70,7 @@ def keep_reports(folder: Path, results: Path, environments: Path) -> None:
             continue
         _make(folder)
         kept = folder / file_name(report)
-        text = path.read_text(encoding="utf-8").replace(f"{results.absolute()}/", "RESULTS/")
+        text = read_plain(path).decode().replace(f"{results.absolute()}/", "RESULTS/")
         text = without_places(text, str(environments), str(Path.home()))
         write_text(kept, text, "--evidence")
         say(f"wrote {printable(str(kept))}")
@@ -89,7 +90,7 @@ def write_tables(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
         say(f"removed {printable(str(folder / name))}: it is of another lock")
     page = folder / "README.md"
-    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    text = read_plain(page).decode() if page.is_file() else ""
     if has_tables(text):
         write_text(page, with_tables(text, rows, _reports(folder)), "--evidence")
 
@@ -121,7 +122,7 @@ def _standings(folder: Path) -> tuple[list[tuple[str, Standing]], list[str]]:
 def _reports(folder: Path) -> list[tuple[str, SmokeReport]]:
     """List the reports among the records in a folder, with their files' names."""
     recorded = {record.file for record in read_records(folder)}
-    documents = ((name, read_json((folder / name).read_text(encoding="utf-8"))) for name in sorted(recorded))
+    documents = ((name, read_json(read_plain(folder / name))) for name in sorted(recorded))
     return [(name, load_report(folder / name)) for name, one in documents if one.get("kind") == REPORT]
 
 

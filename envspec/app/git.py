@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from envspec.app.outputs import shown_path
 from envspec.base.errors import EnvspecError, LockError, StorageError
+from envspec.base.plain_files import read_plain
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
 from envspec.lock.read import LockConflict, LockLayout, load_text, loads, read_for_display, text_of
@@ -39,7 +40,7 @@ def merge_lock(base: Path, ours: Path, theirs: Path) -> tuple[str, ...]:
         except LockError as error:
             problems = () if clean else (f"a lock can't be read: {error.message}",)
         if problems and not conflicts:
-            sides = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in (ours, theirs)]
+            sides = [read_plain(path).decode("utf-8", "surrogateescape") for path in (ours, theirs)]
             text = f"<<<<<<< one side\n{sides[0]}=======\n{sides[1]}>>>>>>> the other side\n"
     try:
         ours.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")
@@ -87,7 +88,7 @@ def _text_of(path: Path) -> str:
 
 
 def _targets_in(path: Path) -> frozenset[bytes]:
-    return frozenset(line for line in path.read_bytes().splitlines() if line.startswith(b"[targets."))
+    return frozenset(line for line in read_plain(path).splitlines() if line.startswith(b"[targets."))
 
 
 def _read(text: str, name: str) -> Lock:
@@ -107,7 +108,7 @@ def _is_lock(text: str) -> bool:
 
 def text_for_git(file: Path) -> str:
     """Give a lock in short lines, one per package; a file that isn't a lock this envspec can read as it is."""
-    content = file.read_bytes()
+    content = read_plain(file)
     try:
         return readable(loads(content.decode(), str(file)))
     except (LockError, UnicodeDecodeError):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from envspec.app.find_specs import FOLDER, spec_file
 from envspec.app.observer import say, warn
-from envspec.base.errors import AnswerNo, InputError
+from envspec.base.errors import AnswerNo, InputError, Place
 from envspec.base.finding import Finding, errors
 from envspec.base.texts import nearest, printable
 from envspec.lock.model import Lock, LockedTarget, SoundLock
@@ -126,7 +126,8 @@ def read_lock(
     for "refuse-environment"; None: any.
 
     Raises SpecError, LockError, UnsoundLock, Forbidden, PolicyError, ToolError, AnswerNo for a lock that is stale,
-    where it is to be refused or its pins don't fit the spec, and InputError for one on a base, unless `on_base`.
+    where it is to be refused or its pins don't fit the spec, and InputError for one on a base, unless `on_base`, and
+    for one that was made for another base than the spec's: what it holds comes on top of that.
     """
     spec, found, _ = read_signed_lock(path, given, making, stale, target)
     if not on_base:
@@ -163,6 +164,14 @@ def read_signed_lock(
             raise AnswerNo(f"{_describe(spec, changes)}; {unfit}", hint=f"envspec lock {spec.path}") from None
         raise
     refuse_lock(spec, found, file, where, making)
+    was, is_now = ((one.kind, one.place) if one else None for one in (found.inputs.base, spec.base))
+    if stale == "warn" and was != is_now:
+        before, after = (f"{one[0]} {printable(one[1])}" if one else "no base" for one in (was, is_now))
+        raise InputError(
+            f"the lock was made for {before}, and the spec has {after}",
+            hint=f"envspec lock {spec.path}",
+            place=spec.places.get(f"base.{spec.base.kind}") if spec.base else Place(spec.path),
+        )
     if found.images:
         from envspec.export.images import with_locked_images
 

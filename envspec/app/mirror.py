@@ -17,6 +17,7 @@ from envspec.app.fill import Filled, find_build, open_path, permitted_targets
 from envspec.app.observer import say
 from envspec.app.outputs import open_output, write_text
 from envspec.app.release_dates import ask_dates, dated_files, known_dates
+from envspec.base.plain_files import read_plain
 from envspec.base.storage import storage_error
 from envspec.install.interpreter import MIRROR as PYTHON
 from envspec.lock.conda_files import artifact_of, channel_of
@@ -106,7 +107,7 @@ def _page_with(links: Mapping[str, str], page: Path) -> str:
     """Give a page with these links, by file, and those that it has already."""
     old = Links("")
     with suppress(FileNotFoundError):
-        old.feed(page.read_text(encoding="utf-8"))
+        old.feed(read_plain(page).decode())
     kept = {
         row["filename"]: _link(row["filename"], row["hashes"]["sha256"], row.get("upload-time")) for row in old.rows
     }

@@ -12,6 +12,7 @@ from envspec.app import inputs
 from envspec.app.evidence import standings_of
 from envspec.app.observer import warn
 from envspec.base.errors import InputError, LockError, OutsideError, Place
+from envspec.base.plain_files import read_operand
 from envspec.base.texts import printable
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.write import digest
@@ -86,13 +87,16 @@ def _review(
     return with_flaws(review(Side(title, old), new), new, None)
 
 
+_MOST = 64 << 20
+
+
 def _audit(
     spec: Spec, chosen: Sequence[LockedTarget], digest: str, audit: Path | None, database: Path | None
 ) -> AuditSummary | None:
     if audit:
         place = Place(str(audit))
         try:
-            text = audit.read_text(encoding="utf-8")
+            text = read_operand(audit, _MOST).decode()
         except UnicodeDecodeError:
             raise InputError("this isn't UTF-8", place=place) from None
         except OSError as error:

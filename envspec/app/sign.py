@@ -16,6 +16,7 @@ from envspec.base import atomic
 from envspec.base.errors import InputError, Place, StorageError, ToolError
 from envspec.base.finding import Finding
 from envspec.base.open_folder import locate
+from envspec.base.plain_files import read_operand
 from envspec.lock.signing.model import (
     LOCK,
     MOST_SIGNATURE_BYTES,
@@ -144,8 +145,7 @@ def _signers(given: Path | None, namespace: str) -> tuple[str, str, int]:
         raise InputError("it isn't said who may sign", hint=hint)
     place = Place(str(shown_path(given)))
     try:
-        with given.open("rb") as file:
-            content = file.read(_MOST_SIGNERS + 1)
+        content = read_operand(given, _MOST_SIGNERS + 1)
         if len(content) > _MOST_SIGNERS:
             raise InputError("this isn't an allowed_signers file: it is larger than 1 MiB", place=place)
         return content.decode(), place.file, 1

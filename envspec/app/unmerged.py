@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from envspec.base.errors import EnvspecError
+from envspec.base.plain_files import read_plain
 from envspec.review.git.program import git_output, work_tree
 
 
@@ -34,4 +35,4 @@ def take_in_command(unmerged: Collection[Path], recipes: Path, *others: Path) ->
 
 
 def _has_markers(path: Path) -> bool:
-    return path.is_file() and b"\n<<<<<<< " in b"\n" + path.read_bytes()
+    return path.is_file() and not path.is_symlink() and b"\n<<<<<<< " in b"\n" + read_plain(path)

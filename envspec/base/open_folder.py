@@ -196,17 +196,21 @@ class OpenFolder:
         the writer of a pipe.
         """
         try:
-            if self.refuse_odd(name) is None:
-                return None
-            file = os.fdopen(self.open_file(name, os.O_RDONLY | _NO_WAIT), "rb")
+            with self.open_plain(name) as file:
+                return file.read(-1 if most is None else most)
         except FileNotFoundError:
             return None
-        with file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                # exchanged since the first look
-                raise self._not_plain(name, found)
-            return file.read(-1 if most is None else most)
+
+    def open_plain(self, name: str) -> BinaryIO:
+        """Open a plain file for reading. Never waits. Raises FileNotFoundError."""
+        self.refuse_odd(name)
+        file = os.fdopen(self.open_file(name, os.O_RDONLY | _NO_WAIT), "rb")
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            # exchanged since the first look
+            file.close()
+            raise self._not_plain(name, found)
+        return file
 
     def read_at(self, path: str) -> bytes | None:
         """Read the file at a path of names with `/`. Raises NotADirectoryError where a file stands in a folder's
@@ -294,7 +298,7 @@ class OpenFolder:
 
     def _not_plain(self, name: str, found: os.stat_result) -> NotPlain:
         return NotPlain(
-            f"this is {_kind(found)}; envspec reads and writes plain files and folders only",
+            f"this is {kind_of(found)}; envspec reads and writes plain files and folders only",
             place=Place(printable(str(self.path / name))),
             hint="find out where it comes from, then remove it"
             + (", or name the folder that it leads to" if _is_link(found) else ""),
@@ -390,5 +394,6 @@ def _is_link(found: os.stat_result) -> bool:
     return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_file_attributes", 0) & _REPARSE_POINT)
 
 
-def _kind(found: os.stat_result) -> str:
+def kind_of(found: os.stat_result) -> str:
+    """Name the kind of an entry that is no plain file, with its article."""
     return "a symbolic link" if _is_link(found) else _KINDS.get(stat.S_IFMT(found.st_mode), "something else")

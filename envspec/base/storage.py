@@ -9,6 +9,8 @@ from pathlib import Path
 
 from envspec.base.errors import Place, StorageError, ToolError
 
+_TOO_MANY = (errno.EMFILE, errno.ENFILE)
+MORE_FILES = "raise the limit on open files, such as `ulimit -n 1024`, then run again"
 _IN_THE_WAY = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 CACHE = "ENVSPEC_CACHE_DIR"
 ELSEWHERE = f"run again, or give {CACHE} another place"
@@ -58,6 +60,7 @@ def storage_error(
         hints[error.errno] = (
             f"the file system has no room for more files, whatever their size: remove some, then {again}"
         )
+    hints |= dict.fromkeys(_TOO_MANY, MORE_FILES)
     hint = hints.get(error.errno or 0, f"give {option} another place")
     return StorageError(f"{doing}: {error.strerror or error}", place=Place(str(where)), hint=hint)
 
@@ -91,7 +94,15 @@ Under a limit on memory a thread gets no stack, so what is said of threads may b
 
 def shortage(program: str, said: str) -> ToolError | None:
     """Make the error for a program that says that the system gave it too little; None where it says something else."""
+    if "Too many open files" in said:
+        return ToolError(f"{program} reached the system's limit on open files", hint=MORE_FILES)
     return too_little(program) if _SAID_OF_SHORTAGE.search(said) else None
+
+
+def refuse_shortage(program: str, error: OSError) -> None:
+    """Raise ToolError for a program that couldn't be started since too many files are open here."""
+    if error.errno in _TOO_MANY and (short := shortage(program, str(error.strerror))):
+        raise short from None
 
 
 def too_little(program: str) -> ToolError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from envspec.cli.console import out, say, wants_json
 EPILOG = """\b
 Examples:
   envspec bundle specs/mm-v2.9.toml --target cpu -o mm-cpu.tar
-  tar xf mm-cpu.tar && sh install.sh ~/envs/mm       (on the machine without internet)
+  mkdir mm-cpu && tar xf mm-cpu.tar -C mm-cpu && sh mm-cpu/install.sh ~/envs/mm     (on the machine without internet)
   envspec bundle specs/mm-v2.9.toml --target cu128-hopper --build-wheels --with-base --base ./base -o mm.tar
   envspec bundle specs/mm-v2.9.toml --target cpu --since mm-cpu.tar -o mm-cpu-2.tar
 """
@@ -80,7 +81,8 @@ def command(**asked: Any) -> int:
         out(f"base {made.base}")
     out(f"digest {made.digest}")
     old = " --with DIR" if made.is_partial else ""
-    say(f"hint: tar xf {request.output.name} && sh install.sh --expect {made.digest}{old} PREFIX")
+    unpack = f"mkdir bundle && tar xf {quote(request.output.name)} -C bundle"
+    say(f"hint: {unpack} && sh bundle/install.sh --expect {made.digest}{old} PREFIX")
     if made.build:
-        say(f"hint: or an image: {made.build}")
+        say(f"hint: or an image: cd bundle && {made.build}")
     return 0

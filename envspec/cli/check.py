@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +116,17 @@ def reason_lines(reasons: Iterable[Finding], locks: Path, recipes: Path) -> list
     for reason in reasons:
         folder = _folder(str(reason.file)) if reason.code in _SEVERAL else reason.text
         groups.setdefault((reason.code, folder, _advice(reason)), []).append(reason)
-    told = [
-        f"{_mark(group[0])}{_message(group, locks, recipes)}  [{group[0].code}]"
-        for group in islice(groups.values(), MOST)
-    ]
-    return told if len(groups) <= MOST else [*told, f"and {len(groups) - MOST:,} more: --json has them all"]
+    parts = [part for group in groups.values() for part in _split(group)]
+    told = [f"{_mark(part[0])}{_message(part, locks, recipes)}  [{part[0].code}]" for part in parts[:MOST]]
+    return told if len(parts) <= MOST else [*told, f"and {len(parts) - MOST:,} more: --json has them all"]
+
+
+_EDITED = ("rendered-edited", "recipe-differs")
+
+
+def _split(group: list[Finding]) -> list[list[Finding]]:
+    """Part a few files that differ: each was perhaps edited by hand, and is named with its line."""
+    return [[one] for one in group] if group[0].code in _EDITED and len(group) <= _NAMED else [group]
 
 
 def _message(group: list[Finding], locks: Path, recipes: Path) -> str:
@@ -145,6 +150,8 @@ def _mark(reason: Finding) -> str:
 
 def _advice(reason: Finding) -> str:
     """Give the part of a reason about a file that says what to do with it."""
+    if reason.code in _EDITED:
+        return ""
     _, comma, advice = reason.message.partition(", and ")
     return comma + advice
 

@@ -93,6 +93,12 @@ FORMATS = ("text", "markdown", "json", "html", "github", "gitlab")
     metavar="FORMAT FILE",
     help="Write it to a file too, in this format; may be given several times.",
 )
+@click.option(
+    "--max-characters",
+    type=click.IntRange(min=1000, max=1_000_000),
+    metavar="NUMBER",
+    help="What the printed Markdown is cut to [default: 65000].",
+)
 @click.option("--exit-code", "tell_by_code", is_flag=True, help="Exit with 1 when there are changes.")
 @click.option(
     "--fail-on", type=click.Choice(("high", "medium")), help="Exit with 1 when the risk is this high, or higher."
@@ -104,7 +110,12 @@ FORMATS = ("text", "markdown", "json", "html", "github", "gitlab")
 @options.locks_dir
 @options.as_json
 def command(
-    form: str, also: tuple[tuple[str, Path], ...], tell_by_code: bool, fail_on: Risk | None, **asked: Any
+    form: str,
+    also: tuple[tuple[str, Path], ...],
+    max_characters: int | None,
+    tell_by_code: bool,
+    fail_on: Risk | None,
+    **asked: Any,
 ) -> int:
     """Compare two locks: the changes, their meaning and their risk
 
@@ -118,6 +129,8 @@ def command(
     """
     from envspec.app.diff import DiffRequest, compare
 
+    if max_characters is not None and form != "markdown":
+        raise InputError("--max-characters cuts Markdown alone", hint="add --format markdown, or leave it out")
     request = DiffRequest(**asked)
     _refuse_without(request)
     compared = compare(request)
@@ -129,6 +142,8 @@ def command(
         options.print_json("diff", compared.document)
     elif form == "text":
         out(compared.render(form, style_text), newline=False)
+    elif max_characters is not None:
+        out_file(compared.render(form, limit=max_characters))
     else:
         out_file(compared.render(form))
     compared.warn_of_gaps()

@@ -7,12 +7,16 @@ from pathlib import Path
 import click
 
 from envspec.app.git import unreviewed_locks
+from envspec.base.plain_files import read_operand
 from envspec.cli.console import out
 
 EPILOG = """\b
 Example:
   envspec git-unreviewed --from origin/main specs/*.toml
 """
+
+
+_MOST = 16 << 20
 
 
 @click.command(epilog=EPILOG)
@@ -29,7 +33,7 @@ def command(specs: tuple[str, ...], base: str, reviewed: Path | None) -> None:
 
     A lock that went with its spec is one, and one that stays without a spec, which pip goes on reading.
     """
-    shown = reviewed.read_text(encoding="utf-8", errors="surrogateescape").split("\0") if reviewed else []
+    shown = read_operand(reviewed, _MOST).decode("utf-8", "surrogateescape").split("\0") if reviewed else []
     for lock, what in unreviewed_locks(base, specs, list(filter(None, shown))):
         name = "".join(char if char.isprintable() and char != "`" else "_" for char in lock)
         out(f"- `{name}` {what}")

@@ -12,6 +12,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from envspec.base.documents import Unreadable, read_python
+from envspec.base.errors import InputError
+from envspec.base.plain_files import read_plain
 from envspec.draft.join import Declaration
 from envspec.draft.repository import is_pruned
 from envspec.facts import most_used
@@ -75,8 +77,8 @@ def _modules(path: Path) -> Iterator[tuple[str, bool]]:
     """Yield the modules that a source imports, and whether each stands in a try-block or a function. What only type
     checkers read is left out; a source that can't be parsed imports nothing."""
     try:
-        tree = read_python(path.read_bytes())
-    except (OSError, Unreadable):
+        tree = read_python(read_plain(path))
+    except (OSError, InputError, Unreadable):
         return
     waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:

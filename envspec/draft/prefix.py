@@ -16,7 +16,8 @@ from typing import Any
 from msgspec import Struct
 
 from envspec.base.documents import Unreadable, read_json
-from envspec.base.errors import InputError, Place
+from envspec.base.errors import InputError, NotPlain, Place
+from envspec.base.plain_files import read_plain
 from envspec.draft.environment_yml import match_spec
 from envspec.draft.gather import Gathered
 from envspec.draft.model import Draft
@@ -191,7 +192,6 @@ def _parse_list(text: str) -> list[str]:
 
 def _text(path: Path) -> str | None:
     try:
-        with path.open("rb") as file:
-            return file.read(_MOST).decode(errors="replace")
-    except OSError:
+        return read_plain(path, _MOST, links_out=True).decode(errors="replace")
+    except (OSError, NotPlain):
         return None

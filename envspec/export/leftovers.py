@@ -27,7 +27,7 @@ from envspec.export.plan import (
     read_sums,
     sums_text,
 )
-from envspec.lock.freshness import reason
+from envspec.lock.freshness import differing, reason
 from envspec.lock.write import HEADER
 
 CONTAINERS = devcontainer.FOLDER
@@ -157,7 +157,7 @@ def recipe_reasons(plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[st
     for path, text in standing.files.items():
         if path not in there:
             out.append(reason("recipe-missing", f"{path} is missing from its recipe", file=path))
-        elif read(path) != text:
+        elif (stands := read(path)) != text:
             message = f"{path} differs from what the spec and its lock give"
-            out.append(reason("recipe-differs", message, file=path))
+            out.append(differing("recipe-differs", path, message, text, stands or ""))
     return tuple(sorted(out, key=lambda one: str(one.file)))

@@ -128,14 +128,6 @@ _COMPILED = frozenset(
     )
 )
 """Packages whose wheels hold code for GPUs, and that don't show it by their names."""
-BUILT_WITH_TORCH = frozenset(
-    (
-        *("causal-conv1d", "detectron2", "flash-attn", "grouped-gemm", "mamba-ssm", "mmcv", "pytorch3d"),
-        *("torch-cluster", "torch-scatter", "torch-sparse", "torch-spline-conv"),
-    )
-)
-"""Packages whose sources can't be built without torch. Source: their setup.py, each of which imports it; mmcv's goes on
-without, and leaves its operators out."""
 _NAMED = re.compile(r"[\w-]+-cu(?:da)?\d\d\d?x?(?:-[\w-]+)?")
 """cupy-cuda12x, jax-cuda12-plugin, transformer-engine-cu12."""
 _FOR_GPUS = re.compile(r"cupy|[\w-]+-gpu")

@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from envspec.base.errors import InputError
+from envspec.base.plain_files import read_plain
 from envspec.binaries.wheel import record_rows
 from envspec.image.base import BaseFiles, ReadPaths
 from envspec.lock.inventory import Inventory, is_package
@@ -114,8 +115,7 @@ def read_folder(root: Path, tops: Iterable[Path] | None = None) -> BaseFiles:
                 if os.path.islink(full):
                     links[path] = os.readlink(full)
             if WANTED.kept.fullmatch(path) and not os.path.islink(full) and os.path.isfile(full):
-                with open(full, "rb") as file:
-                    files[path] = file.read(WANTED.head)
+                files[path] = read_plain(full, WANTED.head, links_out=True)
     return BaseFiles(files, {}, frozenset(paths), links)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import secrets
 import tarfile
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import BinaryIO, cast
 from envspec.base.documents import read_json
 from envspec.base.errors import InputError, NotPlain, Place
 from envspec.base.open_folder import OpenFolder
+from envspec.base.plain_files import open_plain
 from envspec.image.base import BaseSource
 from envspec.image.layer import Descriptor, OnBytes
 from envspec.image.manifest import DIGEST, DOCUMENT_BYTES, check_content, descriptor_of, document_bytes
@@ -77,7 +77,7 @@ class Layout:
         """Open a blob. Raises InputError where it isn't there."""
         try:
             with self.folder.descend(BLOBS) as blobs:
-                return os.fdopen(blobs.open_file(_name(blob.digest), os.O_RDONLY), "rb")
+                return blobs.open_plain(_name(blob.digest))
         except FileNotFoundError:
             raise InputError(f"the layout has no blob {blob.digest}", place=Place(str(self.folder.path))) from None
 
@@ -214,7 +214,7 @@ _ENTRIES = 10_000
 def open_archive(path: Path) -> Iterator[BaseSource]:
     """Open an archive until the block ends. Raises InputError for a file that isn't one, OSError."""
     try:
-        with tarfile.open(path, mode="r:", tarinfo=TarMember) as archive:
+        with open_plain(path) as file, tarfile.open(fileobj=file, mode="r:", tarinfo=TarMember) as archive:
             members = {}
             for count, member in enumerate(archive):
                 if count > _ENTRIES:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from envspec.base import programs
 from envspec.base.errors import InputError, Place, ToolError
+from envspec.base.plain_files import open_plain
 from envspec.image.base import BaseFiles, ReadPaths
 from envspec.image.layer_stream import most_entries
 
@@ -36,8 +37,9 @@ class Sif(Struct, frozen=True):
 
 
 def open_sif(path: Path) -> Sif:
-    """Read a SIF's header. Raises InputError for a file that is none, or whose root is no squashfs; OSError."""
-    with path.open("rb") as file:
+    """Read a SIF's header. Raises InputError for a file that is none, whose root is no squashfs, or to which a link
+    leads out of its repository, NotPlain, OSError."""
+    with open_plain(path) as file:
         try:
             _, magic, _, arch, _, _, _, _, total, offset, *_ = _HEADER.unpack(file.read(_HEADER.size))
             if not magic.startswith(b"SIF_MAGIC") or not 0 <= total <= _MOST_DESCRIPTORS:

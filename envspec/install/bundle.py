@@ -19,6 +19,7 @@ from typing import BinaryIO
 from msgspec.structs import replace
 
 from envspec.base.errors import InputError, InternalError, Place
+from envspec.base.plain_files import open_plain
 from envspec.binaries.wheel import paths_of_wheel
 from envspec.export.environment import build_variables, refuse_unknown_gpus
 from envspec.export.quote import shell
@@ -134,16 +135,10 @@ def earlier_files(old: Path, target: str) -> frozenset[Known]:
     """The packages' files that an earlier bundle holds, or needs itself: `old` is its tar, its `SHA256SUMS`, or the
     lock that it was made from, of which `target` counts. Raises InputError, LockError."""
     try:
-        if tarfile.is_tarfile(old):
-            with tarfile.open(old, tarinfo=TarMember) as tar:
-                texts = [_text_of(tar, name) for name in (SUMS, NEEDED)]
-            found = frozenset(known for text in texts for known in _read_sums(text))
-        else:
-            with old.open("rb") as file:
-                text = file.read(_MOST)
-            found = frozenset(_read_sums(text.decode("utf-8", "replace")))
-            if not found:
-                found = _of_lock(old, target)
+        with open_plain(old) as file:
+            found = frozenset(known for text in _texts_of(file) for known in _read_sums(text))
+        if not found:
+            found = _of_lock(old, target)
     except (OSError, tarfile.TarError) as error:
         raise InputError(f"can't be read: {error}", place=Place(str(old)), hint=_SINCE) from None
     if not found:
@@ -163,6 +158,15 @@ def _read_sums(text: str) -> Iterator[Known]:
     for digest, place in _LINE.findall(text):
         if place.startswith((f"{WHEELS}/", f"{CONDA}/", f"{PYTHON}/")):
             yield digest, place
+
+
+def _texts_of(file: BinaryIO) -> list[str]:
+    if not tarfile.is_tarfile(file):
+        file.seek(0)
+        return [file.read(_MOST).decode("utf-8", "replace")]
+    file.seek(0)
+    with tarfile.open(fileobj=file, tarinfo=TarMember) as tar:
+        return [_text_of(tar, name) for name in (SUMS, NEEDED)]
 
 
 def _text_of(tar: tarfile.TarFile, name: str) -> str:

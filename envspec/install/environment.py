@@ -18,6 +18,7 @@ from packaging.version import Version
 
 from envspec.base.errors import ToolError
 from envspec.base.extras import require_extra
+from envspec.base.plain_files import read_plain
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import Settings, load_settings
@@ -340,7 +341,7 @@ class Installation(Struct, frozen=True, dict=True):
 
     def _has_scripts(self) -> bool:
         found = ((self.prefix / path, text.encode()) for path, text in self._scripts().items())
-        return all(path.is_file() and path.read_bytes() == text for path, text in found)
+        return all(path.is_file() and read_plain(path, links_out=True) == text for path, text in found)
 
     def _begin(self, state: PrefixState | None, found: Collection[Change]) -> PrefixState:
         """Record that the environment is incomplete, and drop the files of the pip packages that are about to

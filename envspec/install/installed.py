@@ -16,12 +16,13 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.documents import read_json
+from envspec.base.plain_files import open_plain, read_plain
 from envspec.base.redact import without_credentials
 from envspec.install.inside import cannot_exist
 from envspec.install.model import Fault
@@ -182,10 +183,15 @@ def _rows(info: Path) -> list[_Row] | None:
         return None
 
 
+def _open_record(info: Path) -> TextIO:
+    file = open_plain(info / "RECORD", links_out=True)
+    return io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="")
+
+
 def _read_rows(info: Path) -> list[_Row]:
     site = info.parent
     try:
-        with (info / "RECORD").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        with _open_record(info) as file:
             rows = [row for row in csv.reader(file) if row and row[0]]
     except csv.Error as error:
         raise ValueError(str(error)) from None
@@ -220,7 +226,7 @@ def _overwritten(row: _Row, several: Sequence[_Row]) -> Fault:
     mine = several[-1].owner == row.owner and len(contents) > 1 and row.content.startswith("sha256=")
     if not mine or not os.path.isfile(row.path):
         return ""
-    digest = hashlib.sha256(Path(row.path).read_bytes()).digest()
+    digest = hashlib.sha256(read_plain(row.path, links_out=True)).digest()
     said = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
     return "" if row.content == f"sha256={said}" else OVERWRITTEN
 
@@ -245,7 +251,7 @@ def _read_records(prefix: Path) -> tuple[list[CondaRecord], list[Path]]:
     debris: list[Path] = []
     for path in sorted((prefix / CONDA_META).glob("*.json")):
         try:
-            records.append(_record(path, read_json(path.read_bytes())))
+            records.append(_record(path, read_json(read_plain(path, links_out=True))))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             debris.append(path)
     return records, debris
@@ -348,7 +354,8 @@ def files_of(pin: Pin, prefix: Path, python: str) -> tuple[str, ...]:
     """List the files of an installed pin below site-packages, by its RECORD. Otherwise as `record_direct_url`."""
     info = _folder(pin, prefix, python)
     try:
-        text = (info / "RECORD").read_text(encoding="utf-8", errors="surrogateescape") if info else ""
+        content = read_plain(info / "RECORD", links_out=True) if info else b""
+        text = content.decode("utf-8", "surrogateescape")
         return tuple(row[0] for row in csv.reader(text.splitlines()) if row and not row[0].startswith(("..", "/")))
     except csv.Error:
         return ()
@@ -369,7 +376,7 @@ def direct_url(pin: Pin) -> bytes:
 
 def _rewrite(info: Path, change: Callable[[list[Row]], list[Row]]) -> None:
     try:
-        with (info / "RECORD").open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        with _open_record(info) as file:
             rows = [row for row in csv.reader(file) if row]
     except csv.Error:
         return

@@ -18,6 +18,7 @@ from envspec.base.errors import IndexFailure, InputError, ToolError
 from envspec.base.places import data_home, home_of
 from envspec.base.redact import redact
 from envspec.base.settings import Settings, load_settings, trusted_folder
+from envspec.base.storage import refuse_shortage
 from envspec.export.python_build import RELEASES, TABLE, folder_name, uv_table
 from envspec.lock.model import LockedPython
 from envspec.net.connections import index_fetcher
@@ -279,6 +280,8 @@ def _probe(candidate: str, env: Mapping[str, str]) -> Sequence[object] | None:
     try:
         done = programs.run([os.path.abspath(candidate), "-I", "-S", "-c", _ASK], env, seconds=_SECONDS)
         kind, version, base_prefix, wide, free_threaded, full = read_json(done.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        if isinstance(error, OSError):
+            refuse_shortage("envspec", error)
         return None
     return kind, version, base_prefix, wide, free_threaded, full

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from envspec.base.errors import InputError
+from envspec.base.plain_files import read_plain
 from envspec.base.programs import ROOT
 from envspec.install.activation import SiteModules
 from envspec.install.installed import files_of, site_packages
@@ -44,10 +45,10 @@ class BasePrefix(Struct, frozen=True):
         """Say whether an environment has its Python, and sees its packages."""
         if python_of(environment).resolve() != self.python.resolve():
             return False
-        config = (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+        config = read_plain(environment / "pyvenv.cfg", links_out=True).decode(errors="replace")
         seen = "include-system-site-packages = true" in config
         path = site_packages(environment, self._minor) / _FOLDERS
-        there = path.read_text(encoding="utf-8") if path.is_file() else ""
+        there = read_plain(path, links_out=True).decode() if path.is_file() else ""
         return there == self._listed and seen != self._is_virtual
 
     @property

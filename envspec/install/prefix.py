@@ -23,6 +23,7 @@ from envspec.base import atomic
 from envspec.base.documents import decode_format
 from envspec.base.errors import InputError, Place
 from envspec.base.open_folder import Location
+from envspec.base.plain_files import read_plain
 from envspec.base.storage import storage_error
 from envspec.install.inside import Inside
 from envspec.install.model import identity
@@ -128,7 +129,7 @@ def _read_state(prefix: Path) -> PrefixState | None:
     path = prefix / STATE_PATH
     try:
         return decode_format(
-            path.read_bytes(), PrefixState, _FORMAT, Place(str(path)), f"remove {prefix} and install again"
+            read_plain(path), PrefixState, _FORMAT, Place(str(path)), f"remove {prefix} and install again"
         )
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -78,8 +78,20 @@ def rendered_reasons(expected: Mapping[str, str], found: Mapping[str, str]) -> t
         elif path not in expected:
             out.append(reason("rendered-extra", f"{path} belongs to no target of the lock", file=path))
         elif expected[path] != found[path]:
-            out.append(reason("rendered-edited", f"{path} differs from what the lock gives", file=path))
+            message = f"{path} differs from what the lock gives"
+            out.append(differing("rendered-edited", path, message, expected[path], found[path]))
     return tuple(out)
+
+
+def differing(code: str, path: str, message: str, expected: str, found: str) -> Finding:
+    """Make the finding of a file with another text than expected, with the first line that differs, counted from 1."""
+    lines, others = found.splitlines(), expected.splitlines()
+    # a file that only goes on, or ends too early, differs where the shorter one ends
+    both = min(len(lines), len(others))
+    number = next((at for at in range(both) if lines[at] != others[at]), both)
+    line = lines[number].strip() if number < len(lines) else ""
+    where = f'at line {number + 1}: "{line[:100]}"' if line else f"at line {number + 1}"
+    return reason(code, f"{message}, first {where}", file=path, line=number + 1)
 
 
 def _of_spec(case: SpecCase, lock: Lock) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from envspec import __version__
 from envspec.base.errors import LockError, Place, StorageError
+from envspec.base.plain_files import read_operand
 from envspec.lock.inventory import read_inventory
 from envspec.lock.model import CODE_VERSION, Lock, inventory_name
 from envspec.lock.reading import older, v3, v5
@@ -68,7 +69,7 @@ def load_text(path: Path) -> str:
     """Read the text of a lock. Raises as `load` does."""
     place = Place(str(path))
     try:
-        content = path.read_bytes()
+        content = read_operand(path, MOST_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         raise LockError("there is no lock here", place=place, hint="run `envspec lock`") from None
     except IsADirectoryError:

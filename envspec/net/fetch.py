@@ -22,9 +22,11 @@ from msgspec import Struct, field
 from envspec.base import programs
 from envspec.base.errors import IndexFailure
 from envspec.base.places import home_of, refuse_link_out
+from envspec.base.plain_files import open_plain
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.base.settings import Credentials, split_credentials
+from envspec.base.storage import MORE_FILES
 from envspec.net import limits
 from envspec.net.body import Pace, TooLarge, TooMuch, pieces, read_whole, too_slow
 from envspec.net.transport import (
@@ -341,7 +343,7 @@ class Fetcher:
                 f"{bare} redirects {REDIRECTS} times and gives no file",
                 hint="check the address, and tell who runs it: its redirects go in a circle",
             )
-        return IndexFailure(f"{bare} can't be read: {reason}", hint=_HINT)
+        return IndexFailure(f"{bare} can't be read: {reason}", hint=MORE_FILES if "open files" in reason else _HINT)
 
     def _request(
         self, bare: str, headers: Mapping[str, str], retries: urllib3.Retry, whole: Deadline
@@ -484,9 +486,9 @@ def local_path(url: str) -> Path | None:
 
 
 def _open(path: Path, bare: str) -> BinaryIO:
-    """Open a file of this machine. Raises IndexFailure."""
+    """Open a file of this machine. Raises IndexFailure, NotPlain."""
     try:
-        return path.open("rb")
+        return open_plain(path, links_out=True)
     except OSError as error:
         raise IndexFailure(f"{bare} can't be read: {error.strerror}", hint="check the folder that it lies in") from None
 

@@ -23,6 +23,7 @@ from envspec.base.cache import touch
 from envspec.base.errors import IndexFailure
 from envspec.base.flock import has_flock, hold, hold_by_file
 from envspec.base.places import stranger, this_user
+from envspec.base.plain_files import open_plain
 from envspec.base.settings import Settings, split_credentials, trusted_folder
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
@@ -314,9 +315,9 @@ def refuse_unfit(path: Path, file: str) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file, in hex. Raises OSError."""
+    """The sha256 of a file, in hex. Raises NotPlain, OSError."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_plain(path, links_out=True) as file:
         while block := file.read(_PIECE):
             digest.update(block)
     return digest.hexdigest()

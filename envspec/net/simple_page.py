@@ -141,10 +141,12 @@ def _check_row(row: dict[str, Any]) -> dict[str, Any]:
     """Keep the sha256 of a row's `hashes` alone, and its `provenance` where that is an address (PEP 740). Set its
     `core-metadata` to the METADATA's sha256, else to whether METADATA lies beside the file."""
     sha256 = row.get("hashes", {}).get("sha256")
-    row["hashes"] = {"sha256": sha256} if sha256 and type(sha256) is str else {}
+    # uv takes upper case too
+    row["hashes"] = {"sha256": sha256.lower()} if sha256 and type(sha256) is str else {}
     said = row.pop("core-metadata", None) or row.pop("dist-info-metadata", None)
     if said:
         digest = str(said.get("sha256")) if isinstance(said, dict) else str(said).partition("sha256=")[2]
+        digest = digest.lower()
         row["core-metadata"] = digest if _SHA256.fullmatch(digest) else True
     if type(row.get("requires-python")) is not str:
         row.pop("requires-python", None)

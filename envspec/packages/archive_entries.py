@@ -102,7 +102,8 @@ def wheel_fault(path: str | os.PathLike[str], bounds: Bounds) -> str:
         with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
             entries = archive.infolist()
             fault = _too_much(len(entries), sum(entry.file_size for entry in entries), size, bounds)
-            return fault or _names_fault(entries) or _entries_fault(file, entries, archive.start_dir)
+            fault = fault or _names_fault(entries) or _entries_fault(file, entries, archive.start_dir)
+            return fault or layout_fault(entries) or _commands_fault(archive)
     except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, EOFError, struct.error) as error:
         return f"can't be read: {error}"
 
@@ -233,6 +234,63 @@ def _names_fault(entries: list[zipfile.ZipInfo]) -> str:
         if fault and (parts or name.startswith("/")):
             why = fault if "(..)" not in fault and "absolute" not in fault else ""
             return f"has the entry {name!r}: {why or LEADS_OUT}"
+    return ""
+
+
+_OWN = re.compile(
+    r"pyvenv\.cfg|conda-meta/.*|etc/envspec/.*|(?:bin|scripts)/"
+    r"(?:pythonw?[\d.]*|activate(?:\.(?:sh|csh|fish|nu|ps1|bat|xsh))?|activate_this\.py|deactivate(?:\.(?:bat|nu))?)(?:\.exe)?",
+    re.IGNORECASE,
+)
+"""What an environment is made of before any wheel: its settings, its Python, what activates it, the records of conda
+and envspec."""
+_INFO = re.compile(r"(?:lib/(?:[^/]+/)?site-packages/)?([^/]+\.dist-info)/", re.IGNORECASE)
+
+
+def layout_fault(entries: Iterable[zipfile.ZipInfo]) -> str:
+    """The reason why a wheel can't be installed, or would replace what isn't its own, by the list of its entries, as
+    the words after "the wheel …"; empty without one."""
+    files: dict[str, zipfile.ZipInfo] = {}
+    folders = set[str]()
+    infos = set[str]()
+    for entry in entries:
+        name = entry.filename
+        if name.endswith("/"):
+            folders.add(name.rstrip("/"))
+            continue
+        first = files.setdefault(name, entry)
+        if first is not entry and (first.CRC, first.file_size) != (entry.CRC, entry.file_size):
+            return f"has the entry {name!r} twice, with different content"
+        folders.update(name[: match.start()] for match in re.finditer("/", name))
+        top, _, rest = name.partition("/")
+        kind, _, below = rest.partition("/")
+        if top.endswith(".data"):
+            place = {"scripts": f"bin/{below}", "data": below}.get(kind, "")
+            if _OWN.fullmatch(place):
+                return f"has the entry {name!r}, which replaces a file of the environment's own"
+            if _INFO.match(below if kind in ("data", "purelib", "platlib") else ""):
+                return f"has the entry {name!r}, which is of another package's .dist-info"
+        elif top.endswith(".dist-info") and rest:
+            infos.add(top)
+    if len(infos) > 1:
+        return f"has {len(infos)} folders .dist-info instead of one: {', '.join(sorted(infos)[:3])}"
+    if both := sorted(folders & files.keys()):
+        return f"has the entry {both[0]!r} both as a file and as a folder"
+    return ""
+
+
+_COMMAND = re.compile(r"^\s*([^\s=\[;#][^=\n]*?)\s*=", re.MULTILINE)
+_MOST_COMMANDS = 1 << 20
+
+
+def _commands_fault(archive: zipfile.ZipFile) -> str:
+    for entry in archive.infolist():
+        if re.fullmatch(r"[^/]+\.dist-info/entry_points\.txt", entry.filename) and entry.file_size <= _MOST_COMMANDS:
+            text = archive.read(entry).decode("utf-8", "replace")
+            commands = "".join(re.findall(r"^\s*\[\s*(?:console|gui)_scripts\s*\]([^\[]*)", text, re.MULTILINE))
+            for command in _COMMAND.findall(commands):
+                if _OWN.fullmatch(f"bin/{command}"):
+                    return f"has the command {command!r}, which replaces a file of the environment's own"
     return ""
 
 

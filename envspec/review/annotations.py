@@ -14,20 +14,25 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.finding import Finding
 from envspec.base.texts import clean_text
 
 _PACKAGE = re.compile(r'^\[\[(pip|conda)\]\]\nname = "([^"]*)"\nversion = "([^"]*)"$', re.MULTILINE)
+_TARGET = re.compile(r'^\[targets\.(?:"([^"\n]*)"|([^"\n]*))\]$\n((?:^[^\[\n].*\n|^\n)*)', re.MULTILINE)
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 _SEVERITIES = {"error": "critical", "warning": "major", "info": "info"}
 
 Lines = Mapping[tuple[str, str, str], int]
 """The line of each package of a lock, by kind, name and version."""
 
+AT_ONCE = 10
+"""GitHub shows ten errors and ten warnings of a step: https://github.com/actions/toolkit/pull/734."""
+
 
 class Annotation(Struct, frozen=True):
-    """A finding at a line of a lock.
+    """A finding at a line of a lock, or of another `file`, whose path is from the root of the repository.
 
     title   the subject of the finding
     detail  what tells it from another one with its code and title
@@ -37,6 +42,7 @@ class Annotation(Struct, frozen=True):
     title: str
     line: int
     detail: str
+    file: PurePosixPath | None = None
 
 
 def lines_of(lock_text: str) -> Lines:
@@ -47,13 +53,52 @@ def lines_of(lock_text: str) -> Lines:
     return found
 
 
+def target_lines(lock_text: str) -> Mapping[tuple[str, str], int]:
+    """Return the line of each key of each target in a lock's text, by target and key; of "" for the target's header."""
+    found: dict[tuple[str, str], int] = {}
+    for match in _TARGET.finditer(lock_text):
+        name, first = match[1] or match[2], lock_text.count("\n", 0, match.start()) + 1
+        found[name, ""] = first
+        for number, line in enumerate(match[3].splitlines(), first + 1):
+            key, equals, _ = line.partition(" = ")
+            if equals:
+                found.setdefault((name, key), number)
+    return found
+
+
+def line_in(text: str, name: str, version: str) -> int | None:
+    """Find a package in another tool's file: the line that names it with the version, or above its version's; else the
+    first that names it."""
+    spelt = re.sub(r"[-_.]+", "[-_.]", re.escape(name.replace(".", "-")).replace(r"\-", "-"))
+    named = re.compile(rf"(?<![\w.-]){spelt}(?![\w.-]|[-_.]\w)", re.IGNORECASE)
+    with_version = re.compile(rf"(?<![\w.-]){spelt}\W{{1,4}}{re.escape(version)}(?![\w.])", re.IGNORECASE)
+    lines = text.splitlines()
+    first = None
+    for number, line in enumerate(lines, 1):
+        below = lines[number] if number < len(lines) else ""
+        if version and (
+            with_version.search(line)
+            or (named.search(line) and re.search(rf"version\W+{re.escape(version)}(?![\w.])", below))
+        ):
+            return number
+        if first is None and named.search(line):
+            first = number
+    return first
+
+
 def workflow_commands(found: Iterable[Annotation], lock: PurePosixPath) -> str:
-    """Render annotations for GitHub, a line each. `lock` is the lock's path from the root of its repository."""
-    where = f"file={_value(str(lock))}"
+    """Render the first `AT_ONCE` annotations for GitHub, a line each; the last says how many more there are. `lock` is
+    the lock's path from the root of its repository."""
+    every = list(found)
+    shown = every[:AT_ONCE]
+    if more := len(every) - len(shown):
+        last = shown[-1].finding
+        said = replace(last, message=f"{last.message} (and {more} more in the comment)")
+        shown[-1] = replace(shown[-1], finding=said)
     return "".join(
-        f"::{_COMMANDS[one.finding.severity]} {where},line={one.line},title={_value(one.title)}::"
-        f"{_data(one.finding.message)}\n"
-        for one in found
+        f"::{_COMMANDS[one.finding.severity]} file={_value(str(one.file or lock))},line={one.line},"
+        f"title={_value(one.title)}::{_data(one.finding.message)}\n"
+        for one in shown
     )
 
 
@@ -69,7 +114,7 @@ def code_quality(found: Iterable[Annotation], lock: PurePosixPath, prefix: str) 
                 f"{lock}\n{one.finding.code}\n{one.title}\n{one.detail}".encode()
             ).hexdigest(),
             "severity": _SEVERITIES[one.finding.severity],
-            "location": {"path": str(lock), "lines": {"begin": one.line}},
+            "location": {"path": str(one.file or lock), "lines": {"begin": one.line}},
         }
         for one in found
     ]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from contextlib import suppress
 from pathlib import Path as FilePath
 
-from envspec.base.errors import EnvspecError, Place, SpecError, StorageError
-from envspec.base.places import link_out_of
+from envspec.base.errors import EnvspecError, InputError, NotPlain, Place, SpecError, StorageError
+from envspec.base.plain_files import read_plain
 from envspec.base.texts import nearest
 
 MAX_BYTES = 1 << 20
@@ -31,12 +30,11 @@ def read_bytes(path: str) -> bytes:
     if not path:
         raise SpecError("the spec's path is empty", hint="give a spec, such as specs/NAME.toml")
     try:
-        _refuse_link_out(path)
-        with open(path, "rb", opener=_open) as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise SpecError("not a regular file", hint="give a spec, such as specs/NAME.toml", place=Place(path))
-            data = file.read(MAX_BYTES + 1)
+        data = read_plain(path, MAX_BYTES + 1)
+    except NotPlain:
+        raise SpecError("not a regular file", hint="give a spec, such as specs/NAME.toml", place=Place(path)) from None
+    except InputError as error:
+        raise SpecError(error.message, hint=error.hint, place=error.place) from None
     except IsADirectoryError:
         hint = f"give a spec in it, such as {path}/NAME.toml"
         raise SpecError("it's a folder, not a spec", hint=hint, place=Place(path)) from None
@@ -49,20 +47,6 @@ def read_bytes(path: str) -> bytes:
             "larger than 1 MiB, so it can't be a spec", hint="give a spec, such as specs/NAME.toml", place=Place(path)
         )
     return data
-
-
-def _refuse_link_out(path: str) -> None:
-    """Refuse a spec that a link takes out of its git repository, or out of the current folder: it may have come with
-    the repository, and what a spec says is shown."""
-    root = link_out_of(path)
-    if root is not None:
-        hint = "if it's yours, give the path that it leads to"
-        raise SpecError(f"a link leads from here out of {root}, and isn't followed", hint=hint, place=Place(path))
-
-
-def _open(path: str, flags: int) -> int:
-    # Without O_NONBLOCK, opening a named pipe would wait for ever.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _unreadable(path: str, error: OSError) -> EnvspecError:

@@ -262,7 +262,7 @@ let
             uv build --quiet --wheel --python "$out/bin/python" --no-build-isolation --no-index --out-dir built "$1"
         }
 
-        ${python}/bin/python -m venv --without-pip "$out"
+        ${python}/bin/python -I -m venv --without-pip "$out"
         ${if ready == [ ] then "" else concatStringsSep "\n" waves}
         patch_all
         ${concatStringsSep "" (map fromSource sources)}
@@ -275,7 +275,7 @@ let
         find "$out" -path '*.dist-info/RECORD' -exec sed -i '/\.dist-info\/uv_cache\.json,/d' {} +
         rm -f "$out/.lock"
         # Times are all the same in the store, so compiled files are never checked against them.
-        "$out/bin/python" -m compileall -q -j 0 --invalidation-mode unchecked-hash "$out/${python.sitePackages}" >/dev/null || true
+        "$out/bin/python" -I -m compileall -q -j 0 --invalidation-mode unchecked-hash "$out/${python.sitePackages}" >/dev/null || true
         ${if carried == null then "" else ''mkdir -p "$out/share" && cp -r ${carried} "$out/share/envspec"''}
         ${if slice == null then "" else ''chmod u+w "$out/share/envspec" && cp ${slice} "$out/share/envspec/target.json"''}
       '';

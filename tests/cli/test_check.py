@@ -104,7 +104,8 @@ def test_drifted(project: Project, envspec: Envspec) -> None:
     assert told.out == (
         "specs/demo.toml: drifted\n"
         "  locks/demo/cpu/requirements.txt is missing  [rendered-missing]\n"
-        "  locks/demo/cu126-volta/requirements.txt differs from what the lock gives  [rendered-edited]\n"
+        "  locks/demo/cu126-volta/requirements.txt differs from what the lock gives, first at line 7: "
+        '"app==1.5 \\"  [rendered-edited]\n'
         "  locks/demo/old/requirements.txt belongs to no target of the lock  [rendered-extra]\n"
     )
     assert told.err == "hint: envspec lock specs/demo.toml\n"

@@ -21,7 +21,7 @@ from support.index import Index, status
 from support.machine import Machine, cpu
 from support.packages import Dist, wheel
 
-from envspec.app.diff import annotate
+from envspec.app.annotate import AnnotatedFiles, annotate
 from envspec.lock.model import Artifact, Pin
 from envspec.review.annotations import workflow_commands
 from envspec.review.diff.rows import Fact, Review
@@ -386,7 +386,7 @@ def test_an_annotation_is_at_the_line_of_the_package(committed: Project, envspec
 def test_no_foreign_word_becomes_a_command() -> None:
     flaw = Fact("high", "x", "a\n::set-output name=fresh::true\r%0A::error::b", package="a,line=9::warning")
     found = Review("demo", "a", "b", (), (), (), (), (), (), (), flaws=(flaw,))
-    text = workflow_commands(annotate(found, {}), PurePosixPath("a:b,c"))
+    text = workflow_commands(annotate(found, AnnotatedFiles()), PurePosixPath("a:b,c"))
     assert text.count("\n") == 1 and "\r" not in text
     assert text.startswith("::error file=a%3Ab%2Cc,line=1,title=a%2Cline=9%3A%3Awarning::a")
     assert "%250A" in text
@@ -427,11 +427,14 @@ def told(envspec: Envspec, *arguments: str, code: int) -> dict[str, Any]:
 def test_a_bump_that_its_index_publishes(published: Index, project: Project, envspec: Envspec) -> None:
     project.lock(lambda target: (pin_of(NEWER),))
     found = told(envspec, code=0)
-    assert found["verified"] == {"complete": True, "pins": {"asked": 1, "proved": 1, "refuted": 0}, "unasked": []}
+    assert found["verified"] == {
+        "complete": True,
+        "pins": {"asked": 1, "proved": 1, "refuted": 0, "facts": 0},
+        "unasked": [],
+    }
     for form in ("text", "markdown", "html"):
-        assert (
-            "of 1 changed pin they publish 1 so" in envspec("diff", "specs/demo.toml", "--verify", "--format", form).out
-        )
+        shown = envspec("diff", "specs/demo.toml", "--verify", "--format", form).out
+        assert "asked about 1 pin: 1 confirmed by the index, 0 not as published" in shown
 
 
 def test_another_file_that_the_index_holds_is_low(published: Index, project: Project, envspec: Envspec) -> None:
@@ -445,7 +448,23 @@ def test_another_file_that_it_does_not_hold_is_refuted(published: Index, project
     project.lock(lambda target: (pin_of(OTHER),))
     found = told(envspec, code=1)
     assert [(one["risk"], one["code"], one["package"]) for one in found["flaws"]] == [("high", "not-published", "lib")]
-    assert found["verified"]["pins"] == {"asked": 1, "proved": 0, "refuted": 1}
+    assert found["verified"]["pins"] == {"asked": 1, "proved": 0, "refuted": 1, "facts": 0}
+
+
+@pytest.mark.parametrize("reason", ["broken on arrival", ""])
+def test_a_yanked_release_is_told(published: Index, project: Project, envspec: Envspec, reason: str) -> None:
+    """As medium, in every form; once, where an audit says it too."""
+    published.add(NEWER, yanked=reason or "\n")
+    project.lock(lambda target: (pin_of(NEWER),))
+    found = told(envspec, code=0)
+    (package,) = found["packages"]
+    (fact,) = (fact for fact in package["changes"][0]["facts"] if fact["code"] == "yanked")
+    assert (package["risk"], fact["risk"]) == ("medium", "medium") and reason in fact["message"]
+    for form in ("text", "markdown", "html", "github"):
+        said = envspec("diff", "specs/demo.toml", "--verify", "--format", form).out
+        assert "its publisher yanked it" in said and reason in said
+    both = envspec("diff", "specs/demo.toml", "--verify", "--audit", "--json").out
+    assert both.count('"yanked"') == 1
 
 
 def test_a_new_version_that_nobody_published_is_raised(published: Index, project: Project, envspec: Envspec) -> None:

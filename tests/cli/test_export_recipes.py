@@ -182,13 +182,14 @@ def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(
         (exported / name).write_text("")
     told = envspec("check")
     assert told.out.splitlines()[1:] == [
-        "  locks/demo/cpu/requirements.txt differs from what the lock gives  [rendered-edited]",
-        "  recipes/demo/compose.yaml differs from what the spec and its lock give  [recipe-differs]",
+        "  locks/demo/cpu/requirements.txt differs from what the lock gives, first at line 1  [rendered-edited]",
+        "  recipes/demo/compose.yaml differs from what the spec and its lock give, first at line 1  [recipe-differs]",
         "  recipes/demo/cpu/target.json is missing from its recipe  [recipe-missing]",
-        "  recipes/demo/cu126-volta/Dockerfile differs from what the spec and its lock give  [recipe-differs]",
+        "  recipes/demo/cu126-volta/Dockerfile differs from what the spec and its lock give, first at line 1"
+        "  [recipe-differs]",
         "  recipes/demo/cu128-hopper/: 4 files differ from what the spec and its lock give: "
         "Dockerfile, apptainer-offline.def, apptainer.def, …  [recipe-differs]",
-        "  recipes/demo/job.sbatch differs from what the spec and its lock give  [recipe-differs]",
+        "  recipes/demo/job.sbatch differs from what the spec and its lock give, first at line 1  [recipe-differs]",
     ]
     assert len(codes(envspec)) == 9
     monkeypatch.chdir(project.folder / "specs")

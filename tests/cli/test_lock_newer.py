@@ -246,3 +246,19 @@ def test_exceptions_are_rows_of_a_review(
     git(project, "commit", "-qam", "a while ago")
     set_back(project, 0)
     assert f"for lib ended on {ago(9)[:10]}: remove it" in reviewed(envspec)["exception-ended"][1]
+
+
+@pytest.mark.parametrize(("reason", "told"), [("it eats files", "it eats files"), ("\n", "its index gives no reason")])
+@pytest.mark.parametrize("form", ["json", "html"])
+def test_a_yanked_release_that_the_spec_pins_is_a_warning(
+    index: Index, project: Project, envspec: Envspec, reason: str, told: str, form: str
+) -> None:
+    """With the reason of the page, as uv says it; none of a release whose good files are taken."""
+    index.form = form
+    index.add(wheel("lib", "1.0"), uploaded=ago(60), yanked=reason)
+    index.add(wheel("other", "1.0", tag="cp311-none-any"), uploaded=ago(60), yanked="of another file")
+    project.spec(spec(asked='["lib==1.0", "other==1.0"]').replace('exclude-newer = "7 days"\n', ""))
+    ran = envspec("lock", PATH)
+    assert ran.code == 0, ran.err
+    assert f"warning: lib 1.0 is yanked: {told}" in ran.err and "other 1.0 is yanked" not in ran.err
+    assert "is yanked" in envspec("lock", PATH, "--upgrade").err, "as long as it is locked"

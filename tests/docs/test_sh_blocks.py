@@ -19,6 +19,7 @@ ELSEWHERE = {
     "kubectl": "needs a cluster: tests/export/test_clusters.py runs what stands before it",
     "ln": "a modulefile's link: tests/export/test_lmod.py",
     "make": "it is what runs these tests",
+    "mkdir": "a bundle's folder: tests/cli/test_bundle.py",
     "nix": "tests/e2e/test_nix_flakes.py, where Nix is",
     "pip": "the user's own environment: tests/test_package.py installs envspec, tests/e2e the locks",
     "pytest": "envspec's plugin: tests/prove/smoke/test_smoke_pytest_plugin.py",

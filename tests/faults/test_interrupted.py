@@ -306,3 +306,25 @@ def test_scratch_of_a_running_process_is_left_alone(machine: Machine, index: Ind
         folder.mkdir(parents=True)
     machine.locked(spec=cpu("alpha"))
     assert scratch(machine) == [theirs]
+
+
+AT_AN_IMPORT = """
+import builtins, os, signal, sys
+real, left = builtins.__import__, [int(sys.argv.pop(1))]
+def read(*words, **more):
+    left[0] -= 1
+    if left[0] == 0:
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(*words, **more)
+from envspec.__main__ import main
+builtins.__import__ = read
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 10, 40, 150, 400])
+def test_while_the_modules_are_still_being_read(machine: Machine, number: int) -> None:
+    """Python's traceback stood there: what is being read turns the exception into its own."""
+    words = [sys.executable, "-c", AT_AN_IMPORT, str(number), "check", "specs/nowhere.toml"]
+    ran = subprocess.run(words, cwd=machine.folder, env=machine.environment(), capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted: nothing was changed\n")

@@ -3,11 +3,14 @@
 import hashlib
 import io
 import json
+import os
+import shutil
+import stat
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,10 +36,18 @@ def bundled(machine: Machine, folder: Path, *options: str) -> str:
     return str(json.loads(ran.out)["digest"])
 
 
-def install(folder: Path, prefix: Path, *options: str, tools: str = "") -> subprocess.CompletedProcess[str]:
-    env = {"PATH": f"{tools}/usr/bin:/bin", "HOME": str(prefix.parent), "PYTHON": sys.executable}
-    command = ["sh", str(folder / "install.sh"), *options, str(prefix)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+def install(
+    folder: Path,
+    prefix: Path,
+    *options: str,
+    tools: str = "",
+    cwd: Path | None = None,
+    shell: Sequence[str] = ("sh",),
+    **more: str,
+) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": f"{tools}/usr/bin:/bin", "HOME": str(folder.parent), "PYTHON": sys.executable, **more}
+    command = [*shell, str(folder / "install.sh"), *options, str(prefix)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd=cwd, timeout=60)
 
 
 @pytest.fixture
@@ -104,24 +115,173 @@ def test_forged_sums(there: tuple[Path, str], tmp_path: Path, forge: Callable[[P
     assert not (tmp_path / "env").exists()
 
 
-@pytest.mark.parametrize("path", ["wheels/app-9.0-py3-none-any.whl", "envspec/extra.py", "conda/noarch/x.conda"])
-@pytest.mark.parametrize("link", [False, True], ids=["file", "link"])
-def test_an_extra_file(there: tuple[Path, str], tmp_path: Path, path: str, link: bool) -> None:
-    folder, digest = there
-    (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    if link:
-        (folder / path).symlink_to("/etc/passwd")
-    else:
-        (folder / path).write_text("x")
-    ran = install(folder, tmp_path / "env", "--expect", digest)
-    assert ran.returncode == 2 and f"{path} isn't of this bundle" in ran.stderr, ran.stderr
-    assert not (tmp_path / "env").exists()
-
-
 @pytest.fixture(params=["uv", pytest.param("pip", marks=pytest.mark.nightly)])
 def tools(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """What stands before PATH: uv, or nothing, so that the Python's own pip installs."""
     return f"{uv_alone(tmp_path)}:" if request.param == "uv" else ""
+
+
+def leave_trace(path: Path, trace: Path) -> None:
+    """Write a program that is a script of the shell and a module of Python, either of which leaves a trace."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n'true' ; ':' <<'' > {trace}\n\nopen({str(trace)!r}, 'w')\n")
+    path.chmod(0o755)
+
+
+def pipe(path: Path, trace: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path, trace: Path) -> None:
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    except PermissionError:
+        pytest.skip("making a device takes root")
+
+
+def link(path: Path, trace: Path) -> None:
+    path.symlink_to("/etc/passwd")
+
+
+def folder(path: Path, trace: Path) -> None:
+    path.mkdir()
+
+
+def folder_by_a_link(path: Path, trace: Path) -> None:
+    path.symlink_to("/etc")
+
+
+KINDS = [leave_trace, pipe, device, link, folder, folder_by_a_link]
+NAMES = [
+    *("wheels/app-9.0-py3-none-any.whl", "envspec/extra.py", "wheels/deep/x", "ON_BASE", "NEEDED", "BASE"),
+    *("pip.py", "venv.py", "typing.py", "sitecustomize.py", "pyvenv.cfg", ".hidden", "envspec/.pth", "builds", "later"),
+    *("Requirements.txt", "INSTALL.SH", "sha256sums", "wheels/APP-1.0-py3-none-any.whl"),
+    *("a b", " ", "-rf", "a\\b", "requirements.txt ", "\tx", "\x1b]0;x", "\udcff", "[a-z]*", "*"),
+    *("x\n", "\n", "requirements.txt\n", "\nrequirements.txt", "requirements.txt\n./install.sh"),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_than_the_sums_name(there: tuple[Path, str], tmp_path: Path, kind: Callable[[Path, Path], None]) -> None:
+    """Whatever it is and however it's called: refused before anything of the bundle runs, and by the check by hand."""
+    bundle, digest = there
+    trace, tools = tmp_path / "trace", f"{uv_alone(tmp_path)}:"
+    assert by_hand(bundle) == ""
+    for name in NAMES:
+        path = bundle / name
+        above = [*path.parents][: len(path.relative_to(bundle).parts) - 1]
+        new = [one for one in above if not one.exists()]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kind(path, trace)
+        ran = install(bundle, tmp_path / "env", "--expect", digest, tools=tools, cwd=bundle)
+        assert ran.returncode == 2, (name, ran.stderr)
+        assert "has more in it than the bundle" in ran.stderr and "Traceback" not in ran.stderr, (name, ran.stderr)
+        assert all(line.isprintable() for line in ran.stderr.splitlines()), ran.stderr
+        assert not (tmp_path / "env").exists() and not trace.exists(), name
+        assert kind is folder or by_hand(bundle), name
+        shutil.rmtree(path) if kind is folder else path.unlink()
+        for one in new:
+            one.rmdir()
+    assert install(bundle, tmp_path / "env", "--expect", digest, tools=tools).returncode == 0
+
+
+def by_hand(bundle: Path) -> str:
+    """What the commands in the head of install.sh print: the names that are too many."""
+    lines = (bundle / "install.sh").read_text().splitlines()
+    first = lines.index("#   sha256sum SHA256SUMS && sha256sum -c --quiet SHA256SUMS")
+    ran = subprocess.run(["sh", "-c", lines[first + 1][1:]], cwd=bundle, capture_output=True, check=False)
+    return ran.stdout.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("kind", [pipe, device, link, folder, folder_by_a_link])
+@pytest.mark.parametrize("name", ["requirements.txt", "SHA256SUMS", "envspec/target.json", "LIMITS", "wheels"])
+def test_another_kind_of_thing_in_a_files_place(
+    there: tuple[Path, str], tmp_path: Path, kind: Callable[[Path, Path], None], name: str
+) -> None:
+    """Nothing waits for the writer of a pipe, nor reads what a link leads to, though that has the very bytes."""
+    bundle, _ = there
+    path, before = bundle / name, tmp_path / "before"
+    path.rename(before)
+    if kind in (link, folder_by_a_link):
+        path.symlink_to(before)
+    else:
+        kind(path, tmp_path / "trace")
+    ran = install(bundle, tmp_path / "env")
+    assert ran.returncode == 2 and f"{name}" in ran.stderr, ran.stderr
+    assert not (tmp_path / "env").exists()
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+def test_the_shells(there: tuple[Path, str], tmp_path: Path, shell: str) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is missing")
+    words = [program, "sh"] if shell == "busybox" else [program]
+    tools = f"{uv_alone(tmp_path)}:"
+    (there[0] / "wheels" / "a\nb").write_text("x")
+    ran = install(there[0], tmp_path / "env", tools=tools, shell=words)
+    assert ran.returncode == 2 and "wheels/a isn't of this bundle\n" in ran.stderr, ran.stderr
+    (there[0] / "wheels" / "a\nb").unlink()
+    ran = install(there[0], tmp_path / "env", "--expect", there[1], tools=tools, shell=words)
+    assert ran.returncode == 0, ran.stderr
+
+
+PLANTED = [
+    *(
+        "pip",
+        "venv",
+        "ensurepip",
+        "typing",
+        "json",
+        "encodings",
+        "sitecustomize",
+        "usercustomize",
+        "zipfile",
+        "logging",
+    ),
+    *("_distutils_hack", "site", "warnings", "subprocess", "runpy"),
+]
+
+
+@pytest.mark.parametrize("installer", ["uv", "pip"])
+def test_an_honest_bundle_from_a_folder_of_anothers(there: tuple[Path, str], tmp_path: Path, installer: str) -> None:
+    """A clone with modules that Python would take up, and variables that bring Python code from it."""
+    clone, trace = tmp_path / "clone", tmp_path / "trace"
+    for name in PLANTED:
+        leave_trace(clone / f"{name}.py", trace)
+    leave_trace(clone / "uv.toml", trace)
+    (clone / "pip.conf").write_text("[global]\nindex-url = http://127.0.0.1:9\n")
+    (clone / "python").symlink_to(sys.executable)
+    brought = {
+        "PYTHONPATH": str(clone),
+        "PYTHONSTARTUP": str(clone / "site.py"),
+        "PYTHONUSERBASE": str(clone),
+        "PYTHONWARNINGS": "error::typing.Nothing",
+        "PYTHONBREAKPOINT": "typing.nothing",
+        "PYTHONHOME": str(clone),
+    }
+    tools = f"{uv_alone(tmp_path)}:" if installer == "uv" else ""
+    for number, (python, home) in enumerate([("./python", {}), (sys.executable, {}), (sys.executable, brought)]):
+        ran = install(there[0], Path(f"../env-{number}"), tools=tools, cwd=clone, PYTHON=python, **home)
+        assert ran.returncode == 0 and not trace.exists(), ran.stderr
+        assert (tmp_path / f"env-{number}" / "bin" / "python").exists()
+
+
+@pytest.mark.slow
+def test_what_else_lies_where_an_earlier_bundle_was_unpacked(
+    machine: Machine, locked: Index, tmp_path: Path, tools: str
+) -> None:
+    """`--with` names a folder that nothing vouches for: only the files that this bundle names by their hash count."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    bundled(machine, old)
+    write_lock(machine, [pip_pin(APP), pip_pin(NEW)])
+    digest = bundled(machine, new, "--since", "old.tar")
+    (old / "wheels" / NEW.file).write_bytes(wheel("lib", "2.0", padding=9).content)
+    (old / "wheels" / "app-1.0-9-py3-none-any.whl").write_bytes(wheel("app", "1.0", padding=9).content)
+    os.mkfifo(old / "wheels" / "lib-2.0-9-py3-none-any.whl")
+    (old / "pip.py").write_text("raise SystemExit(9)\n")
+    ran = install(new, tmp_path / "env", "--expect", digest, "--with", str(old), tools=tools, cwd=old)
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def test_rendered_files() -> None:
     found = rendered_reasons({"a/r": "1", "b/r": "2", "c/r": "3"}, {"b/r": "2", "c/r": "x", "d/r": "4"})
     assert [(one.code, one.file, one.message) for one in found] == [
         ("rendered-missing", "a/r", "a/r is missing"),
-        ("rendered-edited", "c/r", "c/r differs from what the lock gives"),
+        ("rendered-edited", "c/r", 'c/r differs from what the lock gives, first at line 1: "x"'),
         ("rendered-extra", "d/r", "d/r belongs to no target of the lock"),
     ]
 

@@ -18,6 +18,7 @@ from envspec.base import atomic
 from envspec.base.errors import AnswerNo, InputError, Place
 from envspec.base.finding import Finding
 from envspec.base.open_folder import Location
+from envspec.base.plain_files import read_plain
 from envspec.base.storage import storage_error
 from envspec.export.dockerfile import IGNORE
 from envspec.export.folder import OF_ALL, OWN, RECIPES, SHARED, ExportedRecipes, exported_recipes, place_of
@@ -218,14 +219,15 @@ def _paths(recipes: Path, plan: SpecPlan) -> Iterator[str]:
 
 
 def _is_entry(path: Path) -> bool:
-    return path.is_symlink() or path.is_file()
+    # a pipe or a device is refused where it's read
+    return path.is_symlink() or not path.is_dir()
 
 
 def _text(path: Path) -> str | None:
     if path.is_symlink():
         return None
     try:
-        return path.read_bytes().decode(errors="replace")
+        return read_plain(normpath(path)).decode(errors="replace")
     except OSError:
         return None
 

@@ -139,10 +139,11 @@ def read_within(spec: Spec, plan: Plan, wanted: ReadPaths, image: Callable[[], B
     IndexFailure, ToolError, OSError."""
     if plan.on_base and plan.on_base.kind == "sif":
         path = Path(spec.path).parent / plan.base.name
+        sif = open_sif(path)
         if f"sha256:{sha256_of(path)}" != plan.base.digest:
             hint = f"envspec lock {spec.path} --upgrade-images reads it again"
             raise InputError("this isn't the SIF that was locked", hint=hint, place=Place(str(path)))
-        return read_sif(open_sif(path), wanted, os.environ)
+        return read_sif(sif, wanted, os.environ)
     source = image()
     manifest = read_image(source.top, source.read, plan.oci_platform, source.where)
     return read_layers(zip(manifest.layers, manifest.diff_ids, strict=True), source.open, source.where, wanted)

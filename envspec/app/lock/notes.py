@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from envspec.app.observer import observer, say, warn
 from envspec.base.cache import keep_value, read_value
 from envspec.base.places import cache_dir, home_of
+from envspec.base.plain_files import read_plain
 from envspec.resolve.pip.behind import FAR
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Notes:
 
     def _entry(self) -> Path | None:
         with suppress(OSError):
-            found = hashlib.sha256(self._lock.read_bytes()).hexdigest()
+            found = hashlib.sha256(read_plain(self._lock)).hexdigest()
             return cache_dir(os.environ, home_of(os.environ)) / "notes-v1" / found
         return None
 

@@ -2,7 +2,10 @@
 # Installs what this bundle holds into a new folder, without network:
 #   sh install.sh [--expect sha256:DIGEST] [--with DIR]... PREFIX
 # --expect refuses another bundle: DIGEST is that of SHA256SUMS, as `envspec bundle` printed it. This script may be
-# forged too, so where that matters, take the digest by hand first: sha256sum SHA256SUMS && sha256sum -c SHA256SUMS
+# forged too, so where that matters, take the digest by hand first, in this folder. The last command names what is here
+# and isn't the bundle's (the files of a base have a list of their own, BASE):
+#   sha256sum SHA256SUMS && sha256sum -c --quiet SHA256SUMS
+#   find . ! -type d -exec ls -dq {} + | cut -c3- | LC_ALL=C grep -vxF -e SHA256SUMS -e "$(cut -c67- SHA256SUMS)"
 # --with names the folder of an earlier bundle, where this one was made with --since.
 # The Python is the bundle's own, below PREFIX/.python. Where the bundle has none, or PYTHON=/path/to/another is given, it is
 # one of the bundle's version, with its module venv or with uv.
@@ -14,17 +17,30 @@ usage() {
     exit 2
 }
 
+fail() {
+    echo "install.sh: $1" >&2
+    exit 2
+}
+
+# The absolute path of a folder. What names folders line by line can't hold a path of two.
+whole() {
+    path=$(CDPATH='' cd -- "$1" 2>/dev/null && pwd) || return 1
+    case $path in
+        *'
+'*) return 1 ;;
+    esac
+    printf '%s\n' "$path"
+}
+
 expected=
+here=$(whole "$(dirname -- "$0")") || fail 'the path of its folder has a line break: rename it'
 # the folders with packages, a line each
-places=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+places=$here
 while [ $# -gt 1 ]; do
     case $1 in
         --expect) expected=$2 ;;
         --with)
-            old=$(CDPATH='' cd -- "$2" 2>/dev/null && pwd) || {
-                echo "install.sh: $2 is no folder: give --with the folder of the earlier bundle" >&2
-                exit 2
-            }
+            old=$(whole "$2") || fail "$2 is no folder: give --with the folder of the earlier bundle"
             places=$places'
 '$old
             ;;
@@ -34,14 +50,7 @@ while [ $# -gt 1 ]; do
 done
 if [ $# -ne 1 ]; then usage; fi
 case $1 in '' | -*) usage ;; esac
-here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 prefix=$1
-version=$(sed -n 's/^  "platform": "[^"]*", "python": "\([0-9.]*\)".*/\1/p' "$here/envspec/target.json")
-
-fail() {
-    echo "install.sh: $1" >&2
-    exit 2
-}
 
 # The first of the programs named that is there.
 first() {
@@ -60,8 +69,38 @@ if [ -e "$prefix" ] && [ -n "$(ls -A -- "$prefix")" ]; then
     fail "$prefix holds something already: give a new folder"
 fi
 case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
+case ${PYTHON:-} in [!/]*/*) PYTHON=$PWD/$PYTHON ;; esac
 
-# An installer with a warm cache doesn't read the files that lie here.
+# What a failed or interrupted run made would stand in the way of the next one.
+work=
+mine=
+existed=
+[ ! -d "$prefix" ] || existed=yes
+leave() {
+    status=$?
+    trap '' HUP INT TERM
+    cd /
+    [ -z "$work" ] || rm -rf -- "$work"
+    if [ -n "$mine" ] && [ -n "$existed" ]; then
+        (cd -- "$prefix" && rm -rf -- ..?* .[!.]* *)
+    elif [ -n "$mine" ]; then
+        rm -rf -- "$prefix"
+    fi
+    exit "$status"
+}
+trap leave EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Programs start in a folder of their own, and no variable brings Python code: the folder that this is called from
+# may have modules and settings that it would take up.
+work=$(mktemp -d)
+work=$(CDPATH='' cd -- "$work" && pwd)
+cd -- "$work"
+for name in $(set | sed -n 's/^\(PYTHON[A-Z0-9_][A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
+export PYTHONNOUSERSITE=1
+
 sums=$(first sha256sum shasum)
 case $sums in
     '') fail 'neither sha256sum nor shasum found: put one of them on PATH' ;;
@@ -71,25 +110,56 @@ digest() {
     # shellcheck disable=SC2086 # shasum takes two words more
     $sums <"$1" | sed 's/ .*//'
 }
+plain() {
+    [ -f "$here/$1" ] && [ ! -L "$here/$1" ]
+}
+plain SHA256SUMS || fail "$here has no SHA256SUMS: copy the bundle here again"
 if [ -n "$expected" ] && [ "sha256:$(digest "$here/SHA256SUMS")" != "$expected" ]; then
     fail "this is another bundle: its digest is sha256:$(digest "$here/SHA256SUMS")"
 fi
+
+# The folder holds what the lists name, plain files and the folders above them, and nothing else: what is too many is
+# refused before it is read, since reading a pipe waits, and before anything runs.
+listed() {
+    echo ./SHA256SUMS
+    sed 's|^[0-9a-f]*  |./|' "$here/SHA256SUMS"
+    # the base's files have a list of their own; where the bundle is installed into an image, they aren't here
+    if plain BASE && grep -q -x -e '[0-9a-f]*  BASE' "$here/SHA256SUMS"; then
+        sed 's|^[0-9a-f]*  |./|' "$here/BASE"
+    fi
+}
+listed >names
+sed -n -e ':up' -e 's|/[^/]*$||p' -e 't up' names >folders
+cat names folders >either
+# $1 with what `find $3...` names in the bundle's folder and the file $2 doesn't
+unlisted() {
+    why=$1 known=$2
+    shift 2
+    (cd -- "$here" && LC_ALL=C find . "$@") >seen || fail "$here can't be read"
+    # 1: nothing else
+    LC_ALL=C grep -v -x -F -f "$known" seen >extra || [ $? -eq 1 ]
+    if [ -s extra ]; then
+        LC_ALL=C sed -e 's|^\./||' -e 's/[^[:print:]]/?/g' -e "s/\$/ $why/" -e 10q extra >&2
+        fail "$here has more in it than the bundle: remove that, or unpack the bundle into a folder of its own"
+    fi
+}
+# first what lies side by side: in a home, the others have no end
+unlisted "isn't of this bundle" either ! -name . -prune
+unlisted "isn't a plain file" /dev/null ! -type f ! -type d
+# a name of two lines would pass for two names
+unlisted "isn't of this bundle" /dev/null -name '*
+*'
+unlisted "isn't of this bundle" names -type f
+unlisted "isn't of this bundle" folders -type d
+# An installer with a warm cache doesn't read the files that lie here.
+lists=SHA256SUMS
+[ ! -d "$here/base" ] || lists='SHA256SUMS BASE'
 # shellcheck disable=SC2086
-found=$(cd -- "$here" && $sums -c SHA256SUMS 2>&1) || {
+found=$(cd -- "$here" && $sums -c $lists 2>&1) || {
     printf '%s\n' "$found" | grep -v ': OK$' >&2
     fail 'files of this bundle are damaged or missing: copy it here again'
 }
-# the folders of the bundle hold what it lists, and nothing else
-for name in wheels conda python envspec later builds sources project; do
-    if [ -e "$here/$name" ] || [ -L "$here/$name" ]; then
-        (cd -- "$here" && find "$name" ! -type d)
-    fi
-done | while IFS= read -r path; do
-    sed 's/^[0-9a-f]*  //' "$here/SHA256SUMS" | grep -q -x -F -e "$path" || {
-        echo "install.sh: $path isn't of this bundle: remove it" >&2
-        exit 2
-    }
-done || exit 2
+version=$(sed -n 's/^  "platform": "[^"]*", "python": "\([0-9.]*\)".*/\1/p' "$here/envspec/target.json")
 
 needed=/dev/null
 [ ! -f "$here/NEEDED" ] || needed=$here/NEEDED
@@ -120,31 +190,9 @@ if [ -f "$here/NEEDED" ]; then
     fi
 fi
 
-# What a failed or interrupted run made would stand in the way of the next one.
-conda_list=
-mine=
-existed=
-[ ! -d "$prefix" ] || existed=yes
-leave() {
-    status=$?
-    trap '' HUP INT TERM
-    [ -z "$conda_list" ] || rm -f -- "$conda_list"
-    if [ -n "$mine" ] && [ -n "$existed" ]; then
-        (cd -- "$prefix" && rm -rf -- ..?* .[!.]* *)
-    elif [ -n "$mine" ]; then
-        rm -rf -- "$prefix"
-    fi
-    exit "$status"
-}
-trap leave EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
 if [ -f "$here/conda/explicit.txt" ]; then
     conda=$(first micromamba mamba conda)
     [ -n "$conda" ] || fail 'this bundle has conda packages: put micromamba, mamba or conda on PATH'
-    conda_list=$(mktemp)
     # a list of files in this very place, each with its hash
     while IFS= read -r line; do
         case $line in
@@ -156,9 +204,9 @@ if [ -f "$here/conda/explicit.txt" ]; then
                 printf 'file://%s/conda/%s\n' "$place" "$line"
                 ;;
         esac
-    done <"$here/conda/explicit.txt" >"$conda_list"
+    done <"$here/conda/explicit.txt" >explicit.txt
     mine=yes
-    "$conda" create --yes --offline --prefix "$prefix" --file "$conda_list"
+    "$conda" create --yes --offline --prefix "$prefix" --file "$work/explicit.txt"
 else
     build=$(cat "$here/SHA256SUMS" "$needed" | sed -n 's/^[0-9a-f]*  \(python\/[^\/]*\.tar\.gz\)$/\1/p')
     if [ -z "${PYTHON:-}" ] && [ -n "$build" ]; then
@@ -183,14 +231,14 @@ else
     fi
     python=${PYTHON:-$(first "python$version" python3 python)}
     [ -n "$python" ] || fail "no Python $version found: PYTHON=/path/to/it sh install.sh PREFIX"
-    found=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    found=$("$python" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     [ "$found" = "$version" ] || fail "$python is Python $found, and the lock is for $version: PYTHON=/path/to/it sh install.sh PREFIX"
     uv=$(first uv)
     mine=yes
     if [ -n "$uv" ]; then
         "$uv" venv --quiet --no-config --offline --allow-existing $seeing --python "$python" "$prefix"
     else
-        "$python" -m venv $seeing "$prefix"
+        "$python" -I -m venv $seeing "$prefix"
     fi
     if [ -f "$here/ON_BASE" ]; then
         # envspec's own name for it (`envspec.install.on_base`)
@@ -209,13 +257,16 @@ if [ -f "$here/requirements.txt" ]; then
                 ;;
         esac
     done || fail "don't install it: such a file is hostile or broken"
+    # a bundle may have none of its own; of an earlier one only what this one names, whatever else lies there
     set -- --no-index
-    while IFS= read -r place; do
-        # a bundle may have none of its own
-        [ ! -d "$place/wheels" ] || set -- "$@" --find-links "$place/wheels"
-    done <<END
-$places
-END
+    [ ! -d "$here/wheels" ] || set -- "$@" --find-links "$here/wheels"
+    if [ -f "$here/NEEDED" ]; then
+        mkdir wheels
+        while read -r hash path; do
+            case $path in wheels/*) ln -s -- "$(place_of "$hash" "$path")/$path" wheels ;; esac
+        done <"$here/NEEDED"
+        set -- "$@" --find-links "$work/wheels"
+    fi
     uv=$(first uv)
     # of a package that the spec takes against its Requires-Python, which pip heeds and uv doesn't
     past=
@@ -227,7 +278,7 @@ END
             "$uv" pip install --no-config --offline --python "$prefix/bin/python" --no-deps "$@"
         else
             # shellcheck disable=SC2086 # no option, or one
-            "$prefix/bin/python" -m pip install --isolated --disable-pip-version-check --no-cache-dir --no-deps $past "$@"
+            "$prefix/bin/python" -I -m pip install --isolated --disable-pip-version-check --no-cache-dir --no-deps $past "$@"
         fi
     }
     # a target may have nothing but what is compiled
@@ -246,12 +297,12 @@ END
             wheels=${list%.txt}
             if [ -n "$uv" ]; then
                 install "$@" --build-constraints "$wheels.built-with" --require-build-hashes --require-hashes -r "$list"
-            elif "$prefix/bin/python" -m pip install --help | grep -q -e '--build-constraint'; then
+            elif "$prefix/bin/python" -I -m pip install --help | grep -q -e '--build-constraint'; then
                 install "$@" --build-constraint "$wheels.versions" --require-hashes -r "$list"
             else
                 # an older pip: its builds heed the variable, which takes no blanks, and it doesn't itself
-                (cd -- "$here" && PIP_CONSTRAINT=sources/${wheels##*/}.versions && export PIP_CONSTRAINT &&
-                    install "$@" --require-hashes -r "$list")
+                cat "$wheels.versions" >versions
+                (PIP_CONSTRAINT=versions && export PIP_CONSTRAINT && install "$@" --require-hashes -r "$list")
             fi
         done
     fi

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from packaging.specifiers import SpecifierSet
 
 from envspec.base.finding import Finding, Severity
-from envspec.facts.cuda_stack import BUILT_WITH_TORCH, stack_of
+from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import BuildPin, Pin
 from envspec.lock.rules.case import LockedCase
 from envspec.lock.rules.cuda import cuda_major_of
@@ -44,8 +44,8 @@ def wrong_build_environments(case: LockedCase) -> Iterator[Finding]:
 
 
 def missing_build_environments(case: LockedCase, against_lock: frozenset[str], severity: Severity) -> Iterator[Finding]:
-    """Yield the sources that are built, and of which the lock doesn't say with what, or leaves torch out.
-    `against_lock` names those that are built against the lock's own packages."""
+    """Yield the sources that are built, and of which the lock doesn't say with what. `against_lock` names those that
+    are built against the lock's own packages."""
     for pin in case.pins("pip"):
         if pin.is_wheel or pin.name in against_lock:
             continue
@@ -53,9 +53,6 @@ def missing_build_environments(case: LockedCase, against_lock: frozenset[str], s
             said = f"{pin.name} {pin.version} is built, but the lock doesn't say what with"
             said = f"{said}, so its build gets what is newest" if severity == "warning" else said
             yield case.flaw("no-build-environment", pin.name, said, severity)
-        elif pin.name in BUILT_WITH_TORCH and all(one.name != "torch" for one in pin.built_with):
-            said = f"{pin.name} {pin.version} is built with torch, and the lock gives its build none"
-            yield case.flaw("no-build-environment", pin.name, said)
 
 
 def unlike_target(one: BuildPin, pins: Mapping[str, Pin], cuda: str | None) -> str | None:

@@ -38,6 +38,7 @@ class Release(Struct, frozen=True, array_like=True):
     unsuited         none of its variants suits the machine that the page was made for
     differing        the files and their Requires-Python, where these differ
     late             the wheels that came in a later hour than its first file, and when
+    why_yanked       the reason that the page gives for its yanked files; empty where it gives none
     """
 
     version: str
@@ -49,6 +50,7 @@ class Release(Struct, frozen=True, array_like=True):
     unsuited: bool = False
     differing: tuple[tuple[str, str], ...] = ()
     late: tuple[tuple[str, str], ...] = ()
+    why_yanked: str = ""
 
     def is_before(self, bound: str | None) -> bool:
         """Say whether the release is older than a bound (RFC 3339), if there is one. One without a date isn't: uv too
@@ -130,6 +132,7 @@ def _release_of(version: Version, files: VersionFiles, unsuited: bool) -> Releas
         unsuited,
         differing if len(set(pythons)) > 1 else (),
         tuple(one for one in late if one[1][:_HOUR] != first[:_HOUR]) if first else (),
+        next((reason for row in files.rows if isinstance(reason := row.get("yanked"), str)), ""),
     )
 
 

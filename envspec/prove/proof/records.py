@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from envspec.base.documents import Unreadable, read_json
 from envspec.base.errors import InputError, Place, StorageError
+from envspec.base.plain_files import read_plain
 from envspec.facts.compute_capability import parse
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.slice import slice_digest, slice_of
@@ -141,7 +142,7 @@ def read_records(folder: Path) -> tuple[Proof, ...]:
     """Read the records in a folder, by name; other JSON files there are none. Raises InputError, StorageError."""
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.is_file())
-        texts = [(path, path.read_bytes()[: LARGEST + 1]) for path in paths]
+        texts = [(path, read_plain(path, LARGEST + 1)) for path in paths]
     except OSError as error:
         raise StorageError(f"{folder} can't be read: {error.strerror or error}") from error
     return tuple(_records(texts))

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from packaging.requirements import Requirement
 
 from envspec.base.documents import Unreadable, read_python
-from envspec.facts.cuda_stack import BUILT_WITH_TORCH
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES
 from envspec.packages.names import PACKAGES_OF, requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
@@ -73,8 +72,7 @@ class BuildImports(Struct, frozen=True):
     def lacking(self, package: str, there: Mapping[str, str], *, has_torch: bool) -> tuple[str, ...]:
         """List the modules that the build of `package` doesn't find beside packages (name → version, "" for any).
         `has_torch`: so has the target, for which an extension would be compiled."""
-        sure = self.with_module(TORCH if package in BUILT_WITH_TORCH else None)
-        missing = tuple(one for one in sure.modules if not _is_there(one, there))
+        missing = tuple(one for one in self.modules if not _is_there(one, there))
         if not (has_torch and package not in _WITHOUT_TORCH):
             return missing
         return (*missing, *(one for one in self.optional if one not in missing and one not in there))

@@ -82,7 +82,7 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
     configuration = _configuration(settings, request, indexes, direct, age)
     (folder / "uv.toml").write_text(configuration, encoding="utf-8")
     if asked.preferences.versions or asked.preferences.commits:
-        answer.write_text(_preferences(asked.preferences, request, indexes), encoding="utf-8")
+        answer.write_text(_preferences(asked.preferences, request, asked.indexes), encoding="utf-8")
     command = [
         "pip", "compile", "pyproject.toml", "--config-file", "uv.toml",
         "--python", sys.executable, "--python-version", request.full_python, "--python-platform", request.uv_platform,

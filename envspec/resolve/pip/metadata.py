@@ -14,7 +14,7 @@ import re
 import threading
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple, cast
@@ -24,12 +24,14 @@ from msgspec.structs import replace
 
 from envspec.base.cache import keep_value, read_value
 from envspec.base.errors import IndexFailure
+from envspec.base.plain_files import open_plain
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.storage import OF_THE_MACHINE
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, installed_paths
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.remote_file import DamagedFile, RemoteFile, open_tail
+from envspec.packages.archive_entries import layout_fault
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.variant_markers import for_variant
@@ -229,7 +231,7 @@ class MetadataReader(Struct, frozen=True):
 
     def read_file(self, path: Path, file: FoundFile) -> Metadata:
         """Read the metadata of a wheel at `path`, whose bytes were hashed here. Raises IndexFailure, OSError."""
-        with path.open("rb") as wheel:
+        with open_plain(path, links_out=True) as wheel:
             text = self._text_in(wheel, file)
         known = replace(_parse(text, file), size=path.stat().st_size)
         self.cache.put(_hashed_key(file), known)
@@ -282,6 +284,7 @@ class MetadataReader(Struct, frozen=True):
         """Read the METADATA out of a wheel."""
         try:
             with zipfile.ZipFile(cast(IO[bytes], wheel)) as archive:
+                refuse_layout(file, archive.infolist())
                 names = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
                 if len(names) != 1:
                     raise DamagedFile(
@@ -324,6 +327,14 @@ def _parse(text: str, file: FoundFile) -> Metadata:
             hint="report this to whoever runs the index: it mixes up its files",
         )
     return metadata
+
+
+def refuse_layout(file: FoundFile, entries: Iterable[zipfile.ZipInfo]) -> None:
+    """Raise IndexFailure for a wheel that no installer could install, or that would replace what isn't its own."""
+    if fault := layout_fault(entries):
+        raise IndexFailure(
+            f"{_where(file)} {fault}", hint="tell those who publish it, or bound the package to another release"
+        )
 
 
 def refuse_other_hash(file: FoundFile, got: str) -> None:

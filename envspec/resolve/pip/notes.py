@@ -6,17 +6,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, merge_targets
+from envspec.base.texts import printable
 from envspec.lock.model import Pin
-from envspec.net.index_proxy.releases import is_older
+from envspec.net.index_proxy.releases import is_older, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.pip.answer import Resolution, tell_missing_dates, tell_own_hashes
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.newest import Releases
-from envspec.resolve.pip.pins import tell_variants
+from envspec.resolve.pip.pins import file_to_install, tell_variants
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.resolve.uv.answer import Found
 
 _LISTED = 8
 """Packages that a note about others names."""
@@ -64,6 +66,7 @@ def tell_notes(
     found = {request: one.answer.found for request, (one, _) in solutions.items()}
     tell_variants(found, groups, notice)
     tell_missing_dates(found, groups, releases, notice)
+    warn_of_yanks(found, groups, releases, notice)
     tell_own_hashes(hashed, notice)
 
 
@@ -78,6 +81,29 @@ def moved_beside(before: Mapping[str, str], after: Mapping[str, str], told: Coll
     others += [f"no {name}" for name in sorted(before.keys() - after.keys() - {*told})]
     more = [f"{len(others) - _LISTED} more that differ"] if others[_LISTED:] else []
     return f"; with {', '.join((*others[:_LISTED], *more))}" if others else ""
+
+
+def warn_of_yanks(
+    solutions: Mapping[Request, Sequence[Found]],
+    groups: Mapping[Request, tuple[str, ...]],
+    releases: Callable[[Request], Releases],
+    notice: Callable[[Finding], None],
+) -> None:
+    """Warn of files that their publisher yanked, with the reason where the page has one."""
+    found = []
+    for request, packages in solutions.items():
+        for package in packages:
+            file = file_to_install(package, request) if any(one.yanked for one in package.files) else None
+            if file is None or not file.yanked:
+                continue
+            version = str(version_of(package.version or ""))
+            same = (one for one in releases(request)(package.name) if one.version == version)
+            reason = next((one.why_yanked for one in same), "")
+            why = printable(reason.strip()) or "its index gives no reason"
+            message = f"{package.name} {package.version} is yanked: {why}"
+            found.append(Finding("warning", "yanked", message, targets=groups[request], package=package.name))
+    for finding in merge_targets(found, every=[name for names in groups.values() for name in names]):
+        notice(finding)
 
 
 def rejected_findings(

@@ -286,14 +286,7 @@ class PipResolver(Struct, frozen=True):
                 for each in self._behind(self._solutions[name][-1])
                 if each.name in needed.about and each.cause.glibc
             }
-            ways = (
-                Way(
-                    f'if the machines have it: glibc = "{glibc}" in the target',
-                    glibc=glibc,
-                    bounds=(f"{one.name}>={one.newest}",),
-                )
-                for glibc, one in glibcs.items()
-            )
+            ways = (Way(glibc=glibc, bounds=(f"{one.name}>={one.newest}",)) for glibc, one in glibcs.items())
             needed.ways = (*ways, *needed.ways)
             raise needed.of(pins)
         return pins

@@ -34,7 +34,8 @@ from packaging.version import Version
 
 from envspec.base.cache import keep_value, read_value
 from envspec.base.documents import Unreadable, read_python, read_toml
-from envspec.base.errors import IndexFailure
+from envspec.base.errors import IndexFailure, InputError
+from envspec.base.plain_files import read_plain
 from envspec.base.redact import redact
 from envspec.lock.toml_text import value
 from envspec.net.fetch import Fetcher, Stream
@@ -555,9 +556,8 @@ def read_project(source: Path) -> dict[str, Any]:
 def _read_start(path: Path, most: int) -> bytes:
     """Read a small file; no bytes of one that isn't there, or is larger."""
     try:
-        with path.open("rb") as file:
-            content = file.read(most + 1)
-    except OSError:
+        content = read_plain(path, most + 1)
+    except (OSError, InputError):
         return b""
     return content if len(content) <= most else b""
 

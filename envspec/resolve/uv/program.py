@@ -26,6 +26,7 @@ from envspec.base.errors import ToolError
 from envspec.base.places import config_home, etc, home_of
 from envspec.base.redact import register_all
 from envspec.base.scratch import scratch_folder
+from envspec.base.storage import refuse_shortage
 from envspec.net.fetch import read_timeout
 from envspec.packages.tags import MACOS
 
@@ -169,6 +170,7 @@ class Uv(Struct):
                 [self.executable, *arguments], cwd=cwd, env={**self.environment(), **(more or {})}
             )
         except OSError as error:
+            refuse_shortage("uv", error)
             raise ToolError(f"uv can't be started: {error}", hint="reinstall envspec: uv comes with it") from None
 
     def stop(self) -> None:

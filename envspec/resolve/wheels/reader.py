@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Literal
+from zipfile import ZipInfo
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -20,7 +21,8 @@ from envspec.lock.model import Pin
 from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote
-from envspec.resolve.pip.metadata import OpenedWheels, cache_key
+from envspec.packages.archive_entries import layout_fault
+from envspec.resolve.pip.metadata import OpenedWheels, cache_key, refuse_layout
 from envspec.resolve.uv.answer import FoundFile
 
 # Questions to a wheel, and its answers.
@@ -150,23 +152,28 @@ class WheelReader(Struct, frozen=True):
         return replace(kept, notes=known.notes, code=known.code, to_the_end=True)
 
     def ask(self, file: FoundFile, origin: str, questions: frozenset[Question]) -> WheelSays | Unread:
-        """Ask a wheel of the index at `origin`. Raises nothing: one that can't be read is a value."""
+        """Ask a wheel of the index at `origin`. One that can't be read is a value. Raises
+        IndexFailure for one that can't be installed, or replaces what isn't its own."""
         says = self.recall(file.file, str(file.sha256), origin)
         if questions <= says.answered:
             return says
         if says.paths is None:
             says = replace(says, paths=self.opened.get(file.url))
+        entries: tuple[ZipInfo, ...] = ()
         try:
             if not questions <= says.answered:
                 with self._open(file) as content, open_wheel(content) as wheel:
-                    # its RECORD lies beside the list of its members, which every question reads
-                    says = answers(wheel, questions | {"paths"}, says)
+                    entries = wheel.members
+                    if not layout_fault(entries):
+                        # its RECORD lies beside the list of its members, which every question reads
+                        says = answers(wheel, questions | {"paths"}, says)
         except UnreadableWheel as error:
             return Unread(file.file, str(error))
         except EnvspecError as error:
             return Unread(file.file, error.message, error.hint, isinstance(error, TooLarge))
         except OSError as error:
             return Unread(file.file, str(error.strerror))
+        refuse_layout(file, entries)
         self.store.put(key_of(file.file, str(file.sha256), origin), says)
         return says
 

@@ -17,6 +17,7 @@ from packaging.version import Version
 
 from envspec.base.documents import read_json
 from envspec.base.errors import IndexFailure, InputError, Place
+from envspec.base.plain_files import open_plain, read_plain
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.net.body import Pace, TooMuch, read_whole
@@ -162,14 +163,17 @@ def _format_error(record: Mapping[str, Any], database: str) -> InputError:
 def _records(path: Path) -> Iterator[Mapping[str, Any]]:
     if path.is_dir():
         for file in sorted(path.rglob("*.json")):
-            yield _record(file.read_bytes())
-    elif zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
+            yield _record(read_plain(file))
+        return
+    with open_plain(path) as opened:
+        if not zipfile.is_zipfile(opened):
+            opened.seek(0)
+            yield _record(opened.read())
+            return
+        with zipfile.ZipFile(opened) as archive:
             for name in archive.namelist():
                 if name.endswith(".json"):
                     yield _record(archive.read(name))
-    else:
-        yield _record(path.read_bytes())
 
 
 def _record(content: bytes) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from textwrap import fill
 
@@ -50,6 +51,11 @@ class AuditReport(Struct, frozen=True):
         return tuple(one for one in self.findings if one.accepted is None and LEVELS[one.severity] in counting)
 
 
+def remedy_of(finding: Finding, spec: str) -> str | None:
+    """Return what to do about a finding, with commands that run as they stand."""
+    return finding.remedy and finding.remedy.replace("envspec lock SPEC", f"envspec lock {shlex.quote(spec)}")
+
+
 _WIDTH = 80
 
 
@@ -79,8 +85,8 @@ def lines(report: AuditReport, width: int | None, coloured: Callable[[str], str]
         yield wrap(one.message, "  ")
         if one.accepted is not None:
             yield wrap(f"ignored: {one.accepted}", "  ")
-        elif one.remedy:
-            yield wrap(f"remedy: {one.remedy.replace('SPEC', report.spec)}", "  ")
+        elif remedy := remedy_of(one, report.spec):
+            yield wrap(f"remedy: {remedy}", "  ")
     if report.not_asked or not report.findings:
         yield ""
     for one_reason in report.not_asked:

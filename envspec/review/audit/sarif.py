@@ -12,7 +12,7 @@ from urllib.parse import quote
 from envspec.base.finding import LEVELS, Finding
 from envspec.review.annotations import Annotation, Lines, lines_of
 from envspec.review.audit.model import Advisory, subject
-from envspec.review.audit.report import AuditReport
+from envspec.review.audit.report import AuditReport, remedy_of
 from envspec.review.audit.rules import ENDED, UNUSED, audit_codes
 
 _LEVEL_OF_CODE = {"yanked": "warning", "young": "warning", "source": "note", ENDED: "warning", UNUSED: "warning"}
@@ -72,7 +72,7 @@ def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str
                         ],
                     }
                 ],
-                "results": [_result(one, quote(str(lock)), lines, numbers) for one in report.findings],
+                "results": [_result(one, report.spec, quote(str(lock)), lines, numbers) for one in report.findings],
             }
         ],
     }
@@ -111,15 +111,19 @@ def _describe(rule: dict[str, Any], advisory: Advisory) -> None:
         rule.setdefault("helpUri", advisory.link)
 
 
-def _result(finding: Finding, uri: str, lines: Lines, numbers: Mapping[str, int]) -> dict[str, Any]:
+def _result(finding: Finding, spec: str, uri: str, lines: Lines, numbers: Mapping[str, int]) -> dict[str, Any]:
     title = f"{subject(finding)}: " if finding.package else ""
     rule = advisory.id if (advisory := finding.evidence.advisory) else finding.code
-    remedy = f". {finding.remedy[:1].upper()}{finding.remedy[1:]}" if finding.remedy else ""
+    said = finding.message
+    if remedy := remedy_of(finding, spec):
+        # a command stays as it is typed
+        begins = f"Run {remedy}" if remedy.startswith("envspec ") else f"{remedy[:1].upper()}{remedy[1:]}"
+        said = f"{said.rstrip(' .')}. {begins}"
     result: dict[str, Any] = {
         "ruleId": rule,
         "ruleIndex": numbers[rule],
         "level": LEVELS[finding.severity],
-        "message": {"text": f"{title}{finding.message}{remedy}"},
+        "message": {"text": f"{title}{said}"},
         "locations": [
             {
                 "physicalLocation": {

@@ -71,10 +71,10 @@ def facts(old: Known | None, new: Known | None) -> tuple[Fact, ...]:
 def _row(row: Row, known: Mapping[Key, Known]) -> Row:
     def with_facts(move: Move) -> Move:
         old, new = (known.get(key, UNKNOWN) if (key := _key(row, view)) else None for view in (move.old, move.new))
-        more = facts(old, new)
-        codes = {fact.code for fact in more}
-        # an audit says it in its own words, after the index
-        found = (*(fact for fact in move.facts if fact.code != "yanked" or "yanked" not in codes), *more)
+        added = facts(old, new)
+        # an index that was asked about the pin may have said it already
+        codes = {fact.code for fact in added}
+        found = (*(fact for fact in move.facts if fact.code != "yanked" or "yanked" not in codes), *added)
         return replace(
             move,
             facts=tuple(sorted(found, key=lambda fact: RISKS.index(fact.risk))),

@@ -47,7 +47,7 @@ def _python(build: LockedPython | None) -> dict[str, Any] | None:
 def _answers(how: Asked) -> dict[str, Any]:
     return {
         "complete": not how.unasked,
-        "pins": {"asked": how.pins, "proved": how.proved, "refuted": how.refuted},
+        "pins": {"asked": how.pins, "proved": how.proved, "refuted": how.refuted, "facts": how.by_facts},
         "unasked": [{"reason": reason, "packages": list(names)} for reason, names in how.unasked],
         "unproving": [{"server": server, "packages": list(names)} for server, names in how.brought],
     }

@@ -30,16 +30,18 @@ def body(review: Review, heading: str = "h2") -> Iterator[str]:
     """Yield the review without a page around it: pieces of HTML, whose own titles are `heading`s."""
     for row, fact in review.shouted:
         yield f'<p class="alarm"><strong>{text(row.name)}</strong>: {text(words.fact(fact))}</p>'
+    for how in (review.asked, review.looked_up):
+        yield from (f'<p class="medium">{text(line)}</p>' for line in (how.gaps() if how else ()))
+    yield from _facts(words.FLAWS, review.flaws, heading=heading)
+    yield from _facts("GPU", review.gpu, heading=heading)
+    more = [text(f"download {size} {words.where(names)}") for size, names in words.downloads(review)]
+    yield from _facts("Spec and targets", review.settings, more, heading=heading)
     if review.chosen:
         yield from _facts("Chosen", (), map(text, review.chosen), heading=heading)
     if review.asked:
         yield from _facts("Indexes", (), map(text, review.asked.lines()), heading=heading)
     if review.looked_up:
         yield from _facts("Audit", (), map(text, review.looked_up.lines()), heading=heading)
-    yield from _facts(words.FLAWS, review.flaws, heading=heading)
-    yield from _facts("GPU", review.gpu, heading=heading)
-    more = [text(f"download {size} {words.where(names)}") for size, names in words.downloads(review)]
-    yield from _facts("Spec and targets", review.settings, more, heading=heading)
     for section in words.sections(review):
         yield f"<details{' open' if section.opened else ''}>"
         yield f'<summary class="{section.risk}">{section.title}</summary>'

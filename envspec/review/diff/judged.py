@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import flaws_of as _judged, judge
 from envspec.review.diff.model import Side
-from envspec.review.diff.rows import RISKS, TARGETS, Asked, Fact, Move, Review, View, highest, in_order
+from envspec.review.diff.rows import RISKS, TARGETS, Asked, Fact, Move, Review, Row, View, highest, in_order
 from envspec.spec.model import Spec
 
 
@@ -64,11 +64,13 @@ class Answers(Struct, frozen=True):
     held     the files that they were found to hold, of either side, under these hashes
     refuted  what the new lock has and its index doesn't, as facts of high risk
     asked    how many pins were asked, and what couldn't be
+    yanked   what an index says of versions that their publisher yanked, by kind, name and version: sentences
     """
 
     held: frozenset[File]
     refuted: tuple[Fact, ...]
     asked: Asked
+    yanked: Mapping[tuple[str, str, str], str] = {}
 
 
 def packages_in_doubt(review: Review) -> frozenset[tuple[str, str]]:
@@ -85,7 +87,21 @@ def packages_in_doubt(review: Review) -> frozenset[tuple[str, str]]:
 def with_answers(review: Review, answers: Answers) -> Review:
     """Raise what the indexes refute, and lower what they hold on both sides. What couldn't be asked stays as it is."""
     raised = lower_risks(add_flaws(review, answers.refuted), answers.held)
-    return replace(raised, asked=answers.asked)
+    rows = in_order(_add_yanks(row, answers.yanked) for row in raised.rows)
+    return replace(raised, asked=answers.asked, rows=rows)
+
+
+def _add_yanks(row: Row, yanked: Mapping[tuple[str, str, str], str]) -> Row:
+    def add(move: Move) -> Move:
+        said = yanked.get((row.kind, row.name, move.new.version)) if move.new else None
+        if said is None:
+            return move
+        fact = Fact("medium", "yanked", said)
+        facts = tuple(sorted((*move.facts, fact), key=lambda one: RISKS.index(one.risk)))
+        return replace(move, facts=facts, parts=tuple(map(add, move.parts)))
+
+    moves = tuple(map(add, row.moves))
+    return replace(row, moves=moves, risk=highest((row.risk, *(move.risk for move in moves))))
 
 
 def lower_risks(review: Review, held: Collection[File]) -> Review:

@@ -6,6 +6,7 @@ a mention that notifies people.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
@@ -21,64 +22,104 @@ _LONGEST = 400
 """Characters of a single foreign text before it is cut; the JSON output has all of it."""
 
 _MARKS = {"high": "🔴", "medium": "🟡", "low": "🟢"}
-_PLAIN = " ,;/+%?-.'"
-"""ASCII punctuation without a meaning in Markdown in the middle of a line."""
-
 
 _HEAD = 10
 """Lines before the first fold."""
 
 
-def markdown(review: Review) -> str:
-    """Render a review as Markdown of at most `LIMIT` characters; what doesn't fit is cut, with a count. It begins like
-    a changelog, in at most `_HEAD` lines."""
-    name = f"{inert(review.name)}: " if review.name else ""
-    head = [
-        f"### {name}{inert(words.summary(review))}",
-        "",
-        f"{inert(review.old_title)} → {inert(review.new_title)}",
-        "",
-    ]
-    out = "\n".join((*head, *_changelog(review), "")) + "\n"
+def markdown(review: Review, limit: int = LIMIT) -> str:
+    """Render a review as Markdown of at most `limit` characters (1000 or more); what doesn't fit is cut, with a count.
+
+    It begins like a changelog, in at most `_HEAD` lines: what is cut last. Of the details each part keeps its first
+    line before any gets its second.
+    """
+    named = f"{review.name}: {words.summary(review)}" if review.name else words.summary(review)
+    out = f"### {_within(named, limit // 4)}\n\n"
+    titles = f"Compared: {inert(review.old_title)} → {inert(review.new_title)}\n\n"
+    advice = f"**{words.ADVICE[review.risk]}** " if review else ""
+    if len(out) + len(advice) + len(titles) < limit // 2:
+        out += f"{advice}{titles}"
+    elif advice:
+        out += f"{advice}\n\n"
+    out += "".join(_changelog(review, limit - len(out) - _TAIL, limit // 3)) + "\n"
     sections = list(_sections(review))
+    # as much for each as leaves the others room for what they begin with, or for the note that they are cut
+    least = [section.least for section in sections]
+    if len(out) + sum(least) > limit:
+        least = [_NOTE] * len(sections)
+    if len(out) + sum(least) > limit:
+        lines = sum(len(section.lines) for section in sections)
+        return f"{out}*{plural(lines, 'more line')}: `envspec diff` shows them.*\n"
     for number, section in enumerate(sections, 1):
-        # whatever comes first, there is room left to say of each of the others that it isn't shown
-        out += section.text(LIMIT - len(out) - _NOTE * (len(sections) - number))
+        out += section.text(limit - len(out) - sum(least[number:]))
     return out
 
 
-def _changelog(review: Review) -> Iterator[str]:
-    gaps = [line for how in (review.asked, review.looked_up) if how for line in how.gaps()]
-    lines = [f"- {_MARKS['medium']} {inert(line)}" for line in gaps]
-    shouted = [f"> **{inert(row.name)}**: {inert(words.fact(fact))}" for row, fact in review.shouted]
+def _changelog(review: Review, room: int, longest: int) -> Iterator[str]:
+    gaps = [*review.asked.gaps()] if review.asked else []
+    # of a database that doesn't answer one line; below are all
+    gaps += [*review.looked_up.gaps()][:1] if review.looked_up else []
+    lines = [f"- {_MARKS['medium']} {_within(line, longest)}\n" for line in gaps]
+    found = words.by_kind(review.shouted, lambda one: one[1].code)
+    shouted = [f"> {_within(f'{row.name}: {words.fact(fact)}', longest)}\n" for row, fact in found]
+    alarm = "> [!CAUTION]\n"
     if shouted:
-        yield from ("> [!CAUTION]", *_first(shouted, 3, "> and {} more of this kind"), "")
-    lines += [f"- {_MARKS[risk]} {inert(line)}" for risk, line in words.changelog(review)]
-    yield from _first(lines, _HEAD - 2 - (min(len(shouted), 4) + 1 if shouted else 0), "- and {} more lines below")
+        shouted = [alarm, *_first(shouted, 3, room - len(alarm) - _TAIL, "> and {} more of this kind\n"), "\n"]
+        yield from shouted
+    lines += [f"- {_MARKS[risk]} {_within(line, longest)}\n" for risk, line in words.changelog(review)]
+    most = _HEAD - 2 - max(len(shouted) - 1, 0)
+    yield from _first(lines, most, room - sum(map(len, shouted)), "- and {} more, folded below\n")
 
 
-def _first(lines: list[str], most: int, more: str) -> list[str]:
-    return lines if len(lines) <= most else [*lines[: most - 1], more.format(len(lines) - most + 1)]
+def _first(lines: list[str], most: int, room: int, more: str) -> list[str]:
+    """Return the first lines, at most so many and of so many characters, the last of which counts the others."""
+    if len(lines) <= most and sum(map(len, lines)) <= room:
+        return lines
+    room -= len(more)
+    kept: list[str] = []
+    for line in lines[: most - 1]:
+        if len(line) > room:
+            break
+        room -= len(line)
+        kept.append(line)
+    return [*kept, more.format(len(lines) - len(kept))]
+
+
+def _within(text: str, room: int) -> str:
+    """Escape a text and cut it to a room."""
+    while len(shown := inert(text)) > room:
+        text = f"{text[: len(text) * 3 // 4]}..."
+    return shown
 
 
 def inert(text: str) -> str:
     """Escape a foreign text so that Markdown shows it and does nothing else: no markup, table cell, link or mention.
 
-    Special characters become entities, which are never structure. An entity still reads as a mention or an issue's
-    number once it is rendered, so `@` and `#` stand in code, where neither is looked for.
+    It stands in the middle of a line. What could be structure there becomes an entity, which never is; all else stays,
+    for whoever reads the text as it is. An entity still reads as a mention or an issue's number once it is rendered, so
+    `@` and `#` stand in code, where neither is looked for.
     """
     text = clean_text(text)
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}..."
-    # "www." would start a link
-    return text.translate(_INERT).replace("www.", "www&#46;").replace("WWW.", "WWW&#46;")
+    return _STRUCTURE.sub(lambda match: _entity(match[0]), text)
 
 
-_INERT = {
-    code: f"<code>&#{code};</code>" if chr(code) in "@#" else f"&#{code};"
-    for code in range(33, 127)
-    if not chr(code).isalnum() and chr(code) not in _PLAIN
-}
+_STRUCTURE = re.compile(
+    r"""
+      [\\`*~&|$@\#] | <(?![0-9=\ ])
+    | (?<![A-Za-z0-9])_ | _(?![A-Za-z0-9])  # inside a word it is no emphasis
+    | \](?=[(\[])                           # the end of a link's text
+    | (?<!\d):(?=\S) | :(?=[^\s\d])        # https://, :emoji:; not 12:30
+    | (?<=www)\.                            # a link without a scheme
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def _entity(character: str) -> str:
+    entity = f"&#{ord(character)};"
+    return f"<code>{entity}</code>" if character in "@#" else entity
 
 
 class _Section(Struct, frozen=True):
@@ -92,6 +133,11 @@ class _Section(Struct, frozen=True):
     lines: tuple[str, ...]
     after: str
 
+    @property
+    def least(self) -> int:
+        """The room for its first line, and for the count of the others."""
+        return len(self.before) + len(self.lines[0]) + len(self.after) + _NOTE
+
     def text(self, room: int) -> str:
         """Return as many lines as fit, and the count of those that don't. `room` is at least `_NOTE`."""
         used = len(self.before) + len(self.after)
@@ -104,16 +150,23 @@ class _Section(Struct, frozen=True):
             used += len(line)
             kept.append(line)
         if not kept:
-            return f"\n*{self.what} not shown: `envspec diff` shows them.*\n"
+            return f"\n*{self.what} not shown: `envspec diff` shows them.*\n\n"
         left = len(self.lines) - len(kept)
-        return f"{self.before}{''.join(kept)}{self.after}\n*… and {left} more, cut here: `envspec diff` shows them.*\n"
+        note = f"*… and {left} more, cut here: `envspec diff` shows them.*"
+        return f"{self.before}{''.join(kept)}{self.after}{note}\n\n"
 
 
 _NOTE = 200
-"""Room for the line that says how much was cut."""
+"""Room for the line that says how much of a part was cut."""
+_TAIL = 80
+"""Room for the line that says how much there is below the head."""
 
 
 def _sections(review: Review) -> Iterator[_Section]:
+    yield from _fold(words.FLAWS, "what can't be right", map(_bullet, review.flaws))
+    yield from _fold("GPU", "GPUs", map(_bullet, review.gpu))
+    sizes = (f"- download {inert(size)} {inert(words.where(names))}\n" for size, names in words.downloads(review))
+    yield from _fold("Spec and targets", "the spec and targets", (*map(_bullet, review.settings), *sizes))
     plain = (
         ("Chosen", "what was chosen", review.chosen),
         ("Indexes", "what was looked up", review.asked.lines() if review.asked else ()),
@@ -121,10 +174,6 @@ def _sections(review: Review) -> Iterator[_Section]:
     )
     for title, what, told in plain:
         yield from _fold(title, what, [f"- {inert(line)}\n" for line in told])
-    yield from _fold(words.FLAWS, "what can't be right", map(_bullet, review.flaws))
-    yield from _fold("GPU", "GPUs", map(_bullet, review.gpu))
-    sizes = (f"- download {inert(size)} {inert(words.where(names))}\n" for size, names in words.downloads(review))
-    yield from _fold("Spec and targets", "the spec and targets", (*map(_bullet, review.settings), *sizes))
     for section in words.sections(review):
         table = "| package | change | size | asked for | what it means |\n|---|---|---|---|---|\n"
         before = f"<details><summary>{_MARKS[section.risk]} {section.title}</summary>\n\n{table}"

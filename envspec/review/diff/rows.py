@@ -92,8 +92,8 @@ class LookedUp(Struct, frozen=True):
 class Asked(Struct, frozen=True):
     """The indexes' answers about the changed pins (`envspec diff --verify`).
 
-    pins      how many of the new lock's pins were asked; `proved` are those that their index publishes so, `refuted`
-              those that it doesn't
+    pins      how many of the new lock's pins were asked about; `proved` are those that their index publishes so,
+              `refuted` those that it doesn't, `by_facts` those that envspec's own facts have so
     unasked   what couldn't be asked: the reason, and the packages
     brought   what a server says that came with the change: the server, and the packages that it publishes so. Whoever
               made the change chose it too, so these aren't `proved`
@@ -104,6 +104,7 @@ class Asked(Struct, frozen=True):
     refuted: int
     unasked: tuple[tuple[str, tuple[str, ...]], ...] = ()
     brought: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    by_facts: int = 0
 
     def gaps(self) -> Iterator[str]:
         """Return a line for each reason for which packages couldn't be asked."""
@@ -115,7 +116,13 @@ class Asked(Struct, frozen=True):
         yield from self.gaps()
         for server, packages in self.brought:
             yield f"PROVES NOTHING: {server} came with this change, and only its own word vouches for {few(packages)}"
-        yield f"asked the indexes: of {plural(self.pins, 'changed pin')} they publish {self.proved} so"
+        answers = [f"{self.proved} confirmed by the index"]
+        answers += [f"{self.by_facts} by envspec's own facts"] if self.by_facts else []
+        answers.append(f"{self.refuted} not as published")
+        vouched = sum(len(packages) for _, packages in self.brought)
+        if (open_ones := self.pins - self.proved - self.by_facts - self.refuted - vouched) > 0:
+            answers.append(f"{open_ones} not asked in full")
+        yield f"asked about {plural(self.pins, 'pin')}: {', '.join(answers)}"
 
 
 class View(Struct, frozen=True):

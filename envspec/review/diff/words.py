@@ -6,7 +6,9 @@ what would steer a terminal or become markup.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -21,6 +23,27 @@ SHOWN = 4
 
 FLAWS = "What can't be right in this lock"
 """The heading above the flaws of a new lock."""
+
+
+ADVICE: dict[Risk, str] = {
+    "high": "Understand each 🔴 line before you merge.",
+    "medium": "Look at the 🟡 lines before you merge.",
+    "low": "Routine.",
+}
+"""What to do about a review of this risk."""
+
+T = TypeVar("T")
+
+
+def by_kind(items: Iterable[T], kind: Callable[[T], object]) -> list[T]:
+    """Give the first of each kind before the second of any, in their order otherwise: a list that is cut loses no kind
+    to another's many."""
+    counts: Counter[object] = Counter()
+    numbered: list[tuple[int, T]] = []
+    for item in items:
+        numbered.append((counts[kind(item)], item))
+        counts[kind(item)] += 1
+    return [item for _, item in sorted(numbered, key=lambda one: one[0])]
 
 
 class Section(Struct, frozen=True):
@@ -85,8 +108,9 @@ def _fixes(review: Review) -> Iterator[str]:
 
 
 def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
-    """Yield what a reader needs first, a line each, the gravest first: what is fixed, what isn't routine, targets, new
-    packages, then what the spec asks for by name, and how much else moved. What is shouted has been said."""
+    """Yield what a reader needs first, a line each, the gravest first, and of one risk the first of each kind before
+    the second of any: what is fixed, what isn't routine, targets, new packages, then what the spec asks for by name,
+    and how much else moved. What is shouted has been said."""
     said = {row.name for row, _ in review.shouted}
     rows = [row for row in fold(review.rows) if not row.stays and row.name not in said]
     for row in (row for row in rows if row.fixes):
@@ -95,10 +119,12 @@ def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
     others = [row for row in rows if not row.fixes]
     facts = (*review.flaws, *review.gpu, *review.settings)
     for risk in RISKS[:2]:
-        yield from ((risk, fact(one)) for one in facts if one.risk == risk)
+        lines = [(one.code, fact(one)) for one in facts if one.risk == risk]
         for row in (row for row in others if row.risk == risk):
-            found = (one.message for move in row.moves for one in move.facts if one.risk == risk)
-            yield risk, ": ".join(filter(None, (describe_row(row), "; ".join(dict.fromkeys(found)))))
+            weighty = [one for move in row.moves for one in move.facts if one.risk == risk]
+            reasons = "; ".join(dict.fromkeys(one.message for one in weighty))
+            lines.append((weighty[0].code if weighty else "", ": ".join(filter(None, (describe_row(row), reasons)))))
+        yield from ((risk, line) for _, line in by_kind(lines, lambda line: line[0]))
     yield from ((one.risk, fact(one)) for one in review.settings if one.risk == "low" and one.code in _TARGETS)
     quiet = [row for row in others if row.risk == "low"]
     if new := [row.name for row in quiet if row.new]:

@@ -15,7 +15,7 @@ from smoke_golden import golden
 from envspec.base.errors import InputError
 from envspec.base.settings import load_settings
 from envspec.prove.smoke.report.compare import load_references
-from envspec.prove.smoke.run.apptainer import Apptainer
+from envspec.prove.smoke.run.apptainer import _AT_HOME, Apptainer
 from envspec.prove.smoke.run.case import (
     CheckOptions,
     Command,
@@ -247,6 +247,6 @@ def test_the_sif_below_an_image_is_the_locked_one(tmp_path: Path, changed: bool)
     assert subprocess.run(test, capture_output=True).returncode == int(changed)
     subprocess.run(link, check=True)
     assert (folders.recipe(own) / own.target / "base.sif").read_bytes() == b"a SIF"
-    assert checking.argv[checking.argv.index("HOME=/tmp") + 1] == "/opt/conda/bin/python3.12"
+    assert checking.argv[checking.argv.index(_AT_HOME) + 2] == "/opt/conda/bin/python3.12"
     _, checking = steps(Docker(folders, "podman", (0, 0)), own, CheckOptions(), folders)
     assert "--entrypoint /opt/conda/bin/python3.12" in " ".join(checking.argv)

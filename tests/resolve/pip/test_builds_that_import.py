@@ -318,21 +318,6 @@ def test_an_extension_that_a_build_leaves_out_in_silence_is_refused(machine: Mac
 
 
 @pytest.mark.e2e
-def test_a_lock_that_gives_such_a_build_no_torch_is_not_fresh(machine: Machine, torches: Index) -> None:
-    """One that an envspec wrote which didn't read setup.py."""
-    declared = '[build-system]\nrequires = ["torch", "setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
-    torches.add(source("import torch\n", name="flash-attn", **{"pyproject.toml": declared}))
-    path = machine.spec(spec("torch==2.9.1", "flash-attn").replace("'ext'", "'flash-attn'"))
-    lock = machine.locked()
-    forge(
-        machine, lock, lambda pin: replace(pin, built_with=tuple(w for w in pin.built_with or () if w.name != "torch"))
-    )
-    ran = machine.envspec("check", path)
-    assert ran.status == 1 and "flash-attn 1.0 is built with torch" in ran.out, ran
-    assert machine.locked() == lock
-
-
-@pytest.mark.e2e
 def test_what_a_lock_builds_with_is_read_again_when_it_moves(machine: Machine, torches: Index) -> None:
     torches.add(source("import torch\n", **{"pyproject.toml": '[build-system]\nrequires = ["torch", "setuptools"]\n'}))
     path = machine.spec(spec("torch==2.9.1", "ext"))

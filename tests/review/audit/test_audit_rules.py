@@ -284,7 +284,7 @@ def test_sarif() -> None:
     assert run["invocations"][0]["executionSuccessful"] is True
     first, second, third = run["results"]
     assert (first["ruleId"], first["level"]) == ("A", "error")
-    assert first["message"]["text"] == "lib 1.0: A (CVE-1), moderate: Bad.. No release fixes it yet"
+    assert first["message"]["text"] == "lib 1.0: A (CVE-1), moderate: Bad. No release fixes it yet"
     assert first["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "locks/s/envspec.lock", "uriBaseId": "%SRCROOT%"},
         "region": {"startLine": 8},
@@ -345,3 +345,10 @@ def test_sarif_of_an_incomplete_audit() -> None:
     (invocation,) = run["invocations"]
     assert invocation["executionSuccessful"] is False
     assert invocation["toolExecutionNotifications"] == [{"level": "error", "message": {"text": "nobody answered"}}]
+
+
+def test_a_remedy_is_a_command_that_runs_as_it_stands() -> None:
+    lib = package("lib")
+    made = replace(report(*found(lib, facts=of_file(lib, yanked="bad"))), spec="specs/a b.toml")
+    (result,) = checked_sarif(made)["results"]
+    assert result["message"]["text"].endswith(". Run envspec lock 'specs/a b.toml' --upgrade-package lib")

@@ -124,6 +124,24 @@ def test_a_stale_lock_fails_at_the_end_and_says_why(bumped: Runner) -> None:
     assert bumped.verdict() == 1
 
 
+@needs_jq
+@pytest.mark.slow
+def test_a_rendered_file_that_was_edited_is_named_with_its_line(unchanged: Runner) -> None:
+    path = unchanged.clone / "locks" / "demo" / "cpu" / "requirements.txt"
+    lines = path.read_text().splitlines()
+    number = next(at for at, line in enumerate(lines, 1) if line.startswith("numpy==2.1"))
+    path.write_text(path.read_text().replace("numpy==2.1", "numpy==2.0"))
+    assert unchanged.review()["fresh"] == "false"
+    for text in (unchanged.posted, unchanged.summary):
+        assert "### :x: A file beside a lock was edited, or is older than the lock" in text
+        assert (
+            f'locks/demo/cpu/requirements.txt differs from what the lock gives, first at line {number}: "numpy==2.0'
+            in text
+        )
+    assert f"::error file=locks/demo/cpu/requirements.txt,line={number},title=envspec check::" in unchanged.checked
+    assert unchanged.verdict() == 1
+
+
 @pytest.mark.slow
 @needs_jq
 def test_a_spec_that_cant_be_read_is_told(bumped: Runner) -> None:
@@ -226,7 +244,7 @@ def test_a_long_comment_stays_within_what_github_takes(bumped: Runner, tmp_path:
     document = '{"changed": true, "risk": "low", "packages": []}'
     long = f"""\
 #!/bin/sh
-[ "$1" = check ] && exit 0
+case "$1" in check | git-unreviewed) exit 0 ;; esac
 while [ $# -gt 0 ]; do [ "$1$2" != --alsojson ] || echo '{document}' > "$3"; shift; done
 head -c 40000 /dev/zero | tr '\\0' x
 """

@@ -7,6 +7,7 @@ import pytest
 from git_ci import BUMPED, MARK, STEPS, Runner, bumped as bumped, runner, unchanged as unchanged
 from git_project import BASE, Repository, pin
 from msgspec.structs import replace
+from support.audit import Pypi, vulnerability
 from support.index import Index
 from support.packages import wheel
 
@@ -56,6 +57,36 @@ def test_an_index_that_cant_be_asked_passes_no_gate_and_forges_nothing(bumped: R
     assert "::error" not in bumped.compared
     found = bumped.review(**nowhere)
     assert found["gate"] == "0", "without a gate it only tells"
+
+
+BAD = vulnerability("PYSEC-1", "CVE-1", text="Reads any file.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("refuse", "gate"), [("false", "0"), ("true", "1")])
+def test_a_known_vulnerability_is_in_the_comment(bumped: Runner, refuse: str, gate: str) -> None:
+    pypi = Pypi()
+    pypi.know("numpy", "2.1")
+    pypi.know("numpy", "2.2", BAD)
+    with pypi as index:
+        index.add(wheel("numpy", "2.1"), wheel("numpy", "2.2"), uploaded="2026-01-02T03:04:05.000000Z")
+        given = {"VERIFY": "true", "UV_DEFAULT_INDEX": index.url, "FAIL_ON_VULNERABLE": refuse}
+        found = bumped.review(**given)
+    assert (found["risk"], found["gate"]) == ("high", gate) and bumped.verdict() == int(gate)
+    assert "PYSEC-1 (CVE-1)" in bumped.posted.partition("<details")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("refuse", "gate"), [("false", "0"), ("true", "1")])
+def test_a_database_that_does_not_answer_is_one_line(bumped: Runner, refuse: str, gate: str) -> None:
+    """And shuts no gate that asks for the risk alone."""
+    with Pypi(database=False) as index:
+        index.add(wheel("numpy", "2.1"), wheel("numpy", "2.2"))
+        given = {"VERIFY": "true", "UV_DEFAULT_INDEX": index.url, "FAIL_ON_VULNERABLE": refuse, "FAIL_ON": "high"}
+        found = bumped.review(**given)
+    head = bumped.posted.partition("<details")[0]
+    assert head.count("INCOMPLETE") == 1
+    assert found["gate"] == ("1" if found["risk"] == "high" else gate)
 
 
 @pytest.mark.slow

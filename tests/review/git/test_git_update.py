@@ -1,6 +1,7 @@
 """The scheduled update: its steps run for real, against an index on loopback and a repository to push to."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from git_ci import GITLAB, UPDATE, Runner
-from git_project import CPU, Repository, State, pin
+from git_project import CPU, ROOT, Repository, State, pin
+from msgspec.structs import replace
 from support.audit import Pypi
 from support.packages import wheel
 from support.serving import Quiet, serving
@@ -72,7 +75,11 @@ def of_branch(folder: Path, *arguments: str) -> str:
 def test_it_opens_a_pull_request_and_keeps_it(tmp_path: Path, index: Pypi) -> None:
     job = job_of(tmp_path, index)
     update(job)
-    assert "numpy" in job.posted and "published on 2026-01-02" in job.posted and "they publish 1 so" in job.posted
+    assert (
+        "numpy" in job.posted
+        and "published on 2026-01-02" in job.posted
+        and "asked about 1 pin: 1 confirmed by the index" in job.posted
+    )
     changed = of_branch(tmp_path, "diff", "--name-only", "main", "envspec/update").split()
     assert changed == ["locks/demo/cpu/requirements.txt", "locks/demo/envspec.lock"]
     assert 'version = "2.2"' in of_branch(tmp_path, "show", "envspec/update:locks/demo/envspec.lock")
@@ -101,6 +108,53 @@ def test_a_spec_that_cant_be_locked_fails_and_says_why(tmp_path: Path, index: Py
     assert job.outputs()["failed"] == "1"
     assert job.bash(STEPS["Verdict"]["run"], FAILED="1").returncode == 1
     assert "can't be locked anew" in (job.temp / "envspec-update.md").read_text()
+
+
+def matches(path: str, patterns: list[str]) -> bool:
+    """As minimatch has it: `**/` is any folder, or none."""
+    return any(
+        re.fullmatch(re.escape(one).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*"), path) for one in patterns
+    )
+
+
+@pytest.mark.slow
+def test_renovates_commands_leave_the_check_green(tmp_path: Path, index: Pypi) -> None:
+    """In a repository with recipes: what the commands write is all taken into the pull request."""
+    job = job_of(tmp_path, index)
+    (job.clone / "specs" / "demo.toml").write_text(replace(OLD, requirements=("numpy==2.1",)).spec_text())
+    before = job.bash(
+        "envspec lock specs/demo.toml -U && envspec export specs/demo.toml --format all -o recipes/demo && git add -A"
+        " && git commit -qm recipes && envspec check"
+    )
+    assert before.returncode == 0, before.stdout + before.stderr
+    recipe = json.loads((ROOT / "docs" / "ci" / "renovate.json").read_text(encoding="utf-8"))
+    tasks = recipe["packageRules"][0]["postUpgradeTasks"]
+    spec = job.clone / "specs" / "demo.toml"
+    spec.write_text(spec.read_text().replace("numpy==2.1", "numpy==2.2"))
+    for command in tasks["commands"]:
+        for name, value in {"packageFile": "specs/demo.toml", "packageFileDir": "specs", "depName": "numpy"}.items():
+            command = command.replace(f"{{{{{{{name}}}}}}}", value)
+        ran = job.bash(command)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    changed = [line[3:] for line in job.bash("git status --porcelain -uall").stdout.splitlines()]
+    left = [path for path in changed if path != "specs/demo.toml" and not matches(path, tasks["fileFilters"])]
+    assert not left and any(path.startswith("recipes/") for path in changed)
+    assert 'version = "2.2"' in (job.clone / "locks" / "demo" / "envspec.lock").read_text()
+    checked = job.bash("envspec check")
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.slow
+def test_dependabot_finds_nothing_that_envspec_rendered(tmp_path: Path, index: Pypi) -> None:
+    job = job_of(tmp_path, index)
+    made = job.bash("envspec lock specs/demo.toml -U && envspec export specs/demo.toml --format all -o recipes/demo")
+    assert made.returncode == 0, made.stderr
+    recipe = yaml.safe_load((ROOT / "docs" / "ci" / "dependabot.yml").read_text(encoding="utf-8"))
+    looked = [one for one in recipe["updates"] if "directories" in one]
+    found = [path for path in job.clone.rglob("*") if path.name in ("requirements.txt", "Dockerfile", "compose.yaml")]
+    assert {path.name for path in found} >= {"requirements.txt", "Dockerfile"} and len(looked) == 2
+    for one in looked:
+        assert all(matches(str(path.relative_to(job.clone)), one["exclude-paths"]) for path in found)
 
 
 class _Requests(Quiet):

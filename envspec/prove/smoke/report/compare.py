@@ -15,11 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.errors import InputError
+from envspec.base.plain_files import read_operand
 from envspec.base.reader.document import decode, parse_toml
 from envspec.base.reader.nodes import Names, Table
 from envspec.base.reader.structure import Checked
 from envspec.prove.smoke.report.result import SmokeReport, weights_of
 from envspec.prove.smoke.report.words import measurement
+from envspec.spec.document import MAX_BYTES
 from envspec.spec.model import Reference
 from envspec.spec.parse import references_of
 from envspec.spec.schema import REFERENCE, REFERENCES, TARGET_NAME
@@ -60,7 +62,7 @@ class References:
 def load_references(path: Path) -> References:
     """Read a file of references. Raises InputError."""
     try:
-        content = path.read_bytes()
+        content = read_operand(path, MAX_BYTES)
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror}") from None
     checked = Checked(parse_toml(decode(content, str(path)), str(path)), FORMAT)

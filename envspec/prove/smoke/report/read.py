@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 
 from envspec.base.documents import Unreadable, convert, finite_number, read_json
 from envspec.base.errors import InputError, Place, StorageError
+from envspec.base.plain_files import read_operand
 from envspec.prove.smoke.report.result import Figure, Results, Run, SmokeReport
 
 SCHEMA = 1
@@ -36,8 +37,7 @@ def load_report(path: Path) -> SmokeReport:
 def report_bytes(path: Path) -> bytes:
     """Read a report's file. Raises InputError for one that is too large, StorageError for an unreadable file."""
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+        data = read_operand(path, LARGEST + 1)
     except OSError as error:
         raise StorageError(f"{path} can't be read: {error.strerror or error}") from error
     if len(data) > LARGEST:

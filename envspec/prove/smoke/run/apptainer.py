@@ -107,9 +107,16 @@ class Apptainer(Struct, frozen=True):
             words += ["--mount", f'type=bind,"source={_csv(source)}",destination={there}{mode}']
         # contained, they are 64 MiB where Apptainer is installed setuid (sessiondir max size)
         words += ["--bind", "/tmp", "--bind", "/dev/shm"]
-        # HOME can't be set by --env, and what isn't there can't hold the caches of compilers
-        words += ["--env", "PYTHONNOUSERSITE=1", "--pwd", RESULTS, str(self.image(case)), "env", "HOME=/tmp"]
+        words += ["--env", "PYTHONNOUSERSITE=1", "--pwd", RESULTS, str(self.image(case)), "sh", "-c", _AT_HOME, "sh"]
         return Command((*words, case.python, *arguments), f"the checks of {case.title}")
+
+
+# HOME can't be set by --env, and what isn't there can't hold the caches of compilers. /tmp is the machine's, where a
+# neighbour may have left settings and caches.
+_AT_HOME = (
+    """HOME=$(mktemp -d) || exit; export HOME; trap 'rm -rf -- "$HOME"' EXIT; """
+    'trap "exit 130" INT; trap "exit 143" TERM; "$@"'
+)
 
 
 def _base_steps(case: SmokeCase, folder: Path, there: tuple[str, ...]) -> Iterator[Command]:

@@ -19,6 +19,7 @@ from envspec.base.atomic import write_file
 from envspec.base.documents import decode, decode_format
 from envspec.base.errors import EnvspecError, InputError, Place, StorageError
 from envspec.base.open_folder import locate
+from envspec.base.plain_files import read_plain
 from envspec.export.carried import check_digest
 from envspec.prove.smoke.report.read import load_report
 from envspec.prove.smoke.report.result import Run, SmokeReport
@@ -95,7 +96,7 @@ def read_submission(results: Path) -> Submitted:
     """Read the record. Raises InputError for a missing or damaged one."""
     path = results / STATE
     try:
-        submitted = decode_format(path.read_bytes(), Submitted, FORMAT, Place(str(path)))
+        submitted = decode_format(read_plain(path), Submitted, FORMAT, Place(str(path)))
     except OSError as error:
         hint = "give --attach a folder that `envspec smoke --runner slurm` made"
         raise InputError(f"{path} can't be read: {error.strerror}", hint=hint) from None
@@ -544,7 +545,7 @@ class _Done(Struct, frozen=True):
 
 def _read_end(path: Path) -> _Done | None:
     try:
-        return decode(path.read_bytes(), _Done)
+        return decode(read_plain(path), _Done)
     except (OSError, ValueError):
         return None
 

@@ -16,6 +16,7 @@ from envspec.base import programs
 from envspec.base.atomic import replace_files
 from envspec.base.errors import Place, StorageError, ToolError
 from envspec.base.open_folder import locate
+from envspec.base.plain_files import open_plain
 from envspec.prove.smoke.run.case import Command, Files, Step
 
 _TERM_SECONDS = 10.0
@@ -125,7 +126,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def tail(path: Path, begin: int = 0, most: int = _TAIL) -> str:
     """Read the end of a file, at most `most` bytes after `begin`; empty where it can't be read."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path, links_out=True) as file:
             file.seek(max(begin, file.seek(0, os.SEEK_END) - most))
             return file.read().decode("utf-8", "replace")
     except OSError:

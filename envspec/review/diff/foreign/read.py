@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place
+from envspec.base.plain_files import read_plain
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.other_formats import INTENTS, format_of
 from envspec.packages.tags import PLATFORMS, marker_environment
@@ -170,7 +171,7 @@ def _read(path: Path) -> Side | _Waiting:
         from envspec.lock.read import loads, with_inventories
 
         def read_beside(name: str) -> bytes | None:
-            return path.with_name(name).read_bytes() if path.with_name(name).is_file() else None
+            return read_plain(path.with_name(name)) if path.with_name(name).is_file() else None
 
         return Side(str(path), with_inventories(loads(text, str(path)), read_beside, str(path.parent)))
     if form == "spec":

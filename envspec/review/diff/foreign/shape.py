@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from envspec.base.documents import Unreadable, read_toml, read_yaml
 from envspec.base.errors import InputError, Place, StorageError
-from envspec.base.places import refuse_link_out
+from envspec.base.plain_files import read_operand
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.requirement import head_of
@@ -203,15 +203,21 @@ class malformed:
             raise InputError(str(error)[:500], place=Place(str(self.path), getattr(error, "line", 0))) from None
 
 
+MOST_BYTES = 64 << 20
+"""The largest file of another tool that is read."""
+
+
 def text_of(path: Path, hint: str = "") -> str:
     """Read a file's text, its lines ended as on Linux. `hint` says which files are wanted.
 
     Raises InputError, StorageError.
     """
     place = Place(str(path))
-    refuse_link_out(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        content = read_operand(path, MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise InputError(f"this is larger than {MOST_BYTES >> 20} MiB", place=place, hint=hint or None)
+        text = content.decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         raise InputError("there is no such file", place=place) from None
     except IsADirectoryError:

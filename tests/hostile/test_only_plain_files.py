@@ -1,0 +1,293 @@
+"""Pipes, devices, sockets and links that lead out where a command opens a file of a repository, an archive or a bundle:
+refused at once, by one opener. What the user names may be a pipe, within limits."""
+
+import ast
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.victim import Hostile, hostile
+from test_locks_that_are_no_files import ODD
+
+from envspec.base import plain_files
+from envspec.base.errors import InputError, NotPlain
+from envspec.base.plain_files import open_plain, read_operand, read_plain
+
+ROOT = Path(__file__).resolve().parents[2] / "envspec"
+OPENERS = {
+    *("os.open", "io.open", "gzip.open", "bz2.open", "lzma.open", "tarfile.open", "tarfile.is_tarfile"),
+    *("zipfile.ZipFile", "zipfile.is_zipfile", "shelve.open", "sqlite3.connect", "mmap.mmap"),
+}
+OWN = re.compile(r"__file__|\bfiles\(|/proc/")
+"""What lies in the package itself, or is the kernel's."""
+ALLOWED = {
+    "the opener itself, and the folders that it stands on": ("base.plain_files", "base.open_folder"),
+    "what lies in the package, or in a copy of its tables that was checked": (
+        *("base.codes", "export.carried", "export.lmod", "export.nix", "facts.edition", "facts.tables", "facts.wheels"),
+        *("net.index_proxy.pages:facts_digest", "prove.link.store:shipped_facts", "prove.link.store:pack"),
+    ),
+    "programs that are copied to where no envspec is": ("carried", "packages.archive_entries"),
+    "the user's and the site's own settings": (
+        *("app.lock.make:trust_index", "app.site_policy", "base.places:read_site_file", "base.settings"),
+        *("base.user_config", "net.registry:_table", "resolve.uv.program:_user_settings"),
+        "resolve.conda.channels:logins_file",
+    ),
+    "envspec's cache and its scratch folders, and rattler's": (
+        *("base.cache", "app.bundle:_project", "app.image.base:_of_registry", "app.image.base:registry_source.read"),
+        *("app.image.base:registry_source.open_blob", "app.image.make:_make_sif", "app.mirror:fill_mirror"),
+        *("app.smoke.run:_results_of", "install.build", "install.bundle:_add", "install.conda", "install.conda_cache"),
+        *("install.conda_paths", "install.environments.memo", "install.interpreter", "net.index_proxy.server"),
+        *("image.borrowed", "image.conda", "image.layers", "image.standalone", "prove.compiles.build"),
+        *("resolve.conda.archives", "resolve.pip.compile", "resolve.uv.program:_memoise", "review.audit.store"),
+        *("resolve.pip.source:_unpack", "resolve.wheels.reader", "resolve.pip.static_source:StaticReader._open"),
+    ),
+    "wheels that the lock names, compared with their hash, and archives that are open already": (
+        *("binaries", "image.wheel", "install.project:_describe_wheel", "net.variant_reader", "prove.link.store"),
+        *("prove.smoke.run.case:record_digest", "resolve.pip.metadata:MetadataReader._text_in"),
+        *("resolve.pip.static_source:_zip_members", "review.audit.osv:_records", "install.bundle:_texts_of"),
+    ),
+    "the lock of an environment that is in use, by O_NOFOLLOW": ("install.environments.in_use",),
+    "Python's own reader of installed packages": ("base.extras", "draft.prefix:_dist", "prove.doctor.probe"),
+    "the kernel's files": ("prove.doctor.gather", "resolve.uv.program:_descendants", "cli.console:silence_stdout"),
+}
+"""What opens a file otherwise, by module or by function, and why it may."""
+
+
+def reads(call: ast.Call) -> bool:
+    """Say whether a call opens a file for reading by its path."""
+    mode = [*(one.value for one in call.keywords if one.arg == "mode")]
+    if OWN.search(ast.unparse(call)):
+        return False
+    if isinstance(call.func, ast.Name):
+        return call.func.id == "open" and not writes([*mode, *call.args[1:2]])
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr in ("read_text", "read_bytes"):
+        return True
+    if ast.unparse(call.func) in OPENERS:
+        return all(one.arg != "fileobj" for one in call.keywords)
+    given = [*mode, *call.args[:1]]
+    return call.func.attr == "open" and isinstance(given[0] if given else None, ast.Constant) and not writes(given)
+
+
+def writes(mode: list[ast.expr]) -> bool:
+    return any(isinstance(one, ast.Constant) and set(str(one.value)) & set("wax") for one in mode)
+
+
+def opening(node: ast.AST, name: str = "") -> Iterator[str]:
+    """Yield the functions below a node in which a call opens a file."""
+    for child in ast.iter_child_nodes(node):
+        named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        below = f"{name}.{child.name}".lstrip(".") if named else name  # type: ignore[attr-defined]
+        if isinstance(child, ast.Call) and reads(child):
+            yield name
+        yield from opening(child, below)
+
+
+def names_of(source: Path) -> set[str]:
+    module = ".".join(source.relative_to(ROOT).with_suffix("").parts)
+    return {f"{module}:{name}" for name in opening(ast.parse(source.read_text(encoding="utf-8")))}
+
+
+def is_under(name: str, allowed: str) -> bool:
+    return name == allowed or name.startswith((f"{allowed}:", f"{allowed}."))
+
+
+def test_nothing_goes_round_the_opener() -> None:
+    found = {name for source in ROOT.rglob("*.py") for name in names_of(source)}
+    allowed = [one for names in ALLOWED.values() for one in names]
+    assert sorted(name for name in found if not any(is_under(name, one) for one in allowed)) == []
+    assert [one for one in allowed if not any(is_under(name, one) for name in found)] == [], "nothing opens there now"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("open(p)", "open(p, 'rb')", "open(file=p)", "p.open('rb')", "p.open(mode='r')", "p.read_text()"),
+        *("p.read_bytes()", "os.open(p, 0)", "tarfile.open(p)", "zipfile.ZipFile(p)", "gzip.open(p)"),
+    ],
+)
+def test_the_walk_sees_every_way(text: str) -> None:
+    assert list(opening(ast.parse(f"def f(p):\n    {text}"))) == ["f"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ODD if kind != "a symbolic link"])
+def test_the_opener(tmp_path: Path, kind: str) -> None:
+    ODD[kind](tmp_path / "x")
+    for path in (tmp_path / "x", link_to(tmp_path / "x", tmp_path / "y")):
+        with pytest.raises(IsADirectoryError if kind == "a folder" else NotPlain) as refused:
+            open_plain(path)
+        assert kind == "a folder" or f"this is {kind}" in str(refused.value)
+
+
+def link_to(target: Path, place: Path) -> Path:
+    place.symlink_to(target)
+    return place
+
+
+def test_a_link_out_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "clone" / ".git").mkdir(parents=True)
+    (tmp_path / "own").write_bytes(b"own")
+    link = link_to(tmp_path / "own", tmp_path / "clone" / "x")
+    for reader in (read_plain, lambda path: read_operand(path, 9)):
+        with pytest.raises(InputError, match="a link leads from here out of"):
+            reader(link)
+    assert read_plain(link, links_out=True) == b"own"
+
+
+def test_a_pipe_that_the_user_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its descriptor and by its name; also of a writer that comes late, and of one that brings nothing."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for content in (b"", b"x" * 300_000):
+        ours, theirs = os.pipe()
+        threading.Thread(target=fill, args=(theirs, content)).start()
+        assert read_operand(f"/dev/fd/{ours}", 1 << 20) == content
+        os.close(ours)
+    os.mkfifo(tmp_path / "pipe")
+    threading.Thread(target=late, args=(tmp_path / "pipe", b"late")).start()
+    assert read_operand(tmp_path / "pipe", 1 << 20) == b"late"
+
+
+def fill(descriptor: int, content: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def late(path: Path, content: bytes) -> None:
+    time.sleep(0.3)
+    path.write_bytes(content)
+
+
+def test_a_pipe_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits on bytes and on time, where no writer comes, where one stalls, and where one goes on for ever."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(plain_files, "SECONDS", 0.4)
+    assert read_operand("/dev/zero", 1 << 20) == bytes(1 << 20)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"nothing more came for 0\.4 s"):
+        read_operand(tmp_path / "pipe", 9)
+    with subprocess.Popen(["sh", "-c", "while printf x; do sleep 0.01; done"], stdout=subprocess.PIPE) as slow:
+        assert slow.stdout is not None
+        with pytest.raises(InputError, match=r"0\.4 s"):
+            read_operand(f"/dev/fd/{slow.stdout.fileno()}", 1 << 20)
+        slow.kill()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Hostile:
+    return hostile(tmp_path)
+
+
+SIF_SPEC = """
+[env]
+python = "3.12"
+[pip]
+dependencies = ["alpha"]
+[base]
+sif = "x.sif"
+[targets.cpu]
+platform = "linux-64"
+"""
+PTMX: Callable[[Path], None] = lambda path: path.symlink_to("/dev/ptmx")  # noqa: E731
+PASSWD: Callable[[Path], None] = lambda path: path.symlink_to("/etc/passwd")  # noqa: E731
+OF_A_SIF = {**ODD, "a link to a terminal": PTMX, "a link out": PASSWD}
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("kind", OF_A_SIF)
+def test_as_the_sif_of_a_base(repository: Hostile, kind: str) -> None:
+    """`lock` and `upgrade` waited for ever."""
+    repository.machine.spec(SIF_SPEC)
+    OF_A_SIF[kind](repository.folder / "specs" / "x.sif")
+    for words in (("lock", "specs/demo.toml"), ("upgrade", "specs/demo.toml"), ("base", "read", "specs/x.sif")):
+        ran = repository.run(*words)
+        assert ran.status in (2, 3) and "x.sif" in ran.err, ran.err
+        said = "a link leads from here out of" if "link" in kind else kind if kind != "a folder" else "is a folder"
+        assert said in ran.err or kind == "a folder", ran.err
+
+
+EXPORT = ("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo")
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("kind", [kind for kind in ODD if kind != "a folder"])
+@pytest.mark.parametrize("path", ["_shared/SHA256SUMS", "demo/cpu/Dockerfile", "demo/flake.nix"])
+def test_as_a_file_of_the_recipes(repository: Hostile, path: str, kind: str) -> None:
+    """`check` and `export` waited for ever at a list of hashes that is a pipe."""
+    assert repository.run(*EXPORT).status == 0
+    place = repository.folder / "recipes" / path
+    place.unlink()
+    ODD[kind](place)
+    assert path in repository.refused(path, *EXPORT).error
+    ran = repository.run("check")
+    assert ran.status in (1, 2) and place.name in ran.out + ran.err, ran.out + ran.err
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("kind", [kind for kind in ODD if kind not in ("a symbolic link", "a folder")])
+def test_what_commands_are_given_out_of_a_repository(repository: Hostile, kind: str) -> None:
+    """Each operand and option that names a file to read."""
+    ODD[kind](repository.folder / "x.json")
+    ODD[kind](repository.folder / "x.tar")
+    spec = "specs/demo.toml"
+    for words in (
+        *(("diff", "x.json", "x.json"), ("diff", "locks/demo/envspec.lock", "x.json"), ("check", "x.json")),
+        *(("bundle", spec, "-o", "y.tar", "--since", "x.tar"), ("audit", spec, "--database", "x.json", "--offline")),
+        *(("report", spec, "-o", "y.html", "--audit", "x.json"), ("base", "diff", "x.json", "x.json")),
+        *(("base", "read", "x.tar"), ("inspect", "x.json"), ("lock", spec, "--pins-from", "x.json")),
+        *(("sign", "--verify", spec, "--allowed-signers", "x.json"), ("git-textconv", "x.json")),
+        *(("init", "--from", "x.json"), ("smoke", "--report", "x.json"), ("smoke", spec, "--compare", "x.json")),
+        *(("git-unreviewed", "--from", "HEAD", spec, "--reviewed", "x.json"),),
+    ):
+        ran = repository.run(*words)
+        assert ran.status not in (0, -9) and "Traceback" not in ran.err, (words, ran.err)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("kind", [kind for kind in ODD if kind not in ("a symbolic link", "a folder")])
+def test_in_the_folders_that_commands_read(repository: Hostile, kind: str) -> None:
+    """What `init` walks, an OCI layout's blobs, a folder of advisories, the evidence beside a spec."""
+    for path in ("requirements.txt", "environment.yml", "src/a.py", "setup.py", "Dockerfile", "osv/a.json",
+                 "docs/evidence/a.json", "docs/evidence/README.md"):  # fmt: skip
+        (repository.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        ODD[kind](repository.folder / path)
+    for words in (
+        *(("init", "--from", "."), ("init", "--from", "requirements.txt"), ("check",), ("verify", "specs/demo.toml")),
+        *(("audit", "specs/demo.toml", "--database", "osv", "--offline"), ("diff", "requirements.txt", "Dockerfile")),
+    ):
+        ran = repository.run(*words)
+        assert ran.status >= 0 and "Traceback" not in ran.err, (words, ran.err)
+    layout = repository.folder / "layout"
+    (layout / "blobs/sha256").mkdir(parents=True)
+    (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    digest = hashlib.sha256(b"x").hexdigest()
+    media = "application/vnd.oci.image.manifest.v1+json"
+    (layout / "index.json").write_text(
+        f'{{"schemaVersion": 2, "manifests": [{{"mediaType": "{media}", "digest": "sha256:{digest}", "size": 1}}]}}'
+    )
+    ODD[kind](layout / "blobs/sha256" / digest)
+    ran = repository.run("base", "read", "./layout")
+    assert ran.status == 2 and f"this is {kind}" in ran.err, ran.err
+
+
+@pytest.mark.e2e
+def test_what_the_user_names_may_be_a_pipe(repository: Hostile) -> None:
+    machine, lock = repository.machine, "locks/demo/envspec.lock"
+    env = machine.environment({"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    for line in (
+        f"envspec diff <(cat {lock}) {lock}",
+        f"envspec diff /dev/stdin {lock} <{lock}",
+        f"cat {lock} | envspec diff /dev/stdin {lock}",
+    ):
+        words = ["bash", "-c", line]
+        ran = subprocess.run(words, cwd=machine.folder, env=env, capture_output=True, text=True, timeout=60)
+        assert ran.returncode == 0, (line, ran.stderr)
