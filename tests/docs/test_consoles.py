@@ -15,18 +15,12 @@ from support.matrix import first_by_day
 MM = "specs/mm-v2.9.toml"
 
 EDITS: dict[str, tuple[tuple[str, str], ...]] = {
-    "unknown key 'glibcc'": (
-        ('  "pandas",\n', '  "pandas 2",\n'),
-        ('[targets.cpu]\nplatform = "linux-64"\n', '[targets.cpu]\nplatform = "linux-64"\nglibcc = "2.31"\n'),
-    ),
     "has no CUDA 11.8 build": (('cuda = "12.6"', 'cuda = "11.8"'),),
-    "einops was added": (('  "regex",\n', '  "regex",\n  "einops",\n'), ("torch==2.9.*", "torch==2.9.1")),
 }
 """What is wrong with mm-v2.9 in a block that has these words."""
 
 ELSEWHERE = (
     "make lock",
-    "envspec lock specs/mm-v2.1.toml",
     "envspec inspect",
     "envspec link",
     "has no CUDA 11.8",

@@ -31,12 +31,6 @@ def test_each_block_that_does_not_run_offline_runs_here() -> None:
     assert [words for words in ELSEWHERE if f'the("{words}")' not in source] == []
 
 
-def test_a_lock_tells_its_corrections(tmp_path: Path) -> None:
-    block = the("envspec lock specs/mm-v2.1.toml")
-    shutil.copytree(ROOT / "specs", tmp_path / "specs")
-    compare(block, shown(block, tmp_path))
-
-
 def test_the_ways_of_a_refusal_give_a_lock(tmp_path: Path) -> None:
     block = the("has no CUDA 11.8")
     set_up(block, tmp_path)
