@@ -13,7 +13,7 @@ if __name__ == "__main__":
 
 import gc
 import os
-from _signal import SIGINT, default_int_handler, getsignal, signal
+from _signal import SIGINT, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
 
 _OBJECTS = 100_000
 """New objects between two looks for garbage: what a command reads lives until it ends, so that looking often (Python's
