@@ -1,4 +1,4 @@
-"""A spec gets a base, loses it or gets another one after it was locked: one error, in every command that makes something
+"""A spec gets a base, loses it or gets another one after it was locked: one error, in each command that makes anything
 of the lock, since that holds what comes on top of the base that it was made for."""
 
 import pytest
