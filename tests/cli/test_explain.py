@@ -18,8 +18,8 @@ from envspec.base.codes import meanings
 pytest_plugins = ["cli_fixtures"]
 
 ROOT = Path(package.__file__).parent
-ELSEWHERE = ("Ended", "Trouble", "_run", "command")
-"""What has a `code` that is another thing: an exit status, one read from a document, a click command."""
+ELSEWHERE = ("Ended", "Trouble", "WheelBuild", "_run", "build_of", "command")
+"""What has a `code` that is another thing: an exit status, one read from a document, a click command, a GPU's."""
 
 
 Placed = tuple[Path, ast.AST]
