@@ -289,13 +289,14 @@ def chip_problems(case: Case) -> Iterator[Finding]:
             remedy="leave `cuda` and `gpus` out, for a CPU target",
         )
         return
-    for integrated, code, shared in ((True, "jetson", "a chip"), (False, "gpu-platform", "a module")):
+    for integrated, shared in ((True, "a chip"), (False, "a module")):
         of_kind = [gpu for gpu in case.gpus if gpu.integrated is integrated]
         elsewhere = list(dict.fromkeys(gpu.name for gpu in of_kind if gpu.platform not in (None, case.platform)))
         if elsewhere:
             share = f"share{'s' if len(elsewhere) == 1 else ''} {shared} with an Arm CPU"
             message = f"{', '.join(elsewhere)} {share}, and the target is for {case.platform}"
-            yield Finding("error", code, message, key="gpus", remedy='set platform = "linux-aarch64"')
+            remedy = 'set platform = "linux-aarch64"'
+            yield Finding("error", "jetson" if integrated else "gpu-platform", message, key="gpus", remedy=remedy)
         elif integrated and of_kind and (jetpack := first_jetpack(case, case.cuda)):
             names = ", ".join(dict.fromkeys(gpu.name for gpu in of_kind))
             message = f"{names} runs CUDA {case.cuda} with JetPack {jetpack} or newer"

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, Severity
 from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, is_toolkit
 from envspec.facts.frameworks import LEADING
 from envspec.facts.wheels import FAMILY
@@ -180,11 +180,12 @@ def behind_findings(several: Iterable[Behind], request: Request, told: Iterable[
         remedy = f'if the machines have it, set glibc = "{glibc}" in the target' if glibc else None
         message = f"{_subjects(members)}: {reason_of(members, request, glibc)}"
         package = members[0].name if len(members) == 1 else None
-        code = FAR if far else "passed-over"
         if kind == "hole":
-            code, remedy = holes.CODE, "use --refresh to ask the PyTorch index"
-        severe = far or kind == "hole"
-        yield Finding("warning" if severe else "info", code, message, remedy=remedy, package=package)
+            remedy = "if this machine reaches the PyTorch index, --refresh asks it"
+            yield Finding("warning", holes.CODE, message, remedy=remedy, package=package)
+        else:
+            severity: Severity = "warning" if far else "info"
+            yield Finding(severity, FAR if far else "passed-over", message, remedy=remedy, package=package)
 
 
 def _follows(name: str) -> bool:
