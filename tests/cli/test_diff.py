@@ -431,6 +431,7 @@ def test_a_bump_that_its_index_publishes(published: Index, project: Project, env
         "complete": True,
         "pins": {"asked": 1, "proved": 1, "refuted": 0, "facts": 0},
         "unasked": [],
+        "unproving": [],
     }
     for form in ("text", "markdown", "html"):
         shown = envspec("diff", "specs/demo.toml", "--verify", "--format", form).out
