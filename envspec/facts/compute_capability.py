@@ -114,12 +114,6 @@ REST_UNREAD = "rest-unread"
 """The word for code that was read in part."""
 
 
-def code_order(text: str) -> tuple[int, int, str]:
-    """Make a sort key of such a text: "cuda_12.8" before "sm_90" before "sm_100" before "compute_90", words last."""
-    kind, _, of = text.partition("_")
-    return (*KINDS_OF_CODE, kind).index(kind), len(of.rstrip("af")), text
-
-
 def is_integrated(capability: str) -> bool:
     """Say whether GPUs of a capability share a chip with the CPU (Jetson, DRIVE). Raises ValueError for other texts."""
     return _now(read_capability(capability).number) in INTEGRATED

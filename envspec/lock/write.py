@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from msgspec.structs import asdict
 
 from envspec.base.errors import InternalError
-from envspec.facts.compute_capability import code_order
 from envspec.lock.listed import Shared, metadata_table, same_metadata, shared_items, write_lists
 from envspec.lock.model import (
     BASE_VERSION,
@@ -188,7 +187,7 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
     _write_values(out, {"targets": list(pins) if len(pins) < target_count else [], "provides": first.provides})
     _write_lines(out, "dependencies", _text_lines(pins, "requires", lambda pin: pin.dependencies))
     _write_lines(out, "overwrites", _text_lines(pins, "package", lambda pin: pin.overwrites))
-    code = _text_lines(pins, "holds", lambda pin: pin.code, code_order)
+    code = _text_lines(pins, "holds", lambda pin: pin.code, _code_order)
     if all(pin.code == first.code for pin in pins.values()):
         out.extend(f"code = [{', '.join(code)}]\n" for _ in code[:1])
     else:
@@ -206,6 +205,13 @@ def _by_value(pins: _Pins, values: Iterable[tuple[str, Iterable[Value]]]) -> dic
         for value in of_target:
             holders.setdefault(value, []).append(target)
     return {value: None if len(names) == len(pins) else names for value, names in holders.items()}
+
+
+def _code_order(text: str) -> tuple[int, int, str]:
+    """Make a sort key of what a wheel holds: "cuda_12.8" before "sm_90" before "sm_100" before "compute_90", words
+    last."""
+    kind, _, of = text.partition("_")
+    return ("cuda", "sm", "compute", kind).index(kind), len(of.rstrip("af")), text
 
 
 def _text_lines(

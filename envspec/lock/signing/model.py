@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from msgspec import Struct
 
@@ -39,20 +36,6 @@ def signatures_in(content: bytes) -> tuple[bytes, ...]:
     """Split a file of signatures, one below the other. What isn't made of some signatures alone is one, and wrong."""
     found = tuple(_BLOCK.findall(content))
     return found if found and len(found) <= _MOST and b"".join(found) == content else (content,)
-
-
-def keys_in(content: bytes) -> frozenset[str]:
-    """Name the keys that a file of signatures claims to be by (`SHA256:…`), unchecked: a signature holds its public key
-    (OpenSSH, PROTOCOL.sshsig). What can't be read has none."""
-    found = set()
-    for block in signatures_in(content):
-        with suppress(ValueError):
-            blob = base64.b64decode(b"".join(block.split(b"\n")[1:-2]), validate=True)
-            length = int.from_bytes(blob[10:14], "big")
-            if blob.startswith(b"SSHSIG") and 0 < length <= len(blob) - 14:
-                digest = hashlib.sha256(blob[14 : 14 + length]).digest()
-                found.add(f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}")
-    return frozenset(found)
 
 
 def lack_of_signers(found: Sequence[Signer | Finding], required: int, namespace: str = LOCK) -> Finding | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from envspec.lock.inventory import sentence
 from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
-from envspec.lock.signing.model import keys_in
+from envspec.lock.signing.model import signatures_in
 from envspec.packages.names import channel_name, conda_name, requirement_name
 from envspec.packages.version_numbers import numbers, numbers_in
 from envspec.review.diff.jump import jump
@@ -208,7 +211,7 @@ def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Itera
 def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:
     """Yield the keys that no longer sign a lock, and those that do now, by the signatures beside it. Whether a
     signature is right, `check` and `verify --signed` say."""
-    before, after = (keys_in(text.encode()) if text is not None else frozenset() for text in (old, new))
+    before, after = (_keys_in(text.encode()) if text is not None else frozenset() for text in (old, new))
     if went := sorted(before - after):
         now = f"signed by {', '.join(sorted(after))} alone" if after else "not signed any more"
         message = f"the lock is {now}: {', '.join(went)} signed it before"
@@ -322,3 +325,17 @@ def _list(values: Iterable[str]) -> str | None:
 
 def _describe_change(what: str, old: str | None, new: str | None) -> str:
     return f"{what} {old or 'not set'} -> {new or 'not set'}"
+
+
+def _keys_in(content: bytes) -> frozenset[str]:
+    """Name the keys that a file of signatures claims to be by (`SHA256:…`), unchecked: a signature holds its public key
+    (OpenSSH, PROTOCOL.sshsig). What can't be read has none."""
+    found = set()
+    for block in signatures_in(content):
+        with suppress(ValueError):
+            blob = base64.b64decode(b"".join(block.split(b"\n")[1:-2]), validate=True)
+            length = int.from_bytes(blob[10:14], "big")
+            if blob.startswith(b"SSHSIG") and 0 < length <= len(blob) - 14:
+                digest = hashlib.sha256(blob[14 : 14 + length]).digest()
+                found.add(f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}")
+    return frozenset(found)
