@@ -30,6 +30,7 @@ from envspec.lock.model import (
 )
 from envspec.lock.toml_text import inline_strings, key, string, value as inline
 from envspec.packages.stated import StatedMetadata
+from envspec.packages.version_numbers import code_order
 
 HEADER = "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
 
@@ -187,7 +188,7 @@ def _write_package(out: list[str], pins: _Pins, target_count: int) -> None:
     _write_values(out, {"targets": list(pins) if len(pins) < target_count else [], "provides": first.provides})
     _write_lines(out, "dependencies", _text_lines(pins, "requires", lambda pin: pin.dependencies))
     _write_lines(out, "overwrites", _text_lines(pins, "package", lambda pin: pin.overwrites))
-    code = _text_lines(pins, "holds", lambda pin: pin.code, _code_order)
+    code = _text_lines(pins, "holds", lambda pin: pin.code, code_order)
     if all(pin.code == first.code for pin in pins.values()):
         out.extend(f"code = [{', '.join(code)}]\n" for _ in code[:1])
     else:
@@ -205,13 +206,6 @@ def _by_value(pins: _Pins, values: Iterable[tuple[str, Iterable[Value]]]) -> dic
         for value in of_target:
             holders.setdefault(value, []).append(target)
     return {value: None if len(names) == len(pins) else names for value, names in holders.items()}
-
-
-def _code_order(text: str) -> tuple[int, int, str]:
-    """Make a sort key of what a wheel holds: "cuda_12.8" before "sm_90" before "sm_100" before "compute_90", words
-    last."""
-    kind, _, of = text.partition("_")
-    return ("cuda", "sm", "compute", kind).index(kind), len(of.rstrip("af")), text
 
 
 def _text_lines(

@@ -20,3 +20,10 @@ def minor_of(version: str) -> str:
 def numbers_in(version: str) -> tuple[int, ...]:
     """Read the integers in a version from outside (of a channel, a driver), whatever stands between them."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def code_order(text: str) -> tuple[int, int, str]:
+    """Make a sort key of what a wheel holds: "cuda_12.8" before "sm_90" before "sm_100" before "compute_90", words
+    last."""
+    kind, _, of = text.partition("_")
+    return ("cuda", "sm", "compute", kind).index(kind), len(of.rstrip("af")), text

@@ -19,7 +19,6 @@ from envspec.facts.compute_capability import (
     KINDS_OF_CODE,
     REST_UNREAD,
     can_translate,
-    code_order,
     covers,
     read_capability,
     sm_of,
@@ -27,7 +26,7 @@ from envspec.facts.compute_capability import (
 from envspec.facts.cuda_stack import is_for_gpus
 from envspec.facts.gpu_only import least_capability
 from envspec.facts.torch_builds import variant_of
-from envspec.packages.version_numbers import numbers
+from envspec.packages.version_numbers import code_order, numbers
 from envspec.rules.build import compiles_ptx
 from envspec.rules.case import CandidateBuild, Case
 
