@@ -224,7 +224,7 @@ BROKEN = "#!/bin/sh\nmkdir -p {prefix}/lib\ntouch {prefix}/lib/half {prefix}/.hi
 def broken_python(path: Path, prefix: Path, then: str) -> Path:
     """A program that says which Python it is, and makes half an environment."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    asked = f'[ "$1" != -c ] || {{ echo {version}; exit; }}\n'
+    asked = f'case " $* " in *" -c "*) echo {version}; exit ;; esac\n'
     path.write_text(BROKEN.format(prefix=prefix, then=then).replace("mkdir", f"{asked}mkdir", 1))
     path.chmod(0o755)
     return path

@@ -21,7 +21,7 @@ def test_an_example_locks(
     example: Path, recording: Recording, recorded_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # what changes no pin isn't recorded
-    monkeypatch.setattr("envspec.resolve.pip.solve.PipResolver._requires", lambda *asked: ())
+    monkeypatch.setattr("envspec.resolve.pip.solve.may_retreat", lambda case: False)
     pypi = RecordedPyPI(recording=recording)
     with pypi:
         machine = Machine(tmp_path, pypi.url)
