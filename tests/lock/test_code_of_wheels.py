@@ -105,7 +105,7 @@ def test_of_wheels_for_another_gpu_the_tables_libraries_are_asked_too(root: Path
     assert locked is not None
     found = judge_by_gpus(spec, replace(target, gpus=("V100",)), locked)
     assert [(one.severity, one.code) for one in found] == [("error", "library-architecture")]
-    assert found[0].remedy == "take nvidia-cudnn-cu12<9.11.0.98"
+    assert found[0].remedy == 'write "nvidia-cudnn-cu12<9.11.0.98"'
 
 
 def with_code(lock: Lock, *code: str, only: str | None = None) -> Lock:
