@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -87,7 +87,7 @@ class Cluster:
         of: tuple[str, str] = GPU,
         asked: SlurmTable = ONE,
         within: tuple[str, ...] = (),
-        **env: str,
+        env: Mapping[str, str] | None = None,
     ) -> Ran:
         """Submit a job, within another one if `within` is the command of that, and wait for its end."""
         plan = of_target(*of)
@@ -102,7 +102,7 @@ class Cluster:
         if within:
             words = [*within, "bash", "-c", shlex.join(words)]
         ran = subprocess.run(
-            ["timeout", "60", *words], cwd=self.folder, env={**self.env, **env}, capture_output=True, text=True
+            ["timeout", "60", *words], cwd=self.folder, env={**self.env, **(env or {})}, capture_output=True, text=True
         )
         number = re.search(r"^\d+$", ran.stdout, re.MULTILINE)
         if number is None:
@@ -182,7 +182,7 @@ def test_the_gpus_of_the_command_line_are_what_the_ranks_see(cluster: Cluster, w
 def test_the_gpus_of_sbatchs_variables_are_what_the_ranks_see(
     cluster: Cluster, count: int, env: dict[str, str]
 ) -> None:
-    ran = cluster.submit(**env)
+    ran = cluster.submit(env=env)
     assert (ran.status, ran.gpus) == (0, [(count, count)]), ran
 
 
@@ -215,10 +215,10 @@ def test_two_numbers_of_gpus_are_refused_before_training(cluster: Cluster) -> No
 
 
 def test_more_ranks_than_gpus_are_refused_before_training(cluster: Cluster) -> None:
-    ran = cluster.submit("--gpus-per-node=2", ENVSPEC_RANKS_PER_NODE="3")
+    ran = cluster.submit("--gpus-per-node=2", env={"ENVSPEC_RANKS_PER_NODE": "3"})
     assert ran.status == 2 and ran.said == (), ran
     assert "ENVSPEC_RANKS_PER_NODE asks for 3 ranks on 2 GPUs" in ran.log
-    assert cluster.submit("--gpus-per-node=2", ENVSPEC_RANKS_PER_NODE="1").gpus == [(2, 1)]
+    assert cluster.submit("--gpus-per-node=2", env={"ENVSPEC_RANKS_PER_NODE": "1"}).gpus == [(2, 1)]
 
 
 @pytest.mark.parametrize(
@@ -324,9 +324,9 @@ EXPORTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 @pytest.mark.parametrize("way", EXPORTS)
 def test_a_job_trains_with_what_export_leaves(cluster: Cluster, way: str, job: str) -> None:
     options, env = EXPORTS[way]
-    ran = cluster.submit("--gpus-per-node=2", *options, job=job, **env)
+    ran = cluster.submit("--gpus-per-node=2", *options, job=job, env=env)
     assert (ran.status, ran.gpus) == (0, [(2, 2)]), ran
-    assert cluster.submit(*options, job=job, of=CPU, **env).gpus == [(0, 1)]
+    assert cluster.submit(*options, job=job, of=CPU, env=env).gpus == [(0, 1)]
 
 
 def test_the_spec_may_say_export(cluster: Cluster) -> None:
