@@ -8,11 +8,10 @@ cat > /results/jobs/0.sh <<'END'
 # envspec-0a1b2c3d-0: written by envspec smoke
 set -u
 umask 022
-# A step has all of its job, without what sbatch --export or an outer job leaves to srun.
-export PATH
-unset SLURM_EXPORT_ENV SLURM_GPUS SLURM_GPU_BIND SLURM_GRES SLURM_STEP_GRES SLURM_TRES_PER_TASK \
-    SLURM_OVERCOMMIT SLURM_THREADS_PER_CORE SLURM_NTASKS_PER_{CORE,GPU,SOCKET,TRES} "${!SRUN_@}" \
-    "${!SLURM_GPUS_PER_@}" "${!SLURM_MEM_@}" "${!SLURM_CPU_BIND@}" "${!SLURM_DIST@}" "${!SLURM_HET_@}"
+export PATH # srun gets all of this job, and nothing that --export or an outer job left to it
+unset SLURM_{EXPORT_ENV,GPUS,GPU_BIND,GRES,STEP_GRES,TRES_PER_TASK,OVERCOMMIT,THREADS_PER_CORE} \
+    SLURM_NTASKS_PER_{CORE,GPU,SOCKET,TRES} "${!SRUN_@}" "${!SLURM_GPUS_PER_@}" "${!SLURM_MEM_@}" \
+    "${!SLURM_CPU_BIND@}" "${!SLURM_DIST@}" "${!SLURM_HET_@}"
 # as many CPUs a task as sbatch was asked for, not as an outer job was
 unset SLURM_CPUS_PER_GPU
 ((${SLURM_CPUS_PER_TASK:-0} <= ${SLURM_CPUS_ON_NODE:-1024})) || unset SLURM_CPUS_PER_TASK
