@@ -244,7 +244,7 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
         *setup,
         "",
         "inside() {",
-        *_srun(plan.slurm),
+        *_srun(plan),
         *(f"        {line}" for line in inside),
         "}",
         "",
@@ -319,8 +319,9 @@ def _locks(plan: SpecPlan) -> list[str]:
     ]
 
 
-def _srun(asked: SlurmTable) -> list[str]:
+def _srun(plan: SpecPlan) -> list[str]:
     """Make the beginning of the srun command: one task a node, or as many as `ranks` says."""
+    asked = plan.slurm
     if asked.launch == "srun":
         by_mpi = f" --mpi={asked.mpi}" if asked.mpi else ""
         return [
@@ -328,7 +329,8 @@ def _srun(asked: SlurmTable) -> list[str]:
             f"    srun{by_mpi} --ntasks=$((SLURM_JOB_NUM_NODES * ${{ranks:-1}})) \\",
             '        --ntasks-per-node="${ranks:-1}" --kill-on-bad-exit=1 \\',
             "        --cpus-per-task=$((SLURM_CPUS_ON_NODE > ${ranks:-1} ? SLURM_CPUS_ON_NODE / ${ranks:-1} : 1)) \\",
-            "        $( ((SLURM_CPUS_ON_NODE >= ${ranks:-1})) || echo --overcommit) \\",
+            # a job with --gpus-per-task would have so many for each rank
+            *(['        --gpus-per-node="$gpus" \\'] if plan.is_cuda else []),
         ]
     lost = "--kill-on-bad-exit=1" if asked.min_nodes is None else "--no-kill --kill-on-bad-exit=0"
     return [

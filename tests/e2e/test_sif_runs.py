@@ -14,7 +14,7 @@ import shutil
 import stat
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -98,11 +98,11 @@ def folder(project: Machine) -> Path:
     return project.folder / "built"
 
 
-def apptainer(*words: str, status: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
+def apptainer(*words: str, status: int = 0, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     ran = subprocess.run(
         ["apptainer", *words],
         cwd="/",
-        env={**os.environ, **env},
+        env={**os.environ, **(env or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -116,7 +116,7 @@ def test_the_sif_starts_as_the_definitions_does(project: Machine) -> None:
     project.envspec("image", SPEC, *BASE, "--sif", sif, status=0, seconds=600)
     assert json.loads(apptainer("run", sif, "python", "-c", SHOWS, *ARGUMENTS).stdout) == ARGUMENTS
     assert apptainer("inspect", "--list-apps", sif).stdout.split() == ["smoke"]
-    ran = apptainer("run", "--app", "smoke", sif, "--help", PYTHONHOME="/elsewhere")
+    ran = apptainer("run", "--app", "smoke", sif, "--help", env={"PYTHONHOME": "/elsewhere"})
     assert "--workload" in ran.stdout
 
 
@@ -140,12 +140,12 @@ def test_it_has_the_definitions_apps_test_and_help(folder: Path) -> None:
 def test_a_callers_variables_for_another_python_stay_outside(folder: Path, command: str) -> None:
     callers = dict.fromkeys(OF_OTHER_PYTHONS, "/elsewhere") | {"PYTHONOPTIMIZE": "2", "PYTHONSAFEPATH": "1"}
     callers |= {"VIRTUAL_ENV": "/else", "CONDA_PREFIX": "/else", "PYTHONNOUSERSITE": "", "KEPT": "1"}
-    found, optimized, safe = json.loads(apptainer(command, str(folder), "python", "-c", LOOKS, **callers).stdout)
+    found, optimized, safe = json.loads(apptainer(command, str(folder), "python", "-c", LOOKS, env=callers).stdout)
     assert {name: found[name] for name in OF_OTHER_PYTHONS if found.get(name)} == {} and (optimized, safe) == (0, False)
     assert (found["VIRTUAL_ENV"], found.get("CONDA_PREFIX", ""), found["PYTHONNOUSERSITE"]) == ("/opt/env", "", "1")
     assert found["KEPT"] == "1"
     given = {"APPTAINERENV_PYTHONPATH": "/mine", "APPTAINERENV_PYTHONOPTIMIZE": "1"}
-    found, optimized, _ = json.loads(apptainer(command, str(folder), "python", "-c", LOOKS, **callers, **given).stdout)
+    found, optimized, _ = json.loads(apptainer(command, str(folder), "python", "-c", LOOKS, env=callers | given).stdout)
     assert (found["PYTHONPATH"], optimized) == ("/mine", 1)
 
 

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,9 @@ sys.path.append(str(Path(__file__).parents[1] / "export"))
 from recipe_plans import of_target, shipped_spec
 
 from envspec.export.slurm import APPTAINER_JOB, PYXIS_JOB, render
+from envspec.prove.smoke.run.case import CheckOptions, Folders, Local, SmokeCase
+from envspec.prove.smoke.run.jobs import JobPlan
+from envspec.prove.smoke.run.slurm import Partition, Resources, plan_jobs, submission
 from envspec.spec.cluster import SlurmTable
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.xdist_group("slurm")]
@@ -65,12 +68,17 @@ class Cluster:
         real = subprocess.run(["which", "srun"], capture_output=True, text=True, check=True).stdout.strip()
         pyxis = PYXIS.replace("TOOLS", str(self.tools).replace("/", "\\/")).replace("SRUN", real)
         apptainer = STAND_INS["apptainer"].replace("$STAND_INS", str(self.tools).replace("/", "\\/"))
-        torchrun = SAYS.replace("$SAID", str(folder / "said"))
-        texts = {"apptainer": apptainer, "srun": pyxis, "torchrun": torchrun, "entrypoint.sh": '#!/bin/sh\nexec "$@"\n'}
+        texts = {"apptainer": apptainer, "srun": pyxis, "entrypoint.sh": '#!/bin/sh\nexec "$@"\n'}
         for name, text in texts.items():
             (self.tools / name).write_text(text)
             (self.tools / name).chmod(0o755)
+        self.stand_in("torchrun")
         self.env = {**os.environ, "SLURM_CONF": str(conf), "PATH": f"{self.tools}:{os.environ['PATH']}"}
+
+    def stand_in(self, name: str) -> None:
+        """Have a program say what it is started with."""
+        (self.tools / name).write_text(SAYS.replace("$SAID", str(self.folder / "said")))
+        (self.tools / name).chmod(0o755)
 
     def submit(
         self,
@@ -79,7 +87,7 @@ class Cluster:
         of: tuple[str, str] = GPU,
         asked: SlurmTable = ONE,
         within: tuple[str, ...] = (),
-        **env: str,
+        env: Mapping[str, str] | None = None,
     ) -> Ran:
         """Submit a job, within another one if `within` is the command of that, and wait for its end."""
         plan = of_target(*of)
@@ -94,7 +102,7 @@ class Cluster:
         if within:
             words = [*within, "bash", "-c", shlex.join(words)]
         ran = subprocess.run(
-            ["timeout", "60", *words], cwd=self.folder, env={**self.env, **env}, capture_output=True, text=True
+            ["timeout", "60", *words], cwd=self.folder, env={**self.env, **(env or {})}, capture_output=True, text=True
         )
         number = re.search(r"^\d+$", ran.stdout, re.MULTILINE)
         if number is None:
@@ -174,7 +182,7 @@ def test_the_gpus_of_the_command_line_are_what_the_ranks_see(cluster: Cluster, w
 def test_the_gpus_of_sbatchs_variables_are_what_the_ranks_see(
     cluster: Cluster, count: int, env: dict[str, str]
 ) -> None:
-    ran = cluster.submit(**env)
+    ran = cluster.submit(env=env)
     assert (ran.status, ran.gpus) == (0, [(count, count)]), ran
 
 
@@ -193,8 +201,7 @@ def test_the_gpus_of_sbatchs_variables_are_what_the_ranks_see(
 )
 def test_the_gpus_of_the_specs_options_are_what_the_ranks_see(cluster: Cluster, options: tuple[str, ...]) -> None:
     for asked in (replace(ONE, options=options), replace(ONE, options=options, launch="srun")):
-        (cluster.folder / "tools" / "python").write_text(SAYS.replace("$SAID", str(cluster.folder / "said")))
-        (cluster.folder / "tools" / "python").chmod(0o755)
+        cluster.stand_in("python")
         ran = cluster.submit(asked=asked)
         assert ran.status == 0 and len(ran.said) == (1 if asked.launch == "torchrun" else 2), ran
         assert {one["gpus"].count(",") for one in ran.said} == {1}, ran
@@ -208,10 +215,10 @@ def test_two_numbers_of_gpus_are_refused_before_training(cluster: Cluster) -> No
 
 
 def test_more_ranks_than_gpus_are_refused_before_training(cluster: Cluster) -> None:
-    ran = cluster.submit("--gpus-per-node=2", ENVSPEC_RANKS_PER_NODE="3")
+    ran = cluster.submit("--gpus-per-node=2", env={"ENVSPEC_RANKS_PER_NODE": "3"})
     assert ran.status == 2 and ran.said == (), ran
     assert "ENVSPEC_RANKS_PER_NODE asks for 3 ranks on 2 GPUs" in ran.log
-    assert cluster.submit("--gpus-per-node=2", ENVSPEC_RANKS_PER_NODE="1").gpus == [(2, 1)]
+    assert cluster.submit("--gpus-per-node=2", env={"ENVSPEC_RANKS_PER_NODE": "1"}).gpus == [(2, 1)]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +267,9 @@ def test_a_target_for_cpus_has_one_rank_beside_targets_with_gpus(cluster: Cluste
     (words,) = re.findall(r"^#   ENVSPEC_TARGET=cpu sbatch (.*) job\.sbatch ", text, re.MULTILINE)
     ran = cluster.submit(*words.replace("=8", "=2").split(), asked=asked)
     assert (ran.status, ran.gpus) == (0, [(0, 1)]), ran
+    cluster.stand_in("python")
+    ran = cluster.submit(*words.replace("=8", "=2").split(), asked=replace(asked, launch="srun"))
+    assert ran.status == 0 and [one["gpus"] for one in ran.said] == [""], ran
 
 
 OVER: dict[str, tuple[str, str]] = {
@@ -314,9 +324,9 @@ EXPORTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 @pytest.mark.parametrize("way", EXPORTS)
 def test_a_job_trains_with_what_export_leaves(cluster: Cluster, way: str, job: str) -> None:
     options, env = EXPORTS[way]
-    ran = cluster.submit("--gpus-per-node=2", *options, job=job, **env)
+    ran = cluster.submit("--gpus-per-node=2", *options, job=job, env=env)
     assert (ran.status, ran.gpus) == (0, [(2, 2)]), ran
-    assert cluster.submit(*options, job=job, of=CPU, **env).gpus == [(0, 1)]
+    assert cluster.submit(*options, job=job, of=CPU, env=env).gpus == [(0, 1)]
 
 
 def test_the_spec_may_say_export(cluster: Cluster) -> None:
@@ -366,3 +376,30 @@ def test_a_job_for_a_stand_in_for_pyxis_trains_from_within_another_one(cluster: 
     asked = SlurmTable(memory="50M")
     assert cluster.submit(of=CPU, asked=asked, within=WITHIN[way], job=PYXIS_JOB).gpus == [(0, 1)]
     assert cluster.submit("--gpus-per-node=2", within=WITHIN[way], job=PYXIS_JOB).gpus == [(2, 2)]
+
+
+@pytest.mark.parametrize("way", ["none", "variable-list", "mem-per-cpu", "gpus", "cpus-per-gpu", "a-bound-step"])
+def test_the_smoke_checks_own_job_runs_on_each_node(cluster: Cluster, way: str) -> None:
+    """Its script, with a stand-in for the environment's Python."""
+    case = SmokeCase("demo", "cpu", "demo.toml", "locks", "linux-64", None, "0", {"target.json": "{}"})
+    folders = Folders(cluster.folder / "cache", cluster.folder / "results")
+    resources = Resources(nodes=2, cpus=2, memory="40M")
+    jobs = plan_jobs((case,), [Partition(None)], "0a1b2c3d")
+    (job,) = jobs
+    plan = JobPlan((case,), jobs, Local(folders, ("envspec",)), CheckOptions(), resources, folders)
+    (binaries := folders.prefix(case) / "bin").mkdir(parents=True)
+    (binaries / "activate").touch()
+    (binaries / "python").write_text(f'#!/bin/bash\necho "node=$SLURM_NODEID $*" >>{cluster.folder}/said\n')
+    (binaries / "python").chmod(0o755)
+    (folders.results / "jobs").mkdir(parents=True)
+    (folders.results / job.script).write_text(plan.script(job).texts[0][1])
+    options, env = EXPORTS.get(way, ((), {}))
+    words = [*submission(job, replace(resources, more=options), folders.results)]
+    if way in WITHIN:
+        words = [*WITHIN[way], "bash", "-c", shlex.join(words)]
+    ran = subprocess.run(words, cwd=cluster.folder, env={**cluster.env, **env}, capture_output=True, text=True)
+    log = folders.results / "jobs" / f"{ran.stdout.strip()}.log"
+    assert cluster.wait(ran.stdout.strip()) == [0], log.read_text()
+    said = (cluster.folder / "said").read_text()
+    # the checks, then all nodes at once
+    assert len(re.findall("node=0 -I ", said)) == len(re.findall("node=1 -I ", said)) == 2, log.read_text()

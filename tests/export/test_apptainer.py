@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 from recipe_plans import compiled, shipped, text_in
 
-from envspec.export.apptainer import FILE, OFFLINE_FILE, render
+from envspec.base.places import OF_OTHER_PYTHONS
+from envspec.export.apptainer import FILE, OFFLINE_FILE, environment_lines, render
 from envspec.export.plan import ImageReference, Plan, recipe_labels
 
 HOSTILE = (
@@ -88,6 +89,19 @@ def test_the_active_environment_is_the_images(spec: str, target: str, own: str) 
     for found in sections(shipped(spec, target)):
         names = {name: exported(found["environment"])[name] for name in ("VIRTUAL_ENV", "CONDA_PREFIX")}
         assert names == {"VIRTUAL_ENV": "", "CONDA_PREFIX": "", own: "/opt/env"}
+
+
+def test_a_callers_python_and_compiler_stay_outside() -> None:
+    of = shipped("mm-v2.9", "cu128-hopper")
+    lines = [*environment_lines(of)]
+    assert lines[0].endswith(" CONDA_PREFIX= LD_PRELOAD= CC=gcc CXX=g++")
+    assert " CC=" not in next(iter(environment_lines(replace(of, apt=(), spec_apt=()))))
+    names = [*OF_OTHER_PYTHONS, "PYTHONNOUSERSITE"]
+    shown = "".join(f'printf "%s " "${{{name}-unset}}"; ' for name in names)
+    caller = dict.fromkeys(names, "/else")
+    script, env = "\n".join([*lines, shown]), {"PATH": "/bin", **caller}
+    ran = subprocess.run(["sh", "-euc", script], env=env, capture_output=True, text=True)
+    assert ran.stdout.split(" ") == [*("" for _ in OF_OTHER_PYTHONS), "1", ""], ran.stderr
 
 
 def test_its_files_are_those_of_the_build_context() -> None:

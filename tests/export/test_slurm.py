@@ -175,3 +175,50 @@ def test_ranks_that_srun_starts_share_a_nodes_cpus(tmp_path: Path, cpus: str, ea
     assert ran.stdout.endswith(" <python> <4> <10.0.0.7> <23456> <train.py> <a b> ")
     # the smoke check is one a node
     assert run(tmp_path, text, **given).stdout.startswith("<--mpi=pmix> <--ntasks=2> <--ntasks-per-node=1> ")
+
+
+@pytest.mark.parametrize(
+    ("options", "own"),
+    [
+        ((), True),
+        (("--qos=long", "--gres=ssd:1"), True),
+        (("--gres=gpu:a100:2",), False),
+        (("--gres=ssd:1,gpu:2",), False),
+        (("--gpus=4",), False),
+        (("--gpus-per-node=h100:2",), False),
+        (("--gpus-per-task=1",), False),
+        (("--gpus-per-socket=1", "--sockets-per-node=2"), False),
+    ],
+)
+def test_options_that_ask_for_gpus_replace_the_jobs_own(options: tuple[str, ...], own: bool) -> None:
+    for text in render(replace(of_target("mm-v2.9", "cu128-hopper"), slurm=SlurmTable(options=options))).values():
+        asked = [line.removeprefix("#SBATCH ") for line in text.split("\n") if line.startswith("#SBATCH ")]
+        assert ("--gpus-per-node=1" in asked) == own == ("--gpus-per-node=8 " in text)
+        assert [*options] == asked[len(asked) - len(options) :]
+
+
+def test_what_slurm_gave_is_compared_before_a_program_starts(tmp_path: Path) -> None:
+    script = render(of_target("mm-v2.9", "cu128-hopper"))[APPTAINER_JOB]
+    (tmp_path / "mm-v2.9-cu128-hopper.sif").touch()
+    for env, told in (
+        ({"SLURM_GPUS_PER_NODE": "a100:2", "SLURM_GPUS_ON_NODE": "1"}, "asks for 2 GPUs, and this job has 1: ask in"),
+        ({"SLURM_GPUS_ON_NODE": "2", "ENVSPEC_RANKS_PER_NODE": "3"}, "asks for 3 ranks on 2 GPUs"),
+        # the stand-in for srun counts no GPUs
+        ({"SLURM_GPUS_ON_NODE": "2", "CUDA_VISIBLE_DEVICES": "0,1"}, "the first node has 2 GPUs, and processes of"),
+    ):
+        ran = run(tmp_path, script, "train.py", **env)
+        assert (ran.returncode, ran.stdout) == (2, "") and told in ran.stderr
+        assert len(ran.stderr.splitlines()) == 1
+    for given in ("a100", "2", "a100:1,h100:2", ""):
+        ran = run(tmp_path, script, "train.py", SLURM_GPUS_PER_NODE=given, SLURM_GPUS_ON_NODE="2")
+        assert ran.returncode == 0, ran.stderr
+
+
+def test_nothing_of_an_outer_job_reaches_srun(tmp_path: Path) -> None:
+    (tmp_path / "cpu-py311-cpu.sif").touch()
+    tells = f"{render(of_target('cpu-py311', 'cpu'))[APPTAINER_JOB]}\nenv\n"
+    outer = dict.fromkeys(("SLURM_MEM_PER_CPU", "SLURM_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_CPU_BIND_LIST"), "1")
+    outer |= {"SLURM_NTASKS_PER_GPU": "1", "SLURM_EXPORT_ENV": "NONE", "SRUN_CPUS_PER_TASK": "1"}
+    ran = run(tmp_path, tells, "train.py", **outer, SLURM_CPUS_PER_GPU="1", SLURM_NTASKS_PER_NODE="1", SLURM_HINT="x")
+    left = {line.partition("=")[0] for line in ran.stdout.split("\n")}
+    assert not left & {*outer, "SLURM_CPUS_PER_GPU"} and {"SLURM_NTASKS_PER_NODE", "SLURM_HINT", "PATH"} <= left

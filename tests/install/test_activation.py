@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from envspec.base.places import OF_OTHER_PYTHONS
+from envspec.install import activation
 from envspec.install.activation import PATHS, scripts
 
 PLACES = [
@@ -153,3 +155,10 @@ def test_a_program_called_deactivate_is_left_alone(shell: str, tmp_path: Path) -
 
 def test_the_paths() -> None:
     assert tuple(scripts(Path("/x"), "demo", conda=True)) == PATHS
+
+
+def test_what_is_for_another_python_is_one_list() -> None:
+    """The script that mounts an environment carries a copy."""
+    text = (Path(activation.__file__).parents[1] / "carried" / "mount.sh").read_text()
+    words = text.partition("\nunset ")[2].partition("\n[[")[0].replace("\\\n", " ").split()
+    assert {*words, "PYTHONPATH"} == {*OF_OTHER_PYTHONS}
