@@ -20,11 +20,9 @@ from envspec.base.finding import Finding, errors
 from envspec.base.programs import find_program
 from envspec.base.redact import redact
 from envspec.base.texts import printable
-from envspec.lock.inputs import spec_case
-from envspec.lock.judge import flaws_of
 from envspec.lock.model import Lock
-from envspec.lock.pinned import judge_by_gpus
 from envspec.lock.read import NewerLock
+from envspec.prove.doctor.examine import CPU, HARDWARE, examine
 from envspec.prove.doctor.feasibility import Feasibility, Hardware, assess, hardware_of, overall
 from envspec.prove.doctor.result import Result
 from envspec.rules.judge import Verdict, judge
@@ -57,7 +55,6 @@ class Diagnosis(Struct, frozen=True):
 
 def examine_machine() -> Diagnosis:
     """Examine this machine, git's configuration, envspec's own, and the site's policy."""
-    from envspec.prove.doctor.examine import examine
     from envspec.prove.doctor.gather import gather
 
     return Diagnosis((*examine(gather()), *_git_drivers(), *_configuration(), *_policy()))
@@ -104,7 +101,6 @@ def judge_spec(
     refuse_unknown_targets(targets, [target.name for target in spec.targets], spec.path)
     checks: tuple[Result, ...] = ()
     if hardware is None:
-        from envspec.prove.doctor.examine import CPU, HARDWARE, examine
         from envspec.prove.doctor.gather import gather_hardware
 
         machine = gather_hardware()
@@ -149,6 +145,8 @@ def _with_pins(judge: Callable[[Spec, Target], Verdict], file: LockFile | None) 
     """Give what judges targets and, where nothing stands against one, what a lock pins for it on the same GPUs."""
     if file is None:
         return judge
+    from envspec.lock.pinned import judge_by_gpus
+
     lock = file.lock
 
     def of_both(spec: Spec, target: Target) -> Verdict:
@@ -161,6 +159,9 @@ def _with_pins(judge: Callable[[Spec, Target], Verdict], file: LockFile | None) 
 
 def _of_lock(spec: Spec, lock: Lock, relock: str) -> Iterator[Finding]:
     """Find what can't be right in a lock, and as warnings what today's facts give otherwise."""
+    from envspec.lock.inputs import spec_case
+    from envspec.lock.judge import flaws_of
+
     for flaw in flaws_of(lock, spec_case(spec)):
         whose = "its lock can't be right" if flaw.severity == "error" else "its lock"
         yield Finding(flaw.severity, flaw.code, f"{whose}: {flaw.message}", remedy=relock, targets=flaw.targets)

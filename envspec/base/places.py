@@ -56,7 +56,9 @@ def refuse_link_out(path: Path) -> None:
     """Raise InputError for a file or folder to which a link leads out of the repository that has the link."""
     if (root := link_out_of(str(path))) is not None:
         hint = "if it's yours, give the path that it leads to"
-        raise InputError(f"a link leads from here out of {root}, and isn't followed", hint=hint, place=Place(str(path)))
+        raise InputError(
+            f"a symbolic link leads from here out of {root}, and isn't followed", hint=hint, place=Place(str(path))
+        )
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -122,7 +122,7 @@ def test_a_changed_or_missing_table_is_passed_over(installed: Path) -> None:
 def test_the_command_line_reads_it_and_runs_none_of_its_code(installed: Path, tmp_path: Path) -> None:
     (installed / "__init__.py").write_text("raise SystemExit('code of the package ran')")
     new = '  { name = "Z900", capability = "12.0", kind = "datacentre", memory = [999], source = "nvidia" },\n'
-    edited(installed, "gpus.toml", lambda text: text[: text.rindex("]")] + new + "]\n")
+    edited(installed, "gpus.toml", lambda text: text.replace("\ngpus = [\n", "\ngpus = [\n" + new))
     code, out, err = run(installed, "gpus", "Z900", cwd=tmp_path)
     assert code == 0 and "Z900" in out, err
     assert run(installed, "gpus", "Z900", cwd=tmp_path, env={"ENVSPEC_FACTS": "shipped"})[0] == 2

@@ -33,7 +33,7 @@ def test_an_older_envspec_learns_of_a_new_row(tmp_path: Path, root: Path) -> Non
         (project / name).write_bytes((root / "tools" / "publish" / "facts" / name).read_bytes())
     folder = project / "envspec_facts"
     writer.write(folder)
-    edited(folder, "gpus.toml", lambda text: text[: text.rindex("]")] + NEW + "]\n")
+    edited(folder, "gpus.toml", lambda text: text.replace("\ngpus = [\n", "\ngpus = [\n" + NEW))
     renamed(folder, version="2099.2.3")
     (folder / MANIFEST).write_text(json.dumps(json.loads((folder / MANIFEST).read_text()), indent=1))
     facts, ours = built(project, tmp_path / "facts"), built(root, tmp_path / "envspec")

@@ -137,7 +137,7 @@ def test_a_link_out_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / "own").write_bytes(b"own")
     link = link_to(tmp_path / "own", tmp_path / "clone" / "x")
     for reader in (read_plain, lambda path: read_operand(path, 9)):
-        with pytest.raises(InputError, match="a link leads from here out of"):
+        with pytest.raises(InputError, match="a symbolic link leads from here out of"):
             reader(link)
     assert read_plain(link, links_out=True) == b"own"
 
@@ -211,7 +211,13 @@ def test_as_the_sif_of_a_base(repository: Hostile, kind: str) -> None:
     for words in (("lock", "specs/demo.toml"), ("upgrade", "specs/demo.toml"), ("base", "read", "specs/x.sif")):
         ran = repository.run(*words)
         assert ran.status in (2, 3) and "x.sif" in ran.err, ran.err
-        said = "a link leads from here out of" if "link" in kind else kind if kind != "a folder" else "is a folder"
+        said = (
+            "a symbolic link leads from here out of"
+            if "link" in kind
+            else kind
+            if kind != "a folder"
+            else "is a folder"
+        )
         assert said in ran.err or kind == "a folder", ran.err
 
 

@@ -29,7 +29,7 @@ def test_a_link_out_of_the_repository(machine: Machine, tmp_path: Path, command:
         specs.symlink_to(secret.parent)
     name, *options = command.split()
     ran = machine.envspec(name, "specs/demo.toml", *options)
-    assert ran.status == 2 and "a link leads from here out of" in ran.err, ran.err
+    assert ran.status == 2 and "a symbolic link leads from here out of" in ran.err, ran.err
     assert "hunter2" not in ran.err + ran.out and "hunter2" not in machine.envspec(name, *options).err
 
 
@@ -66,7 +66,7 @@ def test_a_folder_of_wheels_that_leads_out(machine: Machine, tmp_path: Path, key
     (specs / link).symlink_to(tmp_path / "elsewhere")
     said = f"{key} = {{ own = './wheels' }}\nsources = {{ app = 'own' }}"
     ran = machine.envspec("lock", machine.spec(cpu("app", extra=said)))
-    assert ran.status == 2 and "a link leads from here out of" in ran.err and ran.hint, ran.err
+    assert ran.status == 2 and "a symbolic link leads from here out of" in ran.err and ran.hint, ran.err
     assert "hunter2" not in ran.err + ran.out and not machine.lock_path().exists()
 
 
@@ -83,7 +83,7 @@ def test_wheels_that_become_a_link_are_not_installed(machine: Machine, tmp_path:
     for command in ("install --target cpu --prefix env", "bundle --target cpu -o b.tar", "verify"):
         name, *options = command.split()
         ran = machine.envspec(name, path, *options)
-        assert ran.status == 2 and "a link leads from here out of" in ran.err, ran.err
+        assert ran.status == 2 and "a symbolic link leads from here out of" in ran.err, ran.err
 
 
 @pytest.mark.parametrize("key", ["find-links", "indexes"])

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -176,7 +177,7 @@ def test_a_folder_of_the_environment_leads_out(machine: Machine, index: Index, t
     before = {path: path.lstat().st_mtime_ns for path in victim.rglob("*")}
     write_lock(machine, [pip_pin(other)])
     ran = machine.envspec("install", SPEC, "--prefix", str(prefix))
-    assert ran.status == 2 and "a link that leads out of the environment" in ran.error
+    assert ran.status == 2 and re.search("link (that )?leads (from here )?out", ran.error)
     assert {path: path.lstat().st_mtime_ns for path in victim.rglob("*")} == before
 
 

@@ -23,6 +23,7 @@ from envspec.packages.tags import is_for_platform, takes_python, wheel_fits
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
+from envspec.resolve.uv.errors import range_in_message
 from envspec.spec.newer import moment_of
 
 _MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
@@ -266,7 +267,7 @@ def first_day(message: str, request: Request, releases_of: Callable[[Request], R
         return
     lacking: dict[str, list[SpecifierSet]] = {}
     for found in _NO_VERSION.finditer(message):
-        lacking.setdefault(canonical_name(found[1] or found[3]), []).append(SpecifierSet(found[2] or ""))
+        lacking.setdefault(canonical_name(found[1] or found[3]), []).append(range_in_message(found[2] or ""))
     alone, timeless = asks_of(request, {}), replace(request, exclude_newer=None)
     releases = releases_of(timeless)
     first: list[tuple[str, str, str]] = []

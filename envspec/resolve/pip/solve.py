@@ -429,8 +429,9 @@ class PipResolver(Struct, frozen=True):
         for one in question.direct.values():
             reading.know(one.file, one.metadata, request.metadata)
         barred, rejected, uvs = tuple[str, ...](), dict[str, str](), dict[str, str]()
-        # what another target has was judged for that one alone
-        stays = {name: held for name, held in preferences.versions.items() if last.get(name) == held}
+        # what another target has was judged for that one alone; of torch's family a release has another label by CUDA
+        last = public(Preferences(last)).versions
+        stays = {n: held for n, held in preferences.versions.items() if held.partition("+")[0] == last.get(n)}
         releases = self._uv_indexes.releases(request)
 
         def ask(

@@ -31,6 +31,7 @@ from envspec.resolve.torch_index.choice import (
     index_builds,
     torch_request,
 )
+from envspec.resolve.uv.errors import range_in_message
 
 CODE = "torch-not-in-facts"
 
@@ -381,7 +382,7 @@ def _of(project: str, releases: Sequence[str]) -> list[str]:
 
 
 def _matching(specifier: str, versions: Sequence[str]) -> list[str]:
-    return sorted(SpecifierSet(specifier).filter(versions, prereleases=True), key=Version)
+    return sorted(range_in_message(specifier).filter(versions, prereleases=True), key=Version)
 
 
 def _either(versions: Sequence[str]) -> str:

@@ -10,6 +10,8 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 
+from packaging.specifiers import SpecifierSet
+
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable, Way
 from envspec.base.redact import redact
 from envspec.base.storage import says_storage, shortage, too_little
@@ -58,6 +60,7 @@ _NO_WHEEL = re.compile(
 )
 _MARKER = re.compile(r"(?<=[A-Za-z0-9\]])\{[^{}]*\}")
 """The marker under which uv's report requires a package: `llguidance{platform_machine == 'x86_64'}`."""
+_LOCAL_PART = re.compile(r"([<>~]=?[^,+]+)\+[\w.]+")
 _UNDATED = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* requirement is v[^,]+\. ")
 """uv names the moment at which the newest was published, where the page has it."""
 _LATE = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* v([^\s,]+),(?: was)? published at (\S+)\. ")
@@ -295,6 +298,11 @@ def _other_python(hints: Sequence[str]) -> Iterator[Way]:
             yield Way(python=f"3.{minor}")
 
 
+def range_in_message(text: str) -> SpecifierSet:
+    """Read a range of versions in uv's words, which may name local parts where only `==` has them in a specifier."""
+    return SpecifierSet(_LOCAL_PART.sub(r"\1", text))
+
+
 def _hint(hints: Sequence[str]) -> str | None:
     """Put uv's own hint into terms of a spec, if it is about versions."""
     unbuilt = [name for hint in hints for name in _UNBUILT.findall(hint)]
@@ -311,7 +319,7 @@ def _hint(hints: Sequence[str]) -> str | None:
     if (undated := _UNDATED.match(text)) is not None:
         return (
             f"if any day of {undated[1]} will do, write [env.exclude-newer-package.{undated[1]}] with a reason: the "
-            "index has no upload times, so `exclude-newer` admits none of its files"
+            f"index has no upload times of {undated[1]}, so `exclude-newer` admits none of its files"
         )
     if _LATE.match(text):
         return None

@@ -193,7 +193,7 @@ def test_a_pre_release_that_nothing_asks_for_is_not(machine: Machine, index: Ind
     machine.locked(spec=cpu("lib>=1", "num"))
     assert machine.versions("cpu") == {"lib": "1.0", "num": "1.0"}
     ran = machine.envspec("lock", machine.spec(cpu("lib>=1", "num>=2")), "--upgrade")
-    assert ran.status == 1 and ran.hint.startswith("hint: if a pre-release will do, name it in the spec")
+    assert ran.status == 1 and "if a pre-release will do, name it in the spec" in ran.hint
     machine.locked("--upgrade", spec=cpu("lib>=2.0rc0", "num>=2"))
     assert machine.versions("cpu") == {"lib": "2.0rc1", "num": "2.0"}
 
@@ -236,7 +236,7 @@ def test_an_old_source_isnt_asked_for_before_the_glibc_of_the_newer_wheel(machin
     index.add(wheel("native", "1.0", tag="cp312-cp312-manylinux_2_34_x86_64"))
     ran = machine.envspec("lock", machine.spec(cpu("server")), status=1)
     assert f"{NO_WHEEL}server 1.0 (pure Python)" in ran.error
-    assert ran.hint.startswith('hint: if the machines have it, set glibc = "2.34" in the target; or '), ran.hint
+    assert ran.hint.startswith('hint: if the machines have it, set glibc = "2.34" in the target'), ran.hint
     machine.locked(spec=cpu("server", targets="[targets.cpu]\nplatform = 'linux-64'\nglibc = '2.34'\n"))
     assert machine.versions("cpu")["server"] == "2.0"
 
@@ -273,8 +273,8 @@ def test_a_conflict_for_want_of_wheels_names_the_glibc_and_the_python_that_would
     index.add(wheel("lib", "1.0", tag="cp311-cp311-manylinux1_x86_64"))
     index.add(wheel("lib", "2.0", tag="cp312-cp312-manylinux_2_31_x86_64"))
     told = 'if the machines have it, set glibc = "2.31" in the target: lib 2.0 has wheels for glibc 2.31 and later'
-    other = "take another release than lib 1.0: it has wheels for Python 3.11 alone"
-    for asked, ways in (("lib", [told, 'python = "3.11"', other]), ("lib==1.0", ['python = "3.11"', other])):
+    other = "if another release will do, name it: lib 1.0 has wheels for Python 3.11 alone"
+    for asked, ways in (("lib", ['python = "3.11"', told, other]), ("lib==1.0", ['python = "3.11"', other])):
         assert machine.envspec("lock", machine.spec(cpu(asked)), status=1).hint == f"hint: {'; or '.join(ways)}"
 
 
@@ -284,5 +284,5 @@ def test_a_glibc_that_is_too_old_is_told_with_the_one_that_would_do(machine: Mac
         index.add(wheel("lib", "1.0", tag=f"cp312-cp312-manylinux_{glibc}"))
     ran = machine.envspec("lock", machine.spec(cpu("lib")), status=1)
     told = 'if the machines have it, set glibc = "2.35" in the target: lib 1.0 has wheels for glibc 2.35 and later'
-    assert ran.hint.startswith(f"hint: {told}; or loosen")
+    assert ran.hint.startswith(f"hint: {told}; or if other versions will do, loosen")
     machine.locked(spec=cpu("lib", targets="[targets.cpu]\nplatform = 'linux-64'\nglibc = '2.35'\n"))

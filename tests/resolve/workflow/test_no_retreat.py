@@ -106,7 +106,11 @@ def test_only_ways_that_give_a_lock_are_printed(machine: Machine, index: Index) 
     index.add(wheel("server", "1.0", "old"), sdist("old", "1.0"))
     machine.spec(cpu("server", python="3.13"))
     ran = refused(machine)
-    assert "3.12" not in ran.hint and '"server<=1.0", with allow-source = ["old"]; or if' in ran.hint
+    source = 'and if you trust its code, add to [pip]: allow-source = ["old"]'
+    assert ran.hint.startswith(f'hint: python = "3.12" {source}; or write "server<=1.0" {source}; or if you know')
+    for spec in (cpu("server", python="3.12"), cpu("server<=1.0", python="3.13")):
+        machine.spec(spec.replace("[pip]", "[pip]\nallow-source = ['old']", 1))
+        assert locked(machine) == {"old": "1.0", "server": "1.0"}
 
 
 def test_several_refusals_have_ways_that_hold_for_all(machine: Machine, server: Index) -> None:

@@ -150,7 +150,7 @@ IMAGE = [
     ("", 'apt = ["curl"]', "medium"),
     ('apt = ["curl"]', "", "low"),
     ("", 'build-apt = ["g++"]', "medium"),
-    ("", 'env = { LD_PRELOAD = "/tmp/x.so" }', "medium"),
+    ("", 'env = { LD_PRELOAD = "/opt/x.so" }', "medium"),
     ("", 'build-env = { CC = "x" }', "medium"),
     ("", 'name = "registry.example.org/x"', "medium"),
     ("", "ssh-port = 2200", "low"),
