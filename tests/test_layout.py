@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "envspec"
 TOOLS = PACKAGE.parent / "tools"
 
 FLOORS: tuple[tuple[str, ...], ...] = (
+    ("base.conflict",),
     ("base.errors", "base.redact", "base.progress", "base.codes", "base.records"),
     ("base.documents", "base.places"),
     (
@@ -112,6 +113,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     # of a lock only its vocabulary: what a pin and a build are, how TOML is written
     "resolve": (
         *(
+            "base.conflict",
             "base.errors",
             "base.records",
             "base.extras",
@@ -145,6 +147,9 @@ ONLY: dict[str, tuple[str, ...]] = {
     ),
 }
 """What imports less than all that stands below it, and why."""
+
+WORDS_OF_UV = ("resolve.uv",)
+"""Where uv's prose is read, into values."""
 
 PROGRAMS = ("tools.refresh.__main__", "tools.reference.__main__", "pytest_plugin")
 """What `python -m` or pytest runs and nobody imports."""
@@ -245,6 +250,27 @@ def is_below(name: str, part: str) -> bool:
 def test_imports_go_down() -> None:
     found = {name: forbidden(name, path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
     assert {name: modules for name, modules in found.items() if modules} == {}
+
+
+def test_no_one_reads_what_a_message_says() -> None:
+    """Errors have fields: a message is for people. rattler's have none, and are cut in one place, `resolve.conda`."""
+    found = []
+    for name, path in MODULES.items():
+        if not is_within(name, "resolve") or any(is_within(name, one) for one in (*WORDS_OF_UV, "resolve.conda")):
+            continue
+        for node in nodes_of(path.read_text(encoding="utf-8")):
+            read = list[ast.expr]()
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READING:
+                read = [*node.args]
+            elif isinstance(node, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+                read = [*node.comparators]
+            found += [
+                f"{name}:{part.lineno}" for part in read if isinstance(part, ast.Attribute) and part.attr == "message"
+            ]
+    assert found == []
+
+
+READING = ("search", "match", "fullmatch", "findall", "finditer", "split", "sub")
 
 
 def test_no_modules_import_each_other() -> None:

@@ -22,13 +22,14 @@ EnvspecError
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict
+
+from envspec.base.conflict import Conflict, Stray
 
 MOST = 50
 """The number of errors that a list names. A file made by a program may have thousands."""
@@ -227,23 +228,20 @@ class AnswerNo(EnvspecError):
 
 class Unsatisfiable(AnswerNo):
     """No set of versions satisfies the spec for a target. `corrections` are the names of the corrections of published
-    metadata that may be part of it, `proof` are the words of the proof that may be packages.
+    metadata that may be part of it.
     """
 
     code = "unsatisfiable"
     corrections: tuple[str, ...] = ()
-    proof: tuple[str, ...] = ()
+    conflict: Conflict = Conflict()
 
     @property
     def packages(self) -> tuple[str, ...]:
-        return self.about or self.proof
+        return self.about or tuple(sorted(self.conflict.packages))
 
     @property
     def asked(self) -> tuple[str, ...]:
-        return self.about or tuple(_ASKED.findall(self.message))
-
-
-_ASKED = re.compile(r"asks for ([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")
+        return self.about or self.conflict.asked
 
 
 class Infeasible(AnswerNo):
@@ -310,7 +308,14 @@ class OutsideError(EnvspecError):
 
 
 class IndexFailure(OutsideError):
-    """An index didn't answer, or answered wrongly. The message holds the URL without credentials."""
+    """An index didn't answer, or answered wrongly. The message holds the URL without credentials.
+
+    mentions  canonical names of what a program that failed speaks of, and that may be packages
+    stray     what it couldn't fetch by its own address
+    """
+
+    mentions: frozenset[str] = frozenset()
+    stray: Stray | None = None
 
 
 class ToolError(OutsideError):

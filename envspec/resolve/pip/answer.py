@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.base.conflict import Conflict
 from envspec.base.errors import (
     AnswerNo,
     EnvspecError,
@@ -329,10 +329,10 @@ def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsati
     """Add to a conflict the corrections that may be part of it: METADATA elsewhere doesn't say what they add.
 
     Those whose bound stands in it; where no bound does, those of packages that are both named."""
-    names = {canonical_name(word) for word in re.findall(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?", conflict.message)}
-    about = [row for name in sorted(names) for row in corrections.about(name) if row.bounded in names]
-    near = [row for row in about if row.kind != "extra" and _may_be_of(conflict.message, row)]
-    found = [row for row in near if _bounds_stand_in(conflict.message, row)]
+    proof = conflict.conflict
+    about = [row for name in sorted(proof.packages) for row in corrections.about(name) if row.bounded in proof.packages]
+    near = [row for row in about if row.kind != "extra" and _may_be_of(proof, row)]
+    found = [row for row in near if _bounds_stand_in(proof, row)]
     conflict.corrections = tuple(row.name for row in found or near)
     found += [row for row in about if row.kind == "extra" and row.name in corrections.active]
     if not found:
@@ -340,7 +340,7 @@ def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsati
     told = "; ".join(map(_describe_correction, found))
     named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=conflict.hint)
     named.ways = (*conflict.ways, Way(corrections=tuple(dict.fromkeys(row.name for row in found))))
-    named.corrections, named.code = conflict.corrections, conflict.code
+    named.corrections, named.code, named.conflict = conflict.corrections, conflict.code, proof
     return named
 
 
@@ -350,14 +350,17 @@ def _describe_correction(row: Correction) -> str:
     return f"envspec adds {row.requirement} to {row.package}{row.versions}: {row.reason}"
 
 
-def _may_be_of(message: str, row: Correction) -> bool:
+def _may_be_of(proof: Conflict, row: Correction) -> bool:
     """Say whether a conflict may be about a release that is corrected: it names one of these, or none by its number."""
-    named = re.findall(rf"(?<![\w.-]){re.escape(row.package)}==(\d[\w.!]*)", message)
+    ranges = [one.versions for one in proof.chain if one.package == row.package]
+    ranges += [one.bound for one in proof.chain if one.other == row.package]
+    named = [one.removeprefix("==") for one in ranges if one.startswith("==") and "," not in one]
     return not named or any(row.concerns(row.package, version) for version in named)
 
 
-def _bounds_stand_in(message: str, row: Correction) -> bool:
-    return all(str(clause) in message for clause in published_requirement(row.requirement).specifier)
+def _bounds_stand_in(proof: Conflict, row: Correction) -> bool:
+    required = {clause for bound in proof.bounds_on(row.bounded) for clause in bound.split(",")}
+    return all(str(clause) in required for clause in published_requirement(row.requirement).specifier)
 
 
 def prefix(error: EnvspecError, label: str) -> EnvspecError:

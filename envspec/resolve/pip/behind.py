@@ -131,7 +131,7 @@ class _Reading(Struct):
             if asked.url or other in self.seen or (now and asked.specifier.contains(now, prereleases=True)):
                 continue
             if other in FAMILY and not self.case.can_have(line, {}):
-                unheld = holes.find_unheld(f"{name} depends on {other}{asked.specifier}", self.case.request, self.index)
+                unheld = holes.find_unheld([(other, str(asked.specifier))], self.case.request, self.index)
                 yield from (BehindCause("hole", one.sentence(self.case.request)) for one in unheld if one.hole)
                 yield _cuda(self.case)
                 continue

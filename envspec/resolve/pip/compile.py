@@ -23,7 +23,8 @@ from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.pins import complete_metadata
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.uv.answer import LOG_OF_SEARCH, Found, read_pylock, read_search, split_log
-from envspec.resolve.uv.errors import PROJECT, failure, offline_failure
+from envspec.resolve.uv.conflict import PROJECT
+from envspec.resolve.uv.errors import failure, offline_failure
 from envspec.resolve.uv.program import Uv
 
 _FOR_EVER = 365000000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from envspec.base.conflict import Conflict
 from envspec.base.errors import IndexFailure, Way
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.pages import Pages, Upstream
@@ -18,7 +18,6 @@ from envspec.net.index_proxy.releases import Release
 from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.shown import has_variants
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.confusion import is_pytorch
@@ -30,8 +29,6 @@ from envspec.resolve.uv.program import Uv
 
 _PYTORCH = frozenset((*FAMILY, "triton"))
 """What may come from PyTorch's index."""
-_MISSING = re.compile(r"([A-Za-z0-9][\w.-]*) was not found in the package registry")
-_NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 
 
 class UvIndexes(Struct, frozen=True):
@@ -189,16 +186,15 @@ class UvIndexes(Struct, frozen=True):
 
         return upstream
 
-    def packages_in_message(self, request: Request, message: str) -> list[str]:
-        """List the packages in a message of uv's: its words whose pages were read."""
-        words = sorted({canonical_name(word) for word in _NAME.findall(message)})
+    def packages_in(self, conflict: Conflict, request: Request) -> list[str]:
+        """List the packages of a conflict whose pages were read."""
         store, special = self.pages.store, self._special(request)
-        return [one for one in words if self._read(request, one) or store.get(special.root, one)]
+        return [n for n in sorted(conflict.packages) if self._read(request, n) or store.get(special.root, n)]
 
-    def variants_in_message(self, request: Request, message: str) -> frozenset[str]:
-        """Find in a message of uv's the packages that have variants."""
-        words = self.packages_in_message(request, message)
-        return frozenset(word for word in words if any(has_variants(one.wheels) for one in self._read(request, word)))
+    def variants_in(self, request: Request, conflict: Conflict) -> frozenset[str]:
+        """Find the packages of a conflict that have variants."""
+        names = self.packages_in(conflict, request)
+        return frozenset(name for name in names if any(has_variants(one.wheels) for one in self._read(request, name)))
 
     def _read(self, request: Request, name: str) -> Sequence[Release]:
         """List a package's releases as they were read last."""
@@ -231,9 +227,9 @@ class UvIndexes(Struct, frozen=True):
             return any(self.pages.has(Upstream(page, flat=True), name) for page in pages)
         return not is_pytorch(url) and self.pages.has(Upstream(url), name)
 
-    def ways_to_missing(self, request: Request, message: str) -> Iterator[Way]:
-        """Name the indexes of the spec that have what, by a message of uv's, isn't where it is looked for."""
-        for name in sorted({*map(canonical_name, _MISSING.findall(message))} - dict(request.sources).keys()):
+    def ways_to_missing(self, request: Request, conflict: Conflict) -> Iterator[Way]:
+        """Name the indexes of the spec that have what isn't where it is looked for."""
+        for name in sorted({*conflict.packages_of("not-found")} - dict(request.sources).keys()):
             for index in (*self.indexes, *dict(request.find_links)):
                 with suppress(IndexFailure):
                     if self.has(index, name):

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from envspec.base.conflict import Conflict
 from envspec.base.errors import Way
 from envspec.facts.frameworks import LEADING
 from envspec.net.index_proxy.releases import Release, version_of
@@ -23,13 +24,10 @@ from envspec.packages.tags import is_for_platform, takes_python, wheel_fits
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
-from envspec.resolve.uv.errors import range_in_message
+from envspec.resolve.uv.conflict import range_of
 from envspec.spec.newer import moment_of
 
 _MANYLINUX = re.compile(r"manylinux_2_(\d{1,4})_")
-_NO_VERSION = re.compile(
-    r"there (?:is|are) no versions? of ([A-Za-z0-9][\w.-]*)((?:[<>=!~]=?=?[\w.*+!]+,?)*)|only ([A-Za-z0-9][\w.-]*)[<=]"
-)
 _OF_PYTHON = re.compile(r"-cp3(\d{1,2})-")
 
 Releases = Callable[[str], Sequence[Release]]
@@ -260,14 +258,15 @@ def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> I
                 break
 
 
-def first_day(message: str, request: Request, releases_of: Callable[[Request], Releases]) -> Iterator[Way]:
-    """Name the day from which on the index has a release that fits of each package that uv's message finds none of, for
+def first_day(conflict: Conflict, request: Request, releases_of: Callable[[Request], Releases]) -> Iterator[Way]:
+    """Name the day from which on the index has a release that fits of each package that a conflict finds none of, for
     a request with a date: indexes lose old releases."""
     if not request.exclude_newer:
         return
     lacking: dict[str, list[SpecifierSet]] = {}
-    for found in _NO_VERSION.finditer(message):
-        lacking.setdefault(canonical_name(found[1] or found[3]), []).append(range_in_message(found[2] or ""))
+    for one in conflict.of("no-release", "only"):
+        bound = one.versions if one.kind == "no-release" else ""
+        lacking.setdefault(one.package, []).append(range_of(bound))
     alone, timeless = asks_of(request, {}), replace(request, exclude_newer=None)
     releases = releases_of(timeless)
     first: list[tuple[str, str, str]] = []

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from envspec.base.conflict import Conflict
 from envspec.base.errors import Infeasible, InternalError, Unsatisfiable
 from envspec.base.finding import Finding
 from envspec.base.redact import without_credentials
@@ -199,12 +200,12 @@ def in_rounds(
     requests: Mapping[str, Request],
     keep: Mapping[str, Preferences],
     solve: Solve,
-    named: Callable[[Request, str], Collection[str]],
+    named: Callable[[Request, Conflict], Collection[str]],
 ) -> dict[str, Request]:
     """Give the requests with which all targets are solved for the variants of their own machines. `keep` has the old
     lock's, by target.
 
-    `named` finds in a conflict's message the packages that have variants. Raises what `solve` raises.
+    `named` finds in a conflict the packages that have variants. Raises what `solve` raises.
     """
     asked = dict(requests)
     requests = {name: _keeping(request, keep.get(name, Preferences())) for name, request in requests.items()}
@@ -213,7 +214,7 @@ def in_rounds(
         try:
             found = solve(asked)
         except Unsatisfiable as conflict:
-            met = {name: named(asked[name], conflict.message) for name in conflict.targets if name in asked}
+            met = {name: named(asked[name], conflict.conflict) for name in conflict.targets if name in asked}
             again = _again(asked, requests, met, found)
             if again == asked:
                 raise

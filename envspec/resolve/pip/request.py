@@ -5,7 +5,6 @@ Targets with equal requests are solved once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from packaging.version import Version
 
+from envspec.base.conflict import Conflict
 from envspec.base.errors import Unsatisfiable, Way
 from envspec.base.records import RecordWithNotes
 from envspec.base.redact import redact
@@ -296,33 +296,26 @@ def refuse_conflicts(label: str, request: Request) -> None:
             said = f"{label}: [pip] asks for {redact(text)}, but {whose} {requirement.name} {version}"
             error = Unsatisfiable(said, hint=hint)
             error.ways = ways
-            raise error
+            raise error.with_packages(requirement_name(text))
 
 
 def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable:
     """Add conda's side to a conflict that uv found, and the Pythons that it leaves."""
-    conflict.ways += _ways_to_python(conflict.message, request)
-    named = [
-        f"{name} {version}"
-        for name, version in request.provided
-        if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", conflict.message)
-    ]
+    conflict.ways += _ways_to_python(conflict.conflict, request)
+    named = [f"{name} {version}" for name, version in request.provided if name in conflict.packages]
     if not named:
         return conflict
     whose = "the base has" if request.on_base else "conda installs"
     message = f"{conflict.message.rstrip('.')} ({whose} {', '.join(named)})."
     first = named[0].split()[0]
     told = Unsatisfiable(message, hint=REPLACE.format(name=first) if request.on_base else _hint(first))
-    told.ways, told.code = conflict.ways, conflict.code
+    told.ways, told.code, told.conflict = conflict.ways, conflict.code, conflict.conflict
     return told
 
 
-_FLOOR_ON_PYTHON = re.compile(r"depends on Python>=(\d+\.\d+\.\d+)")
-
-
-def _ways_to_python(message: str, request: Request) -> tuple[Way, ...]:
-    """Name the Pythons that a conflict's own floors leave of those that the machine may bring."""
-    floors = [one for one in request.any_python if one in _FLOOR_ON_PYTHON.findall(message)]
+def _ways_to_python(conflict: Conflict, request: Request) -> tuple[Way, ...]:
+    """Name the Pythons that a conflict's own lower bounds leave of those that the machine may bring."""
+    floors = [one for one in request.any_python if f">={one}" in conflict.bounds_on("python")]
     if not floors:
         return ()
     bound = range_between(floors[-1], request.any_python[-1])

@@ -3,7 +3,6 @@ that an old pin is from. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -18,8 +17,6 @@ from envspec.resolve.pip.newest import asks_of
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin, index_of_older
 from envspec.resolve.uv.answer import Found
-
-_TORCH = re.compile(r"\btorch\b")
 
 
 def versions_of(found: Sequence[Found]) -> dict[str, str]:
@@ -123,7 +120,7 @@ def solve_in_indexes_of_pins(
         except AnswerNo as refusal:
             moved = [request for request, names in groups.items() if {*names} & {*refusal.targets}]
             if all(indexes[request] == chosen[request] for request in moved):
-                about = moved if first is None and _TORCH.search(refusal.message) else ()
+                about = moved if first is None and "torch" in refusal.packages else ()
                 older = {one: index for one in about if (index := index_of_older(one, chosen[one])) is not None}
                 if not older:
                     raise first or refusal from None

@@ -8,7 +8,6 @@ then solved side by side: docs/resolution.md has measurements against uv's unive
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.base.conflict import Conflict, Stray
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable, Way
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
@@ -116,19 +116,12 @@ from envspec.resolve.torch_index import choice as torch_index, holes as torch_ho
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import explain_torch
 from envspec.resolve.uv.answer import Found
-from envspec.resolve.uv.errors import UnmetImport, packages_without_wheel
+from envspec.resolve.uv.errors import UnmetImport
 from envspec.resolve.uv.program import Processes, Uv
 from envspec.resolve.wheels.inspector import WheelInspector
 
 _AT_ONCE = 4
 """Requests at a time, on small machines too: uv waits for pages as much as it computes."""
-_STRAY = re.compile(
-    r"Failed to (?:download and build|download|build|fetch) "
-    r"`([A-Za-z0-9._-]+)(?:\[[^`\]]*\])? @ (https?://[^`]+|git\+[^`]+)`"
-)
-"""What uv couldn't fetch by its URL."""
-_WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
-"""What may be a package's name."""
 
 
 class PipResolver(Struct, frozen=True):
@@ -250,7 +243,7 @@ class PipResolver(Struct, frozen=True):
                     indexes.update(solve_in_indexes_of_pins(groups, self._index, keep, solve_in))
                     return {name: answered[request].found for request, names in groups.items() for name in names}
 
-                groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_in_message))
+                groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_in))
                 answers = dict(answered)
 
                 def again(solved: Request, asked: Request) -> Resolution:
@@ -451,22 +444,23 @@ class PipResolver(Struct, frozen=True):
                         asked = replace(asked, unfit=(*asked.unfit, *sorted(unseen)))
                         continue
                 except Unsatisfiable as conflict:
-                    unfit = _unfit(conflict.message, asked) or possible_sources(
-                        self._uv_indexes.packages_in_message(asked, conflict.message), asked, releases
+                    proof = conflict.conflict
+                    unfit = _unfit(proof, asked) or possible_sources(
+                        self._uv_indexes.packages_in(proof, asked), asked, releases
                     )
                     if unfit and sources:
                         # their sources may do: what they are needed for is told then, and nothing is built
                         asked = replace(asked, unfit=(*asked.unfit, *unfit))
                         continue
-                    if not (strayed := _strays(_WORD.findall(conflict.message), asked)):
+                    if not (strayed := _strays(proof.packages, asked)):
                         raise
                 except IndexFailure as failure:
                     # uv builds of git what it is asked for alone: a neighbour of the spec's repositories is asked for
-                    if neighbour := _neighbour(failure.message, asked):
+                    if neighbour := _neighbour(failure.stray, asked):
                         asked = replace(asked, requirements=(*asked.requirements, neighbour))
                         continue
                     # what no other index answers for may come from its own one
-                    if not (strayed := _strays(_WORD.findall(failure.message), asked)):
+                    if not (strayed := _strays(failure.mentions, asked)):
                         raise
                 # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
                 asked = with_requirements(asked, strayed)
@@ -551,11 +545,12 @@ class PipResolver(Struct, frozen=True):
             conflict = explain_torch(conflict, request, index, gated=question.gated)
             conflict.hint = hint_about_pre_releases(conflict, barred)
             self._uv_indexes.refuse_flat(request, label)
-            conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, conflict.message))
-            unfit = () if any(one.glibc for one in conflict.ways) else packages_without_wheel(conflict.message)
+            proof = conflict.conflict
+            conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, proof))
+            unfit = () if any(one.glibc for one in conflict.ways) else proof.packages_of("no-wheel")
             conflict.ways = (*newer_glibc(unfit, request, releases), *conflict.ways)
             if not any(one.cuda for one in conflict.ways):
-                conflict.ways += tuple(first_day(conflict.message, request, self._uv_indexes.releases))
+                conflict.ways += tuple(first_day(proof, request, self._uv_indexes.releases))
             raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
         except UnmetImport as failed:
             raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None
@@ -565,14 +560,13 @@ class PipResolver(Struct, frozen=True):
                 # uv saw the proxy fail; what failed is behind it
                 raise prefix(proxy.failures[0], label) from None
             failure.message = proxy.plain(failure.message)
-            if (stray := _STRAY.search(failure.message)) and not question.backend:
-                name, url = stray.groups()
-                building = "build-system.requires" in failure.message
+            if (stray := failure.stray) and not question.backend:
+                url = proxy.plain(stray.url)
                 if not url.startswith("git+"):
-                    told = url_requirement_error(url) if building else git_only_url_error(name, url)
+                    told = url_requirement_error(url) if stray.building else git_only_url_error(stray.name, url)
                     raise prefix(told, label) from None
-                if not building and canonical_name(name) not in sources_for_uv(request):
-                    raise prefix(stray_repository(canonical_name(name), url, _addresses((request,))), label) from None
+                if not stray.building and stray.name not in sources_for_uv(request):
+                    raise prefix(stray_repository(stray.name, url, _addresses((request,))), label) from None
             if not index.live or question.gated:
                 raise
             raise torch_holes.unreachable_index(failure, request, index, label) from None
@@ -669,18 +663,16 @@ def _addresses(groups: Iterable[Request]) -> tuple[Address, ...]:
     return tuple(parse_address(url) for url in dict.fromkeys(urls) if url)
 
 
-def _neighbour(said: str, request: Request) -> str | None:
-    """Find the requirement of a package out of a repository of the spec that uv said it may not build."""
-    stray = _STRAY.search(said)
-    if stray is None or f"Building source distributions for `{stray[1]}` is disabled" not in said:
+def _neighbour(stray: Stray | None, request: Request) -> str | None:
+    """Find the requirement of a package out of a repository of the spec that uv may not build."""
+    if stray is None or not stray.barred:
         return None
-    name = canonical_name(stray[1])
-    if name not in request.allow_source or name in map(requirement_name, request.addressed):
+    if stray.name not in request.allow_source or stray.name in map(requirement_name, request.addressed):
         return None
     with suppress(ValueError):
-        address = parse_address(stray[2])
+        address = parse_address(stray.url)
         if any(replace(one, revision=None).has_beside(address) for one in _addresses((request,))):
-            return f"{name} @ {stray[2]}"
+            return f"{stray.name} @ {stray.url}"
     return None
 
 
@@ -689,9 +681,9 @@ def _below(scratch: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=scratch))
 
 
-def _unfit(message: str, request: Request) -> list[str]:
+def _unfit(proof: Conflict, request: Request) -> list[str]:
     """Find packages that uv rejected because no wheel fits, and whose sources it hasn't seen."""
-    return sorted(packages_without_wheel(message) - {*request.allow_source, *request.unfit})
+    return sorted({*proof.packages_of("no-wheel")} - {*request.allow_source, *request.unfit})
 
 
 def _strays(names: Iterable[str], request: Request) -> list[str]:

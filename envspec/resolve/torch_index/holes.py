@@ -6,8 +6,7 @@ one takes the newest that the facts have for it, and a warning reports the hole.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
@@ -31,7 +30,8 @@ from envspec.resolve.torch_index.choice import (
     index_builds,
     torch_request,
 )
-from envspec.resolve.uv.errors import range_in_message
+from envspec.resolve.uv.conflict import range_of
+from envspec.resolve.uv.errors import name_own_bound
 
 CODE = "torch-not-in-facts"
 
@@ -253,11 +253,6 @@ def _runs(needed: str | None, glibc: str | None) -> bool:
 # Releases of the torch family that a conflict of uv's is about, and that a target can't have: the facts lack their
 # files, or there is no build of them for its CUDA. Pure.
 
-_BOUNDS = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
-_ASKED = re.compile(rf"depends on ({'|'.join(FAMILY)})({_BOUNDS})")
-_OF_TORCH = re.compile(rf"\b(depends on|and) torch({_BOUNDS})")
-_ASKING = re.compile(rf"(conclude that )?(?<![\w.-])([\w.-]+)(?:\[[^]]*\])?({_BOUNDS})? {_ASKED.pattern}")
-
 
 class Unheld(Struct, frozen=True):
     """releases  projects and their versions
@@ -278,34 +273,40 @@ class Unheld(Struct, frozen=True):
         return f"{several}, of which there is no build for {cuda}, {target}"
 
 
-def find_unheld(message: str, request: Request, index: TorchIndex) -> tuple[Unheld, ...]:
-    """Find what a conflict (uv's message) asks for of the family that a request can't have, holes first."""
-    if index.live or not any(f"depends on {name}" in message for name in FAMILY):
+def find_unheld(needed: Iterable[tuple[str, str]], request: Request, index: TorchIndex) -> tuple[Unheld, ...]:
+    """Find, of projects with the ranges in which they are required, the family's that a request can't have, holes
+    first."""
+    if index.live:
         return ()
     found: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
-    for name, hole in dict.fromkeys(_unheld(message, request, index)):
+    for name, hole in dict.fromkeys(_unheld(needed, request, index)):
         found[hole].append(name)
     return tuple(Unheld(tuple(names), hole) for hole, names in found.items() if names)
 
 
-def explain_torch(conflict: Unsatisfiable, request: Request, index: TorchIndex, *, gated: bool) -> Unsatisfiable:
-    """Add to a conflict what it asks for of the family and the target can't have, with the CUDA versions for which that
-    can be locked. `gated` says that the proxy serves the facts. Gives other conflicts as they are."""
-    if index.live or not any(name in conflict.message for name in FAMILY):
-        return conflict
-    conflict.message = _with_own_bound(conflict.message, request, index)
-    unheld = next(iter(find_unheld(conflict.message, request, index)), None)
+def explain_torch(refused: Unsatisfiable, request: Request, index: TorchIndex, *, gated: bool) -> Unsatisfiable:
+    """Add to a refusal what it asks for of the family and the target can't have, with the CUDA versions for which that
+    can be locked. `gated` says that the proxy serves the facts. Gives other refusals as they are."""
+    proof = refused.conflict
+    if index.live or proof.packages.isdisjoint(FAMILY):
+        return refused
+    known = [release.version for release in torch_builds.releases()]
+    own = [_matching(line.removeprefix("torch"), known) for line in index.constraints]
+    whose = f"CUDA {request.cuda}"
+    refused.message = name_own_bound(refused.message, "torch", lambda bound: _matching(bound, known) in own, whose)
+    needed = [(one.other, one.bound) for one in proof.of("requires") if one.package and one.bound]
+    unheld = next(iter(find_unheld(needed, request, index)), None)
     ask = "if this machine reaches the PyTorch index, --refresh asks it"
     if unheld is not None:
-        conflict.message = f"{conflict.message.rstrip('.')}. The target needs {unheld.sentence(request)}"
-        conflict.hint = ask if unheld.hole else conflict.hint
-    elif gated and any(name in conflict.message for name in FAMILY[1:]):
-        conflict.hint = f"{ask}: envspec's own facts may lack a file of {' or '.join(FAMILY[1:])} here"
+        refused.message = f"{refused.message.rstrip('.')}. The target needs {unheld.sentence(request)}"
+        refused.hint = ask if unheld.hole else refused.hint
+    elif gated and not proof.packages.isdisjoint(FAMILY[1:]):
+        refused.hint = f"{ask}: envspec's own facts may lack a file of {' or '.join(FAMILY[1:])} here"
     if cudas := _other_cudas(request, unheld):
         # the day stays where another CUDA has a torch of it
-        left = (way for way in conflict.ways if not way.exclude_newer)
-        conflict.ways = (*(Way(cuda=cuda) for cuda in cudas[:_MOST]), *left)
-    return conflict
+        left = (way for way in refused.ways if not way.exclude_newer)
+        refused.ways = (*(Way(cuda=cuda) for cuda in cudas[:_MOST]), *left)
+    return refused
 
 
 _MOST = 2
@@ -336,22 +337,9 @@ def _other_cudas(request: Request, unheld: Unheld | None) -> tuple[str, ...]:
     return tuple(cuda for cuda, known in every.items() if newest in known)
 
 
-def _with_own_bound(message: str, request: Request, index: TorchIndex) -> str:
-    """Put envspec's own bound on torch, with which uv joins what packages require, as what it is."""
-    known = [release.version for release in torch_builds.releases()]
-    own = [_matching(line.removeprefix("torch"), known) for line in index.constraints]
-
-    def rewrite(found: re.Match[str]) -> str:
-        before, specifier = found[1], found[2].rstrip(".")
-        if _matching(specifier, known) not in own:
-            return found[0]
-        joined = "and torch" if before == "and" else "depends on torch, which"
-        return f"{joined} for CUDA {request.cuda} is torch{specifier} alone{found[2][len(specifier) :]}"
-
-    return _OF_TORCH.sub(rewrite, message)
-
-
-def _unheld(message: str, request: Request, index: TorchIndex) -> Iterator[tuple[tuple[str, str], bool]]:
+def _unheld(
+    needed: Iterable[tuple[str, str]], request: Request, index: TorchIndex
+) -> Iterator[tuple[tuple[str, str], bool]]:
     """Yield a project with its newest release of those asked for, and whether it's one that only the facts lack."""
     variant, asked = index.variant or torch_builds.variant_of(request.cuda), torch_request(request)
 
@@ -360,7 +348,7 @@ def _unheld(message: str, request: Request, index: TorchIndex) -> Iterator[tuple
 
     known = [release.version for release in torch_builds.releases() if could_be(release.version)]
     built = [version for version in builds_of(request, variant) if could_be(version)]
-    for project, specifier in dict.fromkeys((found[1], found[2].rstrip(".")) for found in _ASKED.finditer(message)):
+    for project, specifier in dict.fromkeys(one for one in needed if one[0] in FAMILY):
         held = {version.partition("+")[0] for version in index_builds(request, variant, project)}
         if project == "torch":
             held |= set(default_builds(request.platform, variant))
@@ -382,7 +370,7 @@ def _of(project: str, releases: Sequence[str]) -> list[str]:
 
 
 def _matching(specifier: str, versions: Sequence[str]) -> list[str]:
-    return sorted(range_in_message(specifier).filter(versions, prereleases=True), key=Version)
+    return sorted(range_of(specifier).filter(versions, prereleases=True), key=Version)
 
 
 def _either(versions: Sequence[str]) -> str:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from packaging.specifiers import SpecifierSet
-
+from envspec.base.conflict import Stray
 from envspec.base.errors import EnvspecError, IndexFailure, InputError, StorageError, ToolError, Unsatisfiable, Way
 from envspec.base.redact import redact
 from envspec.base.storage import says_storage, shortage, too_little
 from envspec.facts.cuda_stack import NOT_FOR_METADATA
 from envspec.packages.requirement import canonical_name
+from envspec.resolve.uv.conflict import MARKER, PROJECT, read_conflict, read_mentions
 
 UNREACHABLE = "unreachable"
 """A repository that git can't fetch."""
-PROJECT = "the-spec"
-"""The spec's name as a project for uv. Messages to the user don't have it."""
 
 _AGAIN = "check the address and the network, then run the same command again: it keeps what it has fetched"
 _LOOSEN = "if other versions will do, loosen one of these requirements"
@@ -31,9 +29,14 @@ _CREDENTIALS = (
     "or set UV_INDEX_<NAME>_USERNAME and UV_INDEX_<NAME>_PASSWORD"
 )
 
-_WORD = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 _PART = re.compile(r"^ *(?:error|cause): ?", re.MULTILINE)
 _ITEMS = re.compile(r":((?:\n {12,}\S[^\n]*)+)\n")
+_STRAY = re.compile(
+    r"Failed to (?:download and build|download|build|fetch) "
+    r"`([A-Za-z0-9._-]+)(?:\[[^`\]]*\])? @ (https?://[^`]+|git\+[^`]+)`"
+)
+"""What uv couldn't fetch by its URL."""
+_RANGE = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
 _UNBUILT = re.compile(r"Wheels are required for `([^`]+)`")
 _UNREAD = re.compile(r"Metadata for `([^`]+)` \(v[^)]+\) could not be parsed: .*")
 _REFUSED = re.compile(r"An index(?: URL)? \(([^)]+)\) ")
@@ -58,9 +61,6 @@ _NO_WHEEL = re.compile(
     r" has no wheels with a matching (Python|platform)[A-Za-z ]* tag"
     r"(?: \(e\.g\., `([^`]+)`\))?"
 )
-_MARKER = re.compile(r"(?<=[A-Za-z0-9\]])\{[^{}]*\}")
-"""The marker under which uv's report requires a package: `llguidance{platform_machine == 'x86_64'}`."""
-_LOCAL_PART = re.compile(r"([<>~]=?[^,+]+)\+[\w.]+")
 _UNDATED = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* requirement is v[^,]+\. ")
 """uv names the moment at which the newest was published, where the page has it."""
 _LATE = re.compile(r"`([^`]+)` was filtered by `exclude-newer` .* v([^\s,]+),(?: was)? published at (\S+)\. ")
@@ -93,6 +93,17 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
 
     `label` names the targets; `index` is PyPI's address, for faults for which uv names no URL. Removes credentials.
     """
+    error = _failure(status, stderr, label, offline, index)
+    if isinstance(error, IndexFailure):
+        error.mentions = read_mentions(error.message)
+        if stray := _STRAY.search(error.message):
+            barred = f"Building source distributions for `{stray[1]}` is disabled" in error.message
+            building = "build-system.requires" in error.message
+            error.stray = Stray(canonical_name(stray[1]), stray[2], building, barred)
+    return error
+
+
+def _failure(status: int, stderr: str, label: str, offline: bool, index: str | None) -> EnvspecError:
     text = redact("\n".join(line for line in stderr.splitlines() if not line.startswith("warning:")).strip())
     body, *hints = re.split(r"\nhint: ?", text)
     hints = [" ".join(hint.split()) for hint in hints]
@@ -100,10 +111,10 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     parts = list(dict.fromkeys(filter(None, parts)))
     if parts and parts[0].startswith("No solution found"):
         proof = " ".join(parts[1:])
-        conflict = _conflict(f"{label}: {_in_words(proof)}", hints, label, offline, index)
-        if isinstance(conflict, Unsatisfiable):
-            conflict.proof = tuple(dict.fromkeys(map(canonical_name, _WORD.findall(proof))))
-        return conflict
+        refused = _conflict(f"{label}: {_in_words(proof)}", hints, label, offline, index)
+        if isinstance(refused, Unsatisfiable):
+            refused.conflict = read_conflict(proof)
+        return refused
     told = ": ".join(parts)
     message = f"{label}: {told}"
     if stopped := machine_error(status, text, f"{label}: uv"):
@@ -176,11 +187,6 @@ def cause(stderr: str) -> str:
     return said[0] if len(said) == 1 else f"{said[0]}: {said[-1]}"
 
 
-def packages_without_wheel(message: str) -> set[str]:
-    """List the packages that a conflict's message says have no wheel for the target."""
-    return {canonical_name(found[1]) for found in _NO_WHEEL.finditer(message)}
-
-
 def build_failure(stderr: str) -> str:
     """Give what a failed `uv build` comes down to: the exception that ended it, else what the build backend called an
     error, else the end of uv's output."""
@@ -199,7 +205,9 @@ def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
         return error
     asked = _UNSENT.search(error.message)
     name = asked[1].rstrip("/").rpartition("/")[2].removesuffix(".metadata") if asked else ""
-    return IndexFailure(f"{label}: not in the cache: {name}" if name else error.message, hint=_ONLINE_ONCE)
+    missing = IndexFailure(f"{label}: not in the cache: {name}" if name else error.message, hint=_ONLINE_ONCE)
+    missing.mentions, missing.stray = error.mentions, error.stray
+    return missing
 
 
 def _setting(told: str) -> str | None:
@@ -298,11 +306,6 @@ def _other_python(hints: Sequence[str]) -> Iterator[Way]:
             yield Way(python=f"3.{minor}")
 
 
-def range_in_message(text: str) -> SpecifierSet:
-    """Read a range of versions in uv's words, which may name local parts where only `==` has them in a specifier."""
-    return SpecifierSet(_LOCAL_PART.sub(r"\1", text))
-
-
 def _hint(hints: Sequence[str]) -> str | None:
     """Put uv's own hint into terms of a spec, if it is about versions."""
     unbuilt = [name for hint in hints for name in _UNBUILT.findall(hint)]
@@ -331,6 +334,19 @@ def _hint(hints: Sequence[str]) -> str | None:
     return _LOOSEN if not text or "--" in text else text
 
 
+def name_own_bound(message: str, package: str, is_own: Callable[[str], bool], whose: str) -> str:
+    """Put a bound of envspec's own, with which uv joins what packages require, as what it is: `whose` says for what."""
+
+    def rewrite(match: re.Match[str]) -> str:
+        before, bound = match[1], match[2].rstrip(".")
+        if not is_own(bound):
+            return match[0]
+        joined = f"and {package}" if before == "and" else f"depends on {package}, which"
+        return f"{joined} for {whose} is {package}{bound} alone{match[2][len(bound) :]}"
+
+    return re.sub(rf"\b(depends on|and) {re.escape(package)}({_RANGE})", rewrite, message)
+
+
 def _inline_list(text: str) -> str:
     """Turn a list that uv prints one item a line into part of a sentence."""
     return _ITEMS.sub(lambda match: ": " + ", ".join(match[1].split("\n")[1:]) + "; ", text)
@@ -351,7 +367,7 @@ def _in_words(text: str) -> str:
     # envspec's own bound on what a rule refuses whole
     none_taken = r"\1, of which this target takes no release,"
     text = re.sub(r"\b([\w.-]+)<0, which does not allow any versions", none_taken, text)
-    text = _MARKER.sub("", text)
+    text = MARKER.sub("", text)
     text = text[:1].upper() + text[1:]
     cause = _without_wheel(text)
     return f"{cause}. {text}" if cause else text

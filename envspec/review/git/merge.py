@@ -33,7 +33,7 @@ def by_line(base: Path, ours: Path, theirs: Path, folder: Path) -> tuple[str, bo
     return text, "\n<<<<<<< one side\n" in f"\n{text}"
 
 
-class Conflict(Struct, frozen=True):
+class MergeConflict(Struct, frozen=True):
     """A change of both sides, each in its way. `targets` are empty where it concerns all."""
 
     message: str
@@ -47,7 +47,7 @@ class Merged(Struct, frozen=True):
     """The merged lock, and what it has the newer of."""
 
     lock: Lock
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[MergeConflict, ...] = ()
 
 
 def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
@@ -88,7 +88,7 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
     wanted = {one for key, value in merged.items() for one in _requires(key, value)}
     merged |= {key: pin for key, pin in removed.items() if key in wanted}
     lock = _lock(ours.name, {key: merged[key] for key in sorted(merged) if merged[key] is not None})
-    told = (Conflict(text, tuple(filter(None, targets))) for text, targets in conflicts.items())
+    told = (MergeConflict(text, tuple(filter(None, targets))) for text, targets in conflicts.items())
     return Merged(replace(lock, schema=max(ours.schema, theirs.schema)).with_python_versions(), tuple(told))
 
 

@@ -69,7 +69,7 @@ class StandIn:
                 if self._answer([other for other in needed if other != one]) is None:
                     needed.remove(one)
             no = Unsatisfiable("no")
-            no.proof = tuple(Requirement(one).name for one in needed)
+            no.about = tuple(Requirement(one).name for one in needed)
             raise no
         files = (FoundFile("", "p-1-py3-none-any.whl", None),)
         return tuple(Found(name, version, files) for name, version in found.items())

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from envspec.base.conflict import Clause, Conflict
 from envspec.base.errors import EnvspecError, IndexFailure, SpecError, ToolError, Unsatisfiable, about
 from envspec.lock.model import Pin
 from envspec.resolve.pip.answer import attribute_to, prefix
@@ -36,11 +37,17 @@ def of_targets(refused: EnvspecError, *targets: str) -> EnvspecError:
     return refused
 
 
+def of_proof(*chain: Clause) -> EnvspecError:
+    refused = Unsatisfiable("a: no versions satisfy this target")
+    refused.conflict = Conflict(chain)
+    return refused
+
+
 @pytest.mark.parametrize(
     ("refused", "line"),
     [
-        (Unsatisfiable("a: no version of hydra-core==9 and the spec asks for hydra-core==9."), 6),
-        (Unsatisfiable("a: [pip] asks for numpy<1, but conda installs numpy 2"), 5),
+        (of_proof(Clause("no-release", "hydra-core", "==9"), Clause("requires", "", "", "hydra-core", "==9")), 6),
+        (Unsatisfiable("a: [pip] asks for numpy<1, but conda installs numpy 2").with_packages("numpy"), 5),
         (Unsatisfiable("a: app needs lib"), 0),
         (of_targets(Unsatisfiable("b: app needs lib"), "b"), 11),
         (SourcesNeeded({NEEDED: ["a"]}), 6),
