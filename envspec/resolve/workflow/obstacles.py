@@ -187,6 +187,8 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
     pip, terms, place = spec.pip, spec.pip.terms, Place(spec.path)
     line, conda = way.line, way.conda and conda_name(way.conda)
     known = {bound.text for bound in terms.constraints}
+    there = {located.text for located in pip.dependencies}
+    more = (Located(text, place) for text in way.more if text not in there)
     new_bounds = (Located(bound, place) for bound in way.bounds if bound not in known)
     accept = {of_one(code, package) if package else code: "tried" for code, package in way.accept}
 
@@ -200,9 +202,11 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
     targets = tuple(
         replace(
             target,
-            cuda=way.cuda or target.cuda,
+            platform=way.platform or target.platform,
+            cuda=None if way.cpu else way.cuda or target.cuda,
+            gpus=() if way.cpu else target.gpus,
             glibc=way.glibc or target.glibc,
-            cuda_compat=way.cuda_compat or target.cuda_compat,
+            cuda_compat=target.cuda_compat if way.cuda_compat is None else way.cuda_compat,
             pip=in_place(target.pip),
             conda=match_specs(target.conda),
         )
@@ -224,12 +228,13 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
         conda=replace(spec.conda, dependencies=matched),
         pip=replace(
             pip,
-            dependencies=in_place(pip.dependencies),
+            dependencies=(*in_place(pip.dependencies), *more),
             sources=MappingProxyType({**pip.sources, **dict(way.sources)}),
             without_corrections=pip.without_corrections | {*way.corrections},
             terms=replace(
                 terms,
                 constraints=(*terms.constraints, *new_bounds),
+                overrides=(*terms.overrides, *(Located(text, place, "tried") for text in way.overrides)),
                 accept=MappingProxyType({**terms.accept, **accept}),
             ),
         ),

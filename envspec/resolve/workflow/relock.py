@@ -431,7 +431,12 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     by_conda = {one.name: one.conda for one in solved}
     tell_inspection(solved, kept, told.append)
     solved = with_publishers(solved, old, resolvers.publishers)
-    solved, anew = finish(spec, solved, told.append)
+    try:
+        solved, anew = finish(spec, solved, told.append)
+    except EnvspecError as error:
+        if not any(part.ways for part in parts(error)):
+            raise
+        refuse(parts(error))
     with _placing(spec):
         resolvers.tell(as_solved, lambda one: None if join_sacrifice(told, one) else notice(one), told)
     if resolvers.conda is not None:
