@@ -133,7 +133,7 @@ class Way(Struct, frozen=True):
             (self.cuda, f'cuda = "{self.cuda}" in the target'),
             (self.exclude_newer, f'exclude-newer = "{self.exclude_newer}" in [env]'),
             (self.line, f'write "{self.line}"'),
-            (self.more, f"add to [pip]: dependencies = [{_quote(self.more)}]"),
+            (self.more, f"add {_quote(self.more)} to [pip] dependencies"),
             (self.conda, f'add "{self.conda}" to [conda] dependencies'),
             (self.bounds, f"add to [pip]: constraints = [{_quote(self.bounds)}]"),
             (self.overrides, f"if it works for you all the same, add to [pip]: overrides = [{overrides}]"),

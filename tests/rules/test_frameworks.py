@@ -57,7 +57,7 @@ def test_one_that_another_package_brings_is_a_note() -> None:
 def test_where_the_backend_is_another_package_advice_names_it() -> None:
     code = "no-cuda-backend"
     assert told("onnxruntime<2", "onnxruntime==1.23") == [
-        ("error", code, 'add to [pip]: dependencies = ["onnxruntime-gpu"] and leave onnxruntime out')
+        ("error", code, 'add "onnxruntime-gpu" to [pip] dependencies and leave onnxruntime out')
     ]
     [(severity, _, remedy)] = told("paddlepaddle", "paddlepaddle==3.3.1")
     assert severity == "error" and "Paddle's own index" in str(remedy)

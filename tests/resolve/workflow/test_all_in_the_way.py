@@ -12,6 +12,7 @@ from support.documents import valid
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import sdist, wheel
+from support.torch_packages import stand_ins
 
 import envspec
 from envspec.base.errors import EnvspecError, Infeasible, Way, parts
@@ -238,8 +239,34 @@ def an_extra(index: Index) -> str:
     return cpu("frame[ice]")
 
 
+def another_build(index: Index) -> str:
+    index.add(*stand_ins("cu130", "2.9.1"))
+    return cpu("torch==2.9.1+cpu", targets=TARGET)
+
+
+def another_makers_build(index: Index) -> str:
+    index.add(*stand_ins("cu130", "2.9.1"))
+    return cpu("torch==2.9.1+rocm7.1", targets=TARGET)
+
+
+def an_arm_product_elsewhere(index: Index) -> str:
+    index.add(wheel("other", "1.0"))
+    return cpu("other", targets=TARGET.replace("H100", "GH200"))
+
+
+def a_framework_for_cpus(index: Index) -> str:
+    index.add(wheel("onnxruntime", "1.23.0"), wheel("onnxruntime-gpu", "1.24.0"))
+    return cpu("onnxruntime", targets=TARGET.replace("13.0", "12.8"))
+
+
+def another_vendors(index: Index) -> str:
+    index.add(wheel("tensorflow-rocm", "2.14.0"), wheel("other", "1.0"))
+    return cpu("tensorflow-rocm", "other", targets=TARGET)
+
+
 CONFLICTS = [too_new, on_the_way, too_old, other_wheels, newer_glibc, another_cuda, two_targets, before_its_day, bounds,
-             an_extra]  # fmt: skip
+             an_extra, another_build, another_makers_build, an_arm_product_elsewhere,
+             a_framework_for_cpus, another_vendors]  # fmt: skip
 
 
 def as_typed(text: str, way: str) -> str:
@@ -247,8 +274,14 @@ def as_typed(text: str, way: str) -> str:
     if written := re.search(r'write "(.*?)"', way):
         name = re.split(r"[\[<>=]", written[1])[0]
         text = re.sub(rf"'{name}\b[^']*'", f"'{written[1]}'", text)
-    for name in re.findall(r"leave (.*) out", way):
+    for name in re.findall(r"leave ([\w.-]+) out", way):
         text = re.sub(rf"'{name}',? ?", "", text)
+    if more := re.search(r'add "(.*?)" to \[pip\] dependencies', way):
+        text = text.replace("dependencies = [", f"dependencies = ['{more[1]}', ", 1)
+    if "leave `cuda` and `gpus` out" in way:
+        text = re.sub(r"(?m)^(cuda|gpus) = .*\n", "", text)
+    if platform := re.search(r'platform = (".*?") in the target', way):
+        text = re.sub(r"(?m)^platform = .*", f"platform = {platform[1]}", text)
     if python := re.search(r'python = (".*?")', way):
         text = re.sub(r"python = '.*?'", f"python = {python[1]}", text)
     if day := re.search(r'exclude-newer = (".*?")', way):
