@@ -19,7 +19,8 @@ from envspec.resolve.uv.errors import UNREACHABLE
 from envspec.spec.model import Located, Spec, of_one
 
 SOLVES, SECONDS = 3, 10.0
-"""Changed specs that one command solves, and the time in which it does."""
+"""Changed specs that one command solves, and the time in which it says no. Where the conflict itself took longer than
+half of that, as with cold caches, the other half is still there for them."""
 _LAST = ("unsatisfiable", "source-needed", UNREACHABLE)
 """Codes of what the spec's author decides, or what may pass."""
 
@@ -35,13 +36,14 @@ def is_obstacle(error: EnvspecError) -> bool:
 
 
 class Trial(Struct, frozen=True):
-    """The judge of ways for one command, with the targets that it locks. `clock` gives seconds, `solves` is how many
-    changed specs it may solve."""
+    """The judge of ways for one command, with the targets that it locks. `clock` gives seconds, `begun` is what it
+    showed when the command began, `solves` is how many changed specs it may solve."""
 
     spec: Spec
     names: tuple[str, ...]
     attempt: Attempting
     clock: Callable[[], float]
+    begun: float
     solves: int = SOLVES
 
     def pass_ways(self, refused: Sequence[EnvspecError]) -> tuple[tuple[Way, ...], ...]:
@@ -50,7 +52,8 @@ class Trial(Struct, frozen=True):
         written = [self._write_ways(error) for error in refused]
         passed: list[dict[Way, None]] = [{} for _ in refused]
         varied: int | None = None
-        left, end = self.solves, self.clock() + SECONDS
+        now = self.clock()
+        left, end = self.solves, max(self.begun + SECONDS, now + SECONDS / 2)
         waiting = deque(_combinations([_choices(*pair) for pair in zip(refused, written, strict=True)]))
         while waiting and left and self.clock() < end:
             at, chosen = waiting.popleft()

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,6 +18,7 @@ from support.torch_packages import stand_ins
 
 import envspec
 from envspec.base.errors import EnvspecError, Infeasible, Way, parts
+from envspec.base.finding import Finding
 from envspec.lock.inputs import spec_case
 from envspec.lock.model import TargetInputs
 from envspec.resolve.workflow.obstacles import SECONDS, SOLVES, Trial, all_in_the_way, apply_way, write_way
@@ -49,13 +52,13 @@ def told(*refused: EnvspecError, answer: Answer, clock: Iterator[float] | None =
         seen.append(spec)
         return answer(spec)
 
-    all_in_the_way(refused, Trial(SPEC, ("x", "y"), attempt, times.__next__))
+    all_in_the_way(refused, Trial(SPEC, ("x", "y"), attempt, times.__next__, 0.0))
     return seen
 
 
 def test_what_blocks_most_comes_first_and_once() -> None:
     one, most = refusal("no-build", "a", ("x",)), refusal("no-build", "b")
-    trial = Trial(SPEC, ("x", "y"), lambda spec, seconds: (), lambda: 0.0)
+    trial = Trial(SPEC, ("x", "y"), lambda spec, seconds: (), lambda: 0.0, 0.0)
     assert parts(all_in_the_way((one, most, refusal("no-build", "b")), trial)) == (most, one)
 
 
@@ -72,6 +75,36 @@ def test_after_ten_seconds_what_is_left_is_left_out() -> None:
     # asked at the start, before each solution, and what is left of the time for it
     seen = told(one, answer=lambda spec: (), clock=iter([0.0, 1.0, 1.0, 9.9, 9.9, 10.1]))
     assert [spec.python for spec in seen] == ["3.11", "3.12"] and one.hint == 'python = "3.11"; or python = "3.12"'
+
+
+@pytest.mark.parametrize(("conflict", "solved"), [(4.0, ["3.11", "3.12"]), (30.0, ["3.11"])])
+def test_a_command_says_no_within_ten_seconds_unless_its_conflict_took_longer(
+    conflict: float, solved: list[str]
+) -> None:
+    """Five seconds are always there."""
+    one = refusal("requires-python", "a", ("x",), *(Way(python=f"3.{minor}") for minor in (11, 12, 13)))
+    times = (conflict + one for one in (0.0, 0.0, 0.0, 4.9, 4.9, 6.1) if conflict < 10 or one != 4.9)
+    seen = told(one, answer=lambda spec: (), clock=times)
+    assert [spec.python for spec in seen] == solved
+
+
+@pytest.mark.e2e
+def test_what_is_tried_ends_in_its_time_between_questions_too(
+    machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopping uv alone lets what comes after it ask anew."""
+    rounds, of_pins = count(), relock.__globals__["of_pins"]
+
+    def slow(*given: Any) -> tuple[Finding, ...]:
+        next(rounds)
+        sleep(0.6)
+        bound = Finding("warning", "x", "wants another", bound=f"base<{100 - next(rounds)}", outgrown=False)
+        return (*of_pins(*given), bound)
+
+    monkeypatch.setattr(f"{relock.__module__}.of_pins", slow)
+    monkeypatch.setattr("envspec.resolve.workflow.obstacles.SECONDS", 1.0)
+    ran = machine.envspec("lock", machine.spec(bounds(index)), status=1)
+    assert next(rounds) <= 8 and not re.search("write|leave", ran.hint), ran.err
 
 
 def test_ways_of_several_refusals_are_solved_together() -> None:
