@@ -160,6 +160,10 @@ class Recorder(RecordedPyPI):
     _heard: set[str] = field(default_factory=set)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.fetcher  # noqa: B018  with the network of who records: a machine of the tests, which asks, has none
+
     @cached_property
     def fetcher(self) -> Fetcher:
         return Fetcher(credentials={}, env=dict(os.environ))
@@ -257,7 +261,8 @@ def _stub(file: str, said: list[Any]) -> bytes:
     built_for, member, modules, *paths = said
     files: dict[str, bytes] = {member: _NUMPYS[built_for]} if member else {}
     for path, content in (paths[0] if paths else {}).items():
-        files.setdefault(path, content.encode())
+        # what tells the content is no Python: the imports behind it would never be read
+        files.setdefault(path, f"# {content}\n".encode())
     for module in modules:
         top, below = module.partition(".")[::2]
         first = f"{top}/__init__.py"
