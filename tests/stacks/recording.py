@@ -158,6 +158,7 @@ class Recorder(RecordedPyPI):
     passes_files: bool = False
     _files: dict[str, FoundFile] = field(default_factory=dict)
     _heard: set[str] = field(default_factory=set)
+    _paged: set[str] = field(default_factory=set)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -175,8 +176,10 @@ class Recorder(RecordedPyPI):
 
     def page(self, project: str) -> list[Row]:
         with self._locks.setdefault(project, threading.Lock()):
-            if project not in self.recording.pages:
+            # a recorded page has no sizes of what was never looked into, which then is read whole
+            if project not in self._paged:
                 self.recording.pages[project] = self._fetched(project)
+                self._paged.add(project)
         return super().page(project)
 
     def _found(self, file: str) -> FoundFile | None:
