@@ -54,12 +54,16 @@ class Place(Struct, frozen=True):
 class Way(Struct, frozen=True):
     """A change of the spec that may mend what is refused. Its text is written from the fields that are tried.
 
-    cuda     of the targets that the refusal is of; likewise `glibc`, which the machines must have, and `cuda_compat`
+    cuda     of the targets that the refusal is of; likewise `glibc`, which the machines must have, `cuda_compat` and
+             `platform`
+    cpu      the targets are for CPUs: without their `cuda` and `gpus`
     python   the spec's Python in place of its own, of the releases in `python_range`, if it is given
     exclude_newer  the spec's day ("2025-01-02")
     line     a requirement in place of the spec's on its package
+    more     requirements of the spec besides
     conda    a match spec in place of the spec's on its package; one more where the spec has none
     bounds   constraints of the spec besides
+    overrides  requirements that take the place of all others on their packages
     sources  packages and the indexes of the spec that they come from
     corrections    of published metadata that the spec does without
     without  packages that the spec asks for no more
@@ -71,13 +75,17 @@ class Way(Struct, frozen=True):
 
     cuda: str | None = None
     glibc: str | None = None
-    cuda_compat: bool = False
+    cuda_compat: bool | None = None
+    platform: str | None = None
+    cpu: bool = False
     python: str | None = None
     python_range: str | None = None
     exclude_newer: str | None = None
     line: str | None = None
+    more: tuple[str, ...] = ()
     conda: str | None = None
     bounds: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
     corrections: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
@@ -113,17 +121,23 @@ class Way(Struct, frozen=True):
         reasons = {code: ", ".join(f'{one} = "why"' for one in packages if one) for code, packages in taken.items()}
         accepted = ", ".join(f"{code} = {{ {of} }}" if of else f'{code} = "why"' for code, of in reasons.items())
         python = (self.python_range or "").removeprefix("==") or self.python
+        overrides = ", ".join(f'{{ requirement = "{one}", reason = "why" }}' for one in self.overrides)
         sources = ", ".join(f'{name} = "{index}"' for name, index in self.sources)
         parts = (
             (self.glibc, f'if the machines have it, set glibc = "{self.glibc}" in the target'),
             (self.accept, f"if you know that it is safe here, add to [pip]: accept = {{ {accepted} }}"),
             (python, f'python = "{python}"'),
+            (self.platform, f'platform = "{self.platform}" in the target'),
+            (self.cpu, "leave `cuda` and `gpus` out, for a CPU target"),
             (self.cuda_compat, "cuda-compat = true in the target"),
+            (self.cuda_compat is False, "leave `cuda-compat` out"),
             (self.cuda, f'cuda = "{self.cuda}" in the target'),
             (self.exclude_newer, f'exclude-newer = "{self.exclude_newer}" in [env]'),
             (self.line, f'write "{self.line}"'),
+            (self.more, f"add {_quote(self.more)} to [pip] dependencies"),
             (self.conda, f'add "{self.conda}" to [conda] dependencies'),
             (self.bounds, f"add to [pip]: constraints = [{_quote(self.bounds)}]"),
+            (self.overrides, f"if it works for you all the same, add to [pip]: overrides = [{overrides}]"),
             (self.sources, f"add to [pip]: sources = {{ {sources} }}"),
             (self.corrections, f"add to [pip]: without-corrections = [{_quote(self.corrections)}]"),
             (self.without, f"leave {', '.join(self.without)} out"),
@@ -309,12 +323,9 @@ class OutsideError(EnvspecError):
 
 class IndexFailure(OutsideError):
     """An index didn't answer, or answered wrongly. The message holds the URL without credentials.
-
-    mentions  canonical names of what a program that failed speaks of, and that may be packages
-    stray     what it couldn't fetch by its own address
+    `stray` is what couldn't be fetched by its own address.
     """
 
-    mentions: frozenset[str] = frozenset()
     stray: Stray | None = None
 
 

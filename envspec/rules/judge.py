@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import Place, Way, format_ways
+from envspec.base.errors import Place, Way
 from envspec.base.finding import Finding, errors
 from envspec.facts import conda_builds, gpus, toolkits, torch_builds
 from envspec.packages.names import requirement_name
@@ -110,7 +110,9 @@ def judge(spec: Spec, target: Target, *, told: bool = True) -> Verdict:
     against = [*contradictions, *asked.problems(machine_alone=bool(contradictions))]
     before = asked.errors if against or family else frozenset()
     for problem in against:
-        if problem not in contradictions:
+        if problem in contradictions:
+            problem = _leave_working_ways(problem, asked, before)
+        else:
             problem = _with_ways(problem, versions, asked, before)
         found.append(locate(spec, target, wanted, ease(problem, wanted, case) if wanted else problem))
     for companion in family:
@@ -304,10 +306,12 @@ class _Asked(Struct, frozen=True):
         """Give the same after a change of the spec."""
         case = replace(
             self.case,
-            cuda=way.cuda or self.case.cuda,
+            platform=way.platform or self.case.platform,
+            cuda=None if way.cpu else way.cuda or self.case.cuda,
+            gpus=() if way.cpu else self.case.gpus,
             python=way.python or self.case.python,
             glibc=way.glibc or self.case.glibc,
-            cuda_compat=way.cuda_compat or self.case.cuda_compat,
+            cuda_compat=self.case.cuda_compat if way.cuda_compat is None else way.cuda_compat,
         )
         name, text = "", ""
         if way.line:
@@ -344,6 +348,8 @@ def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before:
         "jetson",
         "gpu-platform",
     ):
+        if problem.severity == "error" and problem.remedy and problem.code.startswith("driver"):
+            problem = replace(problem, remedy=f"if the machines can have it, {problem.remedy}")
         return _leave_working_ways(problem, asked, before)
     case, (wanted, _) = asked.case, _torch(asked.torch, asked.family)
     found = nearest.alternatives(wanted, versions, case, asked.family) if wanted else []
@@ -353,22 +359,25 @@ def _with_ways(problem: Finding, versions: Sequence[str], asked: _Asked, before:
         others = tuple(one for one in found if one.cuda and not (one.line or one.conda))[:1]
         # a newer driver helps only where nothing else is against the target
         helps = replace(asked, case=replace(case, driver=None)).errors <= before - {problem.code}
-        remedy = f"if the machines can have it, {problem.remedy}" if helps else None
+        remedy = f"if the machines can have it, {problem.remedy}" if helps and problem.remedy else None
         return _leave_working_ways(replace(problem, remedy=remedy, ways=(*others, *problem.ways)), asked, before)
     problem = _leave_working_ways(replace(problem, ways=(*found, *problem.ways)), asked, before)
     if problem.ways:
         return replace(problem, remedy=machine_rules.instead(case) if machine_rules.is_before_servers(case) else None)
-    return replace(problem, remedy=problem.remedy or _last_resort(problem, wanted, versions, case))
+    return problem if problem.remedy else _last_resort(problem, wanted, versions, case)
 
 
-def _last_resort(problem: Finding, wanted: Wanted | None, versions: Sequence[str], case: Case) -> str | None:
-    """Propose a remedy where no other wheel works: conda-forge's builds, or fewer GPUs in the target."""
+def _last_resort(problem: Finding, wanted: Wanted | None, versions: Sequence[str], case: Case) -> Finding:
+    """Add what is left where no other wheel works: conda-forge's builds, or that the GPUs have none together."""
     if wanted is None:
-        return "split the GPUs into two targets: no CUDA knows them all" if len(case.capabilities) > 1 else None
-    if wanted.channel == "pip":
-        found = nearest.alternatives(replace(wanted, name="pytorch", channel="conda", local=None), versions, case)
-        if told := format_ways(found):
-            return f"{told}, from conda-forge"
+        several = len(case.capabilities) > 1
+        return replace(problem, remedy="no CUDA knows these GPUs together" if several else None)
+    if wanted.channel == "pip" and wanted.name == "torch":
+        by_conda = replace(wanted, name="pytorch", channel="conda", local=None)
+        if found := nearest.alternatives(by_conda, versions, case):
+            same = f"pytorch {wanted.specifier}".strip()
+            moved = (replace(one, conda=one.conda or same, near=False, note="", without=("torch",)) for one in found)
+            return replace(problem, ways=tuple(moved))
     if any(gpu.integrated for gpu in case.gpus):
-        return machine_rules.instead(case)
-    return "no build fits this target as a whole: split its GPUs into several targets" if case.gpus else None
+        return replace(problem, remedy=machine_rules.instead(case))
+    return replace(problem, remedy="no build fits all GPUs of this target" if len(case.gpus) > 1 else None)

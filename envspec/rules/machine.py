@@ -60,8 +60,7 @@ def _against_compat(case: Case) -> Iterator[Finding]:
     others = [gpu.name for gpu in case.gpus if not gpu.forward_compatible]
     if case.cuda is not None and not case.platform.startswith("linux"):
         message = f"forward compatibility exists on Linux only, and the target is for {case.platform}"
-        remedy = "remove cuda-compat, and update the driver"
-        yield Finding("error", "cuda-compat-impossible", message, key="cuda-compat", remedy=remedy)
+        yield Finding("error", "cuda-compat-impossible", message, key="cuda-compat", ways=(Way(cuda_compat=False),))
     elif others:
         yield Finding(
             "error",
@@ -69,7 +68,7 @@ def _against_compat(case: Case) -> Iterator[Finding]:
             f"forward compatibility is for data-centre GPUs and RTX cards of workstations, and the target has"
             f" {', '.join(others[:3])}",
             key="cuda-compat",
-            remedy="remove cuda-compat, and update the driver",
+            ways=(Way(cuda_compat=False),),
         )
 
 
@@ -210,8 +209,8 @@ def _unknown_forward(case: Case, driver: str, toolkit: Toolkit, compatible: str)
     update = f"update the driver to {compatible} or newer"
     if case.cuda_compat:
         return Finding("warning", "driver-forward-compatibility", message, key="driver", remedy=update)
-    other = "or if NVIDIA's table of forward compatibility has this driver, set `cuda-compat = true` in the target"
-    return Finding("error", "driver-too-old", message, key="driver", remedy=f"{update}; {other}")
+    other = Way(cuda_compat=True, note="if NVIDIA's table of forward compatibility has this driver")
+    return Finding("error", "driver-too-old", message, key="driver", remedy=update, ways=(other,))
 
 
 def _old_jetpack(case: Case, driver: str, toolkit: Toolkit) -> Finding:
@@ -221,7 +220,7 @@ def _old_jetpack(case: Case, driver: str, toolkit: Toolkit) -> Finding:
         "driver-too-old",
         f"driver {driver} of this Jetson is too old for CUDA {toolkit.version}",
         key="driver",
-        remedy=f"update it to JetPack {jetpack} or newer" if jetpack else "take the CUDA of its JetPack",
+        remedy=f"update it to JetPack {jetpack} or newer" if jetpack else None,
     )
 
 
@@ -248,12 +247,12 @@ JetPack 5.1.2 has CUDA 11.4 and Xavier, and that of 6.0 no Xavier; threedots.ovh
 
 def instead(case: Case) -> str:
     """Say what a Jetson without a build of PyTorch's own can do."""
-    advice = "name NVIDIA's index with PyTorch's wheels for its JetPack in [pip] indexes, and torch in [pip] sources"
+    advice = "if NVIDIA's index has PyTorch's wheels for its JetPack, name it in [pip] indexes, and torch in sources"
     last = min((_LAST_CUDA[one] for one in case.capabilities if one in _LAST_CUDA), key=numbers, default=None)
     if case.cuda is None or last is None or numbers(case.cuda) <= numbers(last):
         return advice
     names = case.names(next(one for one in case.capabilities if one in _LAST_CUDA))
-    return f"no JetPack for {names} comes with a CUDA newer than {last}: take that, and {advice}"
+    return f"no JetPack for {names} comes with a CUDA newer than {last}; {advice}"
 
 
 def is_before_servers(case: Case) -> bool:
@@ -286,7 +285,7 @@ def chip_problems(case: Case) -> Iterator[Finding]:
             f"the last JetPack for {case.names(old)} comes with CUDA {_LAST_CUDA[old]}, and envspec knows none before"
             f" {first}",
             key="cuda",
-            remedy="leave `cuda` and `gpus` out, for a CPU target",
+            ways=(Way(cpu=True),),
         )
         return
     for integrated, shared in ((True, "a chip"), (False, "a module")):
@@ -295,8 +294,8 @@ def chip_problems(case: Case) -> Iterator[Finding]:
         if elsewhere:
             share = f"share{'s' if len(elsewhere) == 1 else ''} {shared} with an Arm CPU"
             message = f"{', '.join(elsewhere)} {share}, and the target is for {case.platform}"
-            remedy = 'set platform = "linux-aarch64"'
-            yield Finding("error", "jetson" if integrated else "gpu-platform", message, key="gpus", remedy=remedy)
+            code, ways = "jetson" if integrated else "gpu-platform", (Way(platform="linux-aarch64"),)
+            yield Finding("error", code, message, key="gpus", ways=ways)
         elif integrated and of_kind and (jetpack := first_jetpack(case, case.cuda)):
             names = ", ".join(dict.fromkeys(gpu.name for gpu in of_kind))
             message = f"{names} runs CUDA {case.cuda} with JetPack {jetpack} or newer"
@@ -313,10 +312,10 @@ def for_servers(case: Case, wheels: Sequence[str]) -> Iterator[Finding]:
     listed = ", ".join(wheels[:_NAMED]) + (f" and {len(wheels) - _NAMED} more" if len(wheels) > _NAMED else "")
     are = "are wheels" if len(wheels) > 1 else "is a wheel"
     names = ", ".join(dict.fromkeys(gpu.name for gpu in modules))
-    newer = f"take CUDA {SERVERS_TOO}.0 and JetPack {jetpack}; or " if jetpack else ""
+    newer = (Way(cuda=f"{SERVERS_TOO}.0", note=f"if the machines have JetPack {jetpack}"),) if jetpack else ()
     message = f"{listed} {are} for Arm servers, and {names} runs none of those before CUDA {SERVERS_TOO}"
-    remedy = f"{newer}take wheels that are built for its JetPack, of an index that you name in [pip] indexes"
-    yield Finding("error", "jetson", message, key="gpus", remedy=remedy)
+    remedy = "if an index has wheels that are built for its JetPack, name it in [pip] indexes"
+    yield Finding("error", "jetson", message, key="gpus", remedy=remedy, ways=newer)
 
 
 # Rules for a CUDA toolkit against GPUs: it is too old to support one, or so new that it has dropped it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -139,6 +140,15 @@ def _driver_note(case: Case, cuda: str) -> str:
     if floor is None:
         return ""
     return f"(driver {floor} or newer)" if floor.startswith("R") else f"(driver >= {floor})"
+
+
+def with_cuda(wanted: Wanted | None, case: Case) -> tuple[Way, ...]:
+    """Propose the newest CUDA that has a build of the torch of a target without one."""
+    if wanted is None:
+        return tuple(filter(None, [toolkit_change(case)]))
+    cudas = reversed(_cudas(wanted))
+    found = (one for one in cudas if _working(wanted, wanted.versions(), replace(case, cuda=one)))
+    return tuple(Way(cuda=one) for one in islice(found, 1))
 
 
 def toolkit_change(case: Case) -> Way | None:

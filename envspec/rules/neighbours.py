@@ -141,8 +141,7 @@ def _of_conda_build(name: str, version: str, build: str, around: Surroundings) -
     other = other_maker(build)
     if other and around.cuda:
         message = f"{name} {version} {build} is built for {other}, and the target has {around}"
-        remedy = f"name a version and a build of {name} for CUDA {around.cuda} in [conda] dependencies"
-        yield Finding("error", "built-for-another", message, key="cuda", remedy=remedy, package=name)
+        yield Finding("error", "built-for-another", message, key="cuda", package=name)
 
 
 def _unread(name: str, version: str, label: BuildLabel) -> Finding:
@@ -157,17 +156,12 @@ def _of_label(
     if wrong is None:
         return
     message = f"{name} {version} is built for {wrong}, as its label says, and the target has {around}"
-    wanted = around.torch and f"torch {_minor(around.torch)}"
-    cuda = around.cuda and f"CUDA {around.cuda_major}"
-    strings = "" if around.cxx11abi is None else f"cxx11abi{str(around.cxx11abi).upper()}"
-    listed = ", ".join(part for part in (wanted, cuda, strings if label.cxx11abi is not None else "") if part)
     fitting = _fitting(name, version, around, releases(name))
     yield Finding(
         "error",
         "built-for-another",
         message,
         key="torch",
-        remedy=f"take its wheel for {listed}, or build it from source",
         package=name,
         ways=(Way(line=f"{name}=={fitting}"),) if fitting else (),
     )
@@ -211,7 +205,6 @@ def _of_notes(
             "built-for-another",
             message,
             key="torch",
-            remedy=f"take a release or a build that is made for {around}",
             bound=bound,
             outgrown=">" in str(bound),
         )
@@ -252,7 +245,7 @@ def _of_facts(name: str, version: str, around: Surroundings, case: Case) -> Iter
             "built-for-another",
             message,
             key="torch",
-            remedy=None if near else row.otherwise or f"take a {row.package} that is made for {around}",
+            remedy=None if near else row.otherwise,
             ways=tuple(_ways(row, around, case)),
             bound=_bound(row, version, around),
             outgrown=_is_outgrown(row, around),

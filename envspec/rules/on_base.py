@@ -84,13 +84,13 @@ def other_images(case: Case, python_range: str | None, own: str | None, lines: I
             for one in problems(case, python_range, KnownBase(image.python, image.glibc, image.cuda, image.torch))
         )
     ]
-    return f"take another of NVIDIA's images; these have it: {', '.join(fit)}" if fit else None
+    return f"if another base will do, these of NVIDIA's images have it: {', '.join(fit)}" if fit else None
 
 
 def _torch(case: Case, version: str, base: KnownBase) -> Iterator[Finding]:
     if version.endswith("+cpu"):
         said = f"the base's torch {version} is a CPU build, and the target is for CUDA {case.cuda}"
-        yield Finding("error", "cpu-build", said, key="cuda", remedy="name a base whose torch is for CUDA")
+        yield Finding("error", "cpu-build", said, key="cuda", ways=(Way(cpu=True),))
         return
     compiled = base.architectures.replace(";", " ").split()
     machine_code = [one.removesuffix("+PTX") for one in compiled]
@@ -111,8 +111,7 @@ def _torch(case: Case, version: str, base: KnownBase) -> Iterator[Finding]:
             yield Finding("warning", "ptx-only", said, key="gpus", package="torch")
         else:
             said += f", and nothing of it runs on {case.names(one)} ({one})"
-            remedy = "name a base that is made for these GPUs, or leave them out of the target"
-            yield Finding("error", "architecture-missing", said, key="gpus", remedy=remedy)
+            yield Finding("error", "architecture-missing", said, key="gpus")
 
 
 def _unknown(what: str, beside: str, key: str) -> Finding:

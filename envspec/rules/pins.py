@@ -191,8 +191,8 @@ def _torch(
     if other := other_maker(local):
         # in a CPU target `_without_gpu` tells it
         message = f"torch {version} is a build for {other}, and the target is for CUDA {case.cuda}"
-        remedy = "take torch from the PyTorch index for this CUDA"
-        yield from (Finding("error", "unsupported-build", message, key="torch", remedy=remedy),) if case.cuda else ()
+        ways = (_from_pytorch("torch"),)
+        yield from (Finding("error", "unsupported-build", message, key="torch", ways=ways),) if case.cuda else ()
         return
     said = wheel_code.of_torch(public, read, pins.get("triton")) if read else None
     if said is not None:
@@ -309,18 +309,22 @@ def _has_build(case: Case, public: str) -> bool:
 def _wrong_cuda(case: Case, name: str, cuda: str | None, *, exact: bool, there: bool = False) -> Finding | None:
     """Check that a build is for the target's CUDA. conda's builds also run with a higher minor: the major decides.
     `there` says that the PyTorch index has the release for this target."""
-    own = f"the PyTorch index for {f'CUDA {case.cuda}' if case.cuda else 'the CPU'}"
-    remedy = f"take torch from {own}" if there else None
+    ways = (_from_pytorch("torch"),) if there else ()
     if cuda == case.cuda or (not exact and cuda and case.cuda and cuda.split(".")[0] == case.cuda.split(".")[0]):
         return None
     if cuda is None:
         message = f"{name} is the CPU build, and the target is for CUDA {case.cuda}"
-        return Finding("error", "cpu-build", message, key="cuda", remedy=remedy)
+        return Finding("error", "cpu-build", message, key="cuda", ways=ways)
     if case.cuda is None:
         message = f"{name} is a build for CUDA {cuda}, and this is a CPU target"
-        return Finding("error", "cuda-mismatch", message, key="torch", remedy=remedy)
+        return Finding("error", "cuda-mismatch", message, key="torch", ways=ways)
     message = f"{name} is a build for CUDA {cuda}, and the target is for CUDA {case.cuda}"
-    return Finding("error", "cuda-mismatch", message, key="cuda", remedy=remedy)
+    return Finding("error", "cuda-mismatch", message, key="cuda", ways=ways)
+
+
+def _from_pytorch(*names: str) -> Way:
+    """Take packages of torch's family from where the target's CUDA leads, and no more from an index of the spec's."""
+    return Way(sources=tuple((name, "pypi") for name in names))
 
 
 def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) -> Iterator[Finding]:
@@ -346,9 +350,7 @@ def _companions(case: Case, pins: Mapping[str, str], builds: Mapping[str, str]) 
             )
         elif local and torch_local and local != torch_local and re.fullmatch(r"cpu|cu\d+", local):
             message = f"{name} {version} and torch {torch}+{torch_local} are builds for different CUDA versions"
-            yield Finding(
-                "error", "cuda-mismatch", message, key="torch", remedy=f"take both from the index {torch_local}"
-            )
+            yield Finding("error", "cuda-mismatch", message, key="torch", ways=(_from_pytorch("torch", name),))
         elif name == "torchaudio" and made_for and "torch" in pins:
             yield from _torchaudio_cuda(case, public, local, torch, torch_local)
 
@@ -472,7 +474,6 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
             nccl, beyond = "nccl" in name, library_is_newer(name, version, case.platform)
             seen = f"as far as {found.version} tells, the newest that envspec knows"
             by_torch = "torch" in pins or "pytorch" in pins
-            remedy = "take a torch whose build requires an older cuDNN" if by_torch else None
             older = Way(line=f"{name}<{first}")
             yield Finding(
                 "warning" if nccl or (beyond and not dropped) else "error",
@@ -483,7 +484,6 @@ def _libraries(case: Case, pins: Mapping[str, str]) -> Iterator[Finding]:
                     + ("; torch uses it only with several GPUs" if nccl else "")
                 ),
                 key="gpus",
-                remedy=None if nccl else remedy,
                 ways=() if nccl or by_torch else (older,),
                 bound=f"{name}<{first}",
             )
@@ -595,8 +595,7 @@ def framework_problems(
     for name, version in sorted(pins.items()):
         if vendor := maker_in_name(name):
             message = f"{name} {version} is made for {vendor}, and the target is for CUDA {case.cuda}"
-            remedy = f"leave out what asks for it; `envspec why {name}` shows that"
-            yield Finding("error", "other-vendor", message, remedy=remedy, package=name)
+            yield Finding("error", "other-vendor", message, package=name, ways=(Way(without=(name,)),))
 
 
 def _is_for_cpus(line: str) -> bool:
@@ -611,8 +610,7 @@ def _of_cpu_wheel(name: str, version: str, severity: Severity, case: Case, line:
     )
     if line is None:
         return Finding("info", "no-cuda-backend", message, package=name)
-    remedy = f"build it with CUDA {case.cuda}, or list it in the targets of other platforms"
-    return Finding(severity, "no-cuda-backend", message, line.place, remedy, package=name)
+    return Finding(severity, "no-cuda-backend", message, line.place, package=name)
 
 
 def _without_backend(row: Framework, version: str, major: str, severity: Severity, line: Located | None) -> Finding:
@@ -627,16 +625,15 @@ def _without_backend(row: Framework, version: str, major: str, severity: Severit
         return found
     if row.ask is None:
         return replace(found, remedy=row.otherwise)
-    way, remedy = _change_of(row.ask.replace("##", major), line.text)
-    return replace(found, remedy=remedy, ways=(way,) if way else ())
+    return replace(found, ways=(_change_of(row.ask.replace("##", major), line.text),))
 
 
-def _change_of(ask: str, line: str) -> tuple[Way | None, str | None]:
+def _change_of(ask: str, line: str) -> Way:
     """Write what brings the backend: with the bounds and the marker of the spec's own requirement where it is of the
-    same package; else as advice, for another package has other releases."""
+    same package; another package, which has other releases, takes its place."""
     wanted, own = parse_requirement(ask), parse_requirement(line)
     if canonical_name(wanted.name) != canonical_name(own.name):
-        return None, f'write "{ask}" in place of {own.name}'
+        return Way(more=(ask,), without=(canonical_name(own.name),))
     wanted.extras |= {one for one in own.extras if not _OF_A_VENDOR.fullmatch(one)}
     wanted.specifier, wanted.marker = own.specifier, own.marker
-    return Way(line=str(wanted)), None
+    return Way(line=str(wanted))

@@ -244,8 +244,7 @@ def _of_another_maker(name: str, version: str, code: DeviceCode, case: Case) -> 
         "compiled for CUDA"
     )
     severity: Severity = "error" if code.complete else "warning"
-    remedy = f"take a release or a build that is made for CUDA {case.cuda}"
-    yield Finding(severity, "built-for-another", message, key="cuda", remedy=remedy, package=name)
+    yield Finding(severity, "built-for-another", message, key="cuda", package=name)
 
 
 def _of_another_library(
@@ -288,15 +287,14 @@ def _of_another_version(name: str, version: str, versions: Sequence[str], cuda: 
 
 
 def _another(name: str, version: str, message: str, outgrown: bool) -> Finding:
-    remedy = "take a release or a build that is made for what the target has"
     bound = f"{name}{'>' if outgrown else '<'}{version.partition('+')[0]}"
-    return Finding("error", "built-for-another", message, key="cuda", remedy=remedy, bound=bound, outgrown=outgrown)
+    return Finding("error", "built-for-another", message, key="cuda", bound=bound, outgrown=outgrown)
 
 
 def _cpu_build(name: str, version: str, case: Case) -> Finding:
     said = "nothing in its wheel is compiled for a GPU or loads CUDA"
     message = f"{name} {version} is a CPU build: {said}, and the target is for CUDA {case.cuda}"
-    remedy = f"build it with CUDA {case.cuda}, or take a published build; `envspec inspect` says what a wheel holds"
+    remedy = "`envspec inspect` says what a wheel holds"
     return Finding("error", "wheel-architecture", message, key="cuda", remedy=remedy)
 
 
@@ -324,7 +322,8 @@ def _ptx_alone(
     remedy = "take a release or a build that is compiled for this GPU; `envspec inspect` says what a wheel holds"
     if not compiles_ptx(case, build.cuda):
         message += f", and driver {case.driver} compiles none of CUDA {build.cuda}"
-        return Finding("error", "ptx-newer-than-driver", message, key="gpus", remedy=remedy)
+        newer = "if the machines can have it, update the driver; `envspec inspect` says what a wheel holds"
+        return Finding("error", "ptx-newer-than-driver", message, key="gpus", remedy=newer)
     message += ": the driver compiles every kernel at its first use"
     if build.code is not None and build.code.said and _order(ptx[-1])[0] < _order(capability)[0]:
         return Finding("warning", "ptx-only", message, key="gpus", remedy=remedy)

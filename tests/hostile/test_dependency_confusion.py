@@ -156,6 +156,49 @@ def test_a_public_source_is_neither_built_nor_offered(
         assert not witness.exists()
 
 
+@pytest.mark.parametrize("way", ["", "acme-utils ; sys_platform == 'win32'", "numpy"])
+@pytest.mark.parametrize("held", ["a wheel", "a source", "another release", "nothing", "no page for this target"])
+def test_a_public_source_of_what_has_an_index_of_its_own_is_never_looked_at(
+    machine: Machine, index: Index, internal: Index, tmp_path: Path, held: str, way: str
+) -> None:
+    """uv takes the index that a package names only where the project requires it. It would ask PyPI for what only
+    another package leads to, and the source there, which may be built by its name, would run to say what it needs."""
+    witness = tmp_path / "ran"
+    index.add(sdist("acme-utils", "99.0", static=False, witness=str(witness)))
+    index.add(wheel("setuptools", "80.0"), wheel("wheel", "0.45"), wheel("numpy", "2.0"))
+    internal.add(wheel("acme-models", "1.0", "acme-utils>1" if held == "another release" else "acme-utils"))
+    if held in ("a wheel", "another release"):
+        internal.add(wheel("acme-utils", "1.0"))
+    if held == "a source":
+        internal.add(sdist("acme-utils", "1.0"))
+    source = "elsewhere" if held == "no page for this target" else "internal"
+    text = spec(
+        *filter(None, ["acme-models", way]),
+        url=internal.url,
+        sources=f'acme-models = "internal", acme-utils = "{source}"',
+        more="allow-source = ['acme-utils']",
+    )
+    if source == "elsewhere":
+        text += f"""
+[targets.other]
+platform = 'linux-64'
+[targets.other.pip]
+find-links = {{ elsewhere = '{internal.url}/flat/' }}
+"""
+    machine.spec(text)
+    ran = machine.envspec("lock", "specs/demo.toml", "--target", "cpu")
+    assert not witness.exists() and not index.paths("acme.utils"), ran.err
+    refused = 2 if source == "elsewhere" and "acme" in way else 1
+    assert ran.status == (0 if held in ("a wheel", "a source") else refused), ran.err
+    if not ran.status:
+        (target,) = machine.lock().targets
+        assert {pin.name: pin.index for pin in target.pins if "acme" in pin.name} == {
+            "acme-models": "internal",
+            "acme-utils": "internal",
+        }
+        assert machine.envspec("check", "specs/demo.toml").status == 0
+
+
 def test_a_pytorch_index_is_no_private_one(machine: Machine, index: Index, internal: Index) -> None:
     """It has old copies of what its packages need."""
     index.add(wheel("filelock", "3.0"))

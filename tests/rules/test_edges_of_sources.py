@@ -83,7 +83,7 @@ def test_a_jetson_before_cuda_13_is_sent_to_nvidia_s_index() -> None:
     spec, target = spec_of("12.6", ("Jetson Orin Nano",), pip=("torch==2.7.1",), platform="linux-aarch64")
     (found,) = [one for one in judge(spec, target).findings if one.severity == "error"]
     assert str(found.remedy).startswith(
-        "Nearest: torch 2.9.0 with CUDA 13.0 (JetPack 7.2 or newer); or name NVIDIA's index"
+        "Nearest: torch 2.9.0 with CUDA 13.0 (JetPack 7.2 or newer); or if NVIDIA's index"
     )
 
 

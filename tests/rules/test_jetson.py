@@ -48,7 +48,7 @@ def test_wheels_of_cuda_12_dont_run_on_a_jetson(pins: dict[str, str]) -> None:
     *_, (name, version) = pins.items()
     assert found.severity == "error"
     assert f"{name} {version}" in found.message and "Jetson AGX Orin" in found.message and "numpy" not in found.message
-    assert "CUDA 13.0 and JetPack 7.2" in (found.remedy or "")
+    assert [one.text for one in found.ways] == ['cuda = "13.0" in the target: if the machines have JetPack 7.2']
 
 
 def test_one_error_names_some_of_many() -> None:
@@ -91,7 +91,7 @@ def test_tegras_toolkits_are_jetpacks(gpu: str, cuda: str, codes: list[str]) -> 
 @pytest.mark.parametrize(
     ("gpu", "cuda", "said"),
     [
-        ("Xavier NX", "12.6", "no JetPack for Jetson Xavier NX comes with a CUDA newer than 11.4: take that"),
+        ("Xavier NX", "12.6", "no JetPack for Jetson Xavier NX comes with a CUDA newer than 11.4"),
         ("Xavier NX", "11.4", None),
     ],
 )
@@ -109,7 +109,7 @@ def test_no_cuda_is_proposed_to_a_jetson_of_before_the_tables(gpu: str, pip: tup
     """JetPack 4.6, with CUDA 10.2, is the last for it: "Nearest: CUDA 11.2" could never run."""
     spec, target = spec_of(cuda, (gpu,), pip=pip, platform=PLATFORM)
     (found,) = (one for one in judge(spec, target).findings if one.severity == "error")
-    assert not found.ways and "comes with CUDA 10.2" in found.message
+    assert "comes with CUDA 10.2" in found.message
     assert found.remedy and "leave `cuda` and `gpus` out" in found.remedy
 
 
@@ -137,7 +137,7 @@ ARM = (
 def test_a_gpu_beside_an_arm_cpu_is_refused_on_other_platforms(gpu: str, platform: str) -> None:
     spec, target = spec_of("13.0", (gpu,), pip=("numpy",), platform=platform)
     (found,) = judge(spec, target).errors
-    assert found.code == "gpu-platform" and found.remedy == 'set platform = "linux-aarch64"'
+    assert found.code == "gpu-platform" and found.remedy == 'platform = "linux-aarch64" in the target'
     assert "an Arm CPU" in found.message and platform in found.message
     beside = replace(target, gpus=("H100", gpu, "GB10"))
     (found,) = judge(spec, beside).errors

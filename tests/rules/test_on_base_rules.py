@@ -28,7 +28,7 @@ def test_a_base_that_fits() -> None:
         ({"architectures": "nonsense"}, "warning", "base-unknown", "for which GPUs its torch", None),
         ({"architectures": "8.0 10.0"}, "error", "architecture-missing", "nothing of it runs on H100 (9.0)", None),
         ({"architectures": "8.0+PTX"}, "warning", "ptx-only", "of H100 (9.0) it has PTX alone", None),
-        ({"torch": "2.9.0+cpu"}, "error", "cpu-build", "is a CPU build, and the target is for CUDA 13.0", None),
+        ({"torch": "2.9.0+cpu"}, "error", "cpu-build", "is a CPU build, and the target is for CUDA 13.0", "cpu"),
     ],
 )
 def test_a_base_that_does_not(
@@ -36,7 +36,7 @@ def test_a_base_that_does_not(
 ) -> None:
     (found,) = problems(H100, None, replace(BASE, **base))
     assert (found.severity, found.code) == (severity, code) and said in found.message
-    assert [one.python or one.glibc or one.cuda for one in found.ways] == ([way] if way else [])
+    assert [one.python or one.glibc or one.cuda or (one.cpu and "cpu") for one in found.ways] == ([way] if way else [])
 
 
 def test_a_patch_release_outside_of_the_range() -> None:
@@ -58,5 +58,5 @@ def test_a_patch_release_outside_of_the_range() -> None:
 def test_the_other_images_that_would_do(python: str, cuda: str, glibc: str, asked: list[str], tags: str | None) -> None:
     case = of_target("linux-64", python, cuda, ["H100"], None, glibc)
     said = other_images(case, None, BASE.torch, asked)
-    assert said == (f"take another of NVIDIA's images; these have it: {tags}" if tags else None)
+    assert said == (f"if another base will do, these of NVIDIA's images have it: {tags}" if tags else None)
     assert other_images(case, None, "2.9.0+cu130", asked) is None

@@ -111,7 +111,7 @@ CASES = [
     Case("torch==2.3.1", "11.8", "~triton-architecture", "pytorch/builder build_cuda.sh: cu118 begins at 3.7; triton at 7.0", "K80", python="3.10"),
     Case("torch==2.3.1", "12.1", "cuda-dropped-gpu", f"{PTXAS}: Kepler up to 11.8", "K80", python="3.10", nearest="CUDA 11.8 with torch 2.3.1"),
     Case("torch", "12.8", "-torch-narrowed", f"{BINARY}; pytorch/pytorch#172352: 2.11.0's cu128 has no sm_70", "V100"),
-    Case("torch==2.9.1", "12.8", "architecture-missing", "pytorch/pytorch aarch64_ci_build.sh: 8.0 9.0 10.0 12.0", "T4", platform="linux-aarch64", nearest="CUDA 12.9 with pytorch 2.9.1 (driver >= 525.60.13), from conda-forge"),
+    Case("torch==2.9.1", "12.8", "architecture-missing", "pytorch/pytorch aarch64_ci_build.sh: 8.0 9.0 10.0 12.0", "T4", platform="linux-aarch64", nearest='cuda = "12.9" in the target and add "pytorch ==2.9.1" to [conda] dependencies and leave torch out'),
     Case("torch==2.9.1", "12.6", "architecture-missing", "PyTorch 2.15.0, DEVICE_REQUIREMENT: sm_80 doesn't run on 8.7 before CUDA 13.2", "Orin", platform="linux-aarch64", nearest="CUDA 13.0 with torch 2.9.1"),
     Case("torch==2.11.0", "13.0", "~jetpack", "nvidia-holoscan/holohub#1687: passes on an Orin with JetPack 7.2", "Orin", platform="linux-aarch64"),
     Case("", "12.9", "architecture-missing", "CUDA C++ Programming Guide: 7.0 isn't compatible with 7.2", "sm_72", conda="pytorch 2.12.*", platform="linux-aarch64"),
@@ -153,13 +153,13 @@ CASES = [
     Case("torch==2.9.1 torchvision==0.99.0", "12.8", "~companion-newer-than-tables", REQUIRES),
     Case("torch==2.9.1 torchvision==0.24.7", "12.8", "no-such-companion", REQUIRES),
     # No CPU build in silence.
-    Case("torch==2.9.1", None, "cpu-build", "a target without `cuda` takes the CPU build", "H100", nearest="add `cuda`"),
+    Case("torch==2.9.1", None, "cpu-build", "a target without `cuda` takes the CPU build", "H100", nearest='cuda = "13.0" in the target; or leave `cuda` and `gpus` out'),
     Case("torch==2.9.1+cpu", "12.8", "cpu-build", "local versions of the PyTorch index"),
     Case("torch==2.9.1+cu126", "12.8", "cuda-mismatch", "local versions of the PyTorch index"),
     Case("torch==2.9.1+cu126", "12.6", "ok", "local versions of the PyTorch index"),
     Case("torch==2.9.1+cu126", None, "cuda-mismatch", "local versions of the PyTorch index"),
     Case("torch==2.4.1", "12.4", "no-build", DEFAULTS, platform="linux-aarch64", nearest="torch 2.6.0 with CUDA 12.6"),
-    Case("torch==2.9.1", "12.8", "no-cuda-platform", DEFAULTS, platform="osx-arm64", nearest="leave `cuda` out"),
+    Case("torch==2.9.1", "12.8", "no-cuda-platform", DEFAULTS, platform="osx-arm64", nearest="leave `cuda` and `gpus` out, for a CPU target"),
     Case("torch==2.9.1", None, "ok", DEFAULTS, platform="osx-arm64"),
     Case("torch==2.9.1", "12.9", "no-build", f"{WHEELS}: cu129 for Windows in 2.8.0 and 2.9.0 only", platform="win-64", nearest="torch 2.9.0 with CUDA 12.9, or CUDA 12.8"),
     # conda-forge's builds are others.
@@ -233,18 +233,19 @@ def test_every_finding_is_placed_and_every_error_has_a_remedy() -> None:
             assert finding.remedy, finding
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "with" in c.nearest], ids=lambda c: c.id)
+@pytest.mark.parametrize("case", [c for c in CASES if "with" in c.nearest or "conda" in c.nearest], ids=lambda c: c.id)
 def test_the_nearest_change_works(case: Case) -> None:
     """What a remedy proposes is judged again: it must have no error."""
     findings = judged(case).findings
     text = findings[0].remedy or ""
     proposals = re.findall(r"(?:torch|pytorch) ([\d.]+) with CUDA ([\d.]+\d)", text)
     proposals += [("", cuda) for cuda in re.findall(r"CUDA ([\d.]+) with", text)]
-    elsewhere = text.endswith("from conda-forge")
+    by_conda = re.findall(r'(?:cuda = "([\d.]+)" in the target and )?add "pytorch ==([\d.]+)" to \[conda\]', text)
+    proposals += [(version, cuda or str(case.cuda)) for cuda, version in by_conda]
     cpu = re.findall(r"torch ([\d.]+) with the CPU", text)
     assert proposals or cpu
     for version, cuda in [*proposals, *((v, None) for v in cpu)]:
-        torch, conda = ("", case.torch.replace("torch", "pytorch ")) if elsewhere else (case.torch, case.conda)
+        torch, conda = ("", case.torch.replace("torch", "pytorch ")) if by_conda else (case.torch, case.conda)
         if version and torch:
             torch = f"torch=={version}"
         elif version:

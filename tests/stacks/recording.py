@@ -158,7 +158,12 @@ class Recorder(RecordedPyPI):
     passes_files: bool = False
     _files: dict[str, FoundFile] = field(default_factory=dict)
     _heard: set[str] = field(default_factory=set)
+    _paged: set[str] = field(default_factory=set)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.fetcher  # noqa: B018  with the network of who records: a machine of the tests, which asks, has none
 
     @cached_property
     def fetcher(self) -> Fetcher:
@@ -171,8 +176,10 @@ class Recorder(RecordedPyPI):
 
     def page(self, project: str) -> list[Row]:
         with self._locks.setdefault(project, threading.Lock()):
-            if project not in self.recording.pages:
+            # a recorded page has no sizes of what was never looked into, which then is read whole
+            if project not in self._paged:
                 self.recording.pages[project] = self._fetched(project)
+                self._paged.add(project)
         return super().page(project)
 
     def _found(self, file: str) -> FoundFile | None:
@@ -257,7 +264,8 @@ def _stub(file: str, said: list[Any]) -> bytes:
     built_for, member, modules, *paths = said
     files: dict[str, bytes] = {member: _NUMPYS[built_for]} if member else {}
     for path, content in (paths[0] if paths else {}).items():
-        files.setdefault(path, content.encode())
+        # what tells the content is no Python: the imports behind it would never be read
+        files.setdefault(path, f"# {content}\n".encode())
     for module in modules:
         top, below = module.partition(".")[::2]
         first = f"{top}/__init__.py"

@@ -1,6 +1,11 @@
-"""A packed recording gives back what was packed."""
+"""A packed recording gives back what was packed, and what stands for a wheel says what the wheel says."""
 
+import io
+
+from envspec.binaries.import_time import modules_importing_at_start
+from envspec.binaries.wheel import open_wheel
 from stacks.packed import Row, pack, stand_in, unpack
+from stacks.recording import _stub
 
 PAGES: dict[str, list[Row]] = {
     "b": [
@@ -27,3 +32,11 @@ def test_what_was_packed_comes_back() -> None:
         "b": [first, second, [third[0], stand_in(third[0]), None, "1999-12-31T23:59:59Z", *third[4:]]],
     }
     assert "absent" not in pages
+
+
+def test_what_stands_for_a_wheel_imports_what_the_wheel_does() -> None:
+    """Also of a module beside which another wheel's paths are told."""
+    modules = ["board.data.server", "board.default"]
+    said = [None, None, modules, {"board/__init__.py": "3fab09", "board/other.py": "ab12"}]
+    with open_wheel(io.BytesIO(_stub("board-1.0-py3-none-any.whl", said))) as wheel:
+        assert list(modules_importing_at_start(wheel, "pkg_resources").modules) == modules

@@ -41,8 +41,8 @@ def test_a_recorded_stack_locks_without_the_real_index(project: Project, pypi: R
     with questions() as asked:
         locked, _ = lock(project, tmp_path, pypi.url)
     assert pypi.unknown == []
-    # by floors and bounds: one that rules have refused is asked again
-    assert max(len({(one.constraints, one.own, one.glibc) for one in several}) for several in asked.values()) <= 3
+    # by floors and bounds, as one that rules have refused is asked again: uv's own answer, and up to four with bounds
+    assert max(len({(one.constraints, one.own, one.glibc) for one in several}) for several in asked.values()) <= 5
     (target,) = locked.targets
     row = read_results()[project.name]
     assert len(target.pins) == row.packages, "docs/stacks.md says another number"

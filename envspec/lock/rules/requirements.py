@@ -34,11 +34,8 @@ REFUSED_PYTHON = "requires-python"
 def unmet(case: LockedCase) -> Iterator[Finding]:
     """Yield the requirements that hold in the target, by markers and requested extras, and that no pin satisfies."""
     for missing in case.graph.missing:
-        yield case.flaw(
-            "requirement-missing",
-            None,
-            f"{asker(missing.source)} requires {missing.requirement}, but nothing provides it",
-        )
+        said = f"{asker(missing.source)} requires {missing.requirement}, but nothing provides it"
+        yield replace(case.flaw("requirement-missing", None, said), bound=missing.requirement)
     for edge in case.edges:
         pin = case.graph.pins[edge.target]
         met = _conda_satisfies if edge.kind == "conda" else _satisfies

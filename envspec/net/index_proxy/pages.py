@@ -47,7 +47,7 @@ _FORMAT = "11"
 class Upstream(Struct, frozen=True, dict=True):
     """An index behind the proxy.
 
-    url           its address, with the user's credentials if they are in it
+    url           its address, with the user's credentials if they are in it; empty for an index without a page
     allowed       names that may be built from source
     unfit         names whose sources are shown beside wheels, of which none fits, but may not be built
     stated        what the user states of sources in place of their METADATA
@@ -253,6 +253,8 @@ class Pages:
 
     def _read(self, upstream: Upstream, project: str, known: str | None) -> ServedPage:
         url = upstream.page(project)
+        if not upstream.url:
+            return self._make(upstream, project, [], None)
         if self._is_offline(upstream):
             raise self._missing_page(project)
         if upstream.flat:

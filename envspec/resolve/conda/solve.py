@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import EnvspecError, IndexFailure, ToolError, Unsatisfiable, WrongBuild
+from envspec.base.errors import EnvspecError, IndexFailure, ToolError, Unsatisfiable, Way, WrongBuild
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
@@ -417,8 +417,7 @@ class _Solve(Struct, frozen=True):
         foreign = foreign_builds(builds, request.cuda) if request.cuda else []
         if foreign:
             listed = "; ".join(f"{build} is for CUDA {build.cuda}" for build in foreign)
-            hint = f"name another version of {foreign[0].name}, or its build, in [conda] dependencies"
-            raise WrongBuild(f"{self.label}: the target is for CUDA {request.cuda}, but {listed}", hint=hint)
+            raise WrongBuild(f"{self.label}: the target is for CUDA {request.cuda}, but {listed}")
         self.passed_over[:] = went_back(refused, builds, request.cuda)
         return solution
 
@@ -512,11 +511,12 @@ class _Solve(Struct, frozen=True):
         told = await self._existing(names, siblings)
         reason = conflict.message.partition(": ")[2]
         cpu = "; ".join(f"{build} is the CPU build" for build in wrong if build.name in names)
-        instead = "" if names[0] in _TORCH else f'. To take the CPU build deliberately, name it: "{names[0]} * *cpu*"'
-        return WrongBuild(
+        error = WrongBuild(
             f"{self.label}: {cpu}, the target is for CUDA {cuda}, and no CUDA build fits: {reason}",
-            hint=(told or f"the channels have no CUDA build of {names[0]} for Python {self.request.python}") + instead,
+            hint=told or f"the channels have no CUDA build of {names[0]} for Python {self.request.python}",
         )
+        error.ways = () if names[0] in _TORCH else (Way(conda=f"{names[0]} * *cpu*"),)
+        return error
 
     async def _existing(self, names: Sequence[str], builds: Sequence[BuildRecord]) -> str | None:
         """Describe the existing CUDA builds of these packages, of versions that the spec admits if there are any."""

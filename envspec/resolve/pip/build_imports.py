@@ -240,12 +240,51 @@ def _inner(statement: ast.stmt, state: _State) -> Iterator[tuple[Sequence[ast.st
             yield from ((body, state), (orelse, "caught"))
         case ast.If(test, _, orelse) if "TYPE_CHECKING" in ast.dump(test):
             yield orelse, state
+        case ast.If(test, _, orelse) if _wants_variable(test):
+            yield orelse, state
         case ast.If(_, body, orelse):
             yield from ((body, later), (orelse, later))
         case ast.ClassDef(body=body) | ast.With(body=body) | ast.For(body=body) | ast.While(body=body):
             yield body, state
         case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
             yield body, later
+
+
+_UNSET = object()
+
+
+def _wants_variable(test: ast.expr) -> bool:
+    """Say whether a condition holds only where an environment variable is set, which no build's is unless the spec says
+    so: `os.getenv("BUILD_CUDA", "0") == "1"`."""
+    match test:
+        case ast.BoolOp(ast.And(), values):
+            return any(map(_wants_variable, values))
+        case ast.Compare(ast.Constant(), [ast.In()], [ast.Attribute(attr="environ")]):
+            return True
+        case ast.Compare(left, [ast.Eq() | ast.In() as operator], [right]):
+            value = _unset_value(left)
+            try:
+                other = ast.literal_eval(right)
+                return value is not _UNSET and not (value == other if isinstance(operator, ast.Eq) else value in other)
+            except (ValueError, TypeError):
+                return False
+    return (value := _unset_value(test)) is not _UNSET and not value
+
+
+def _unset_value(called: ast.expr) -> object:
+    """Give the value of an expression on an environment variable that isn't set; `_UNSET` for any other expression."""
+    match called:
+        case ast.Call(ast.Attribute(attr="getenv") | ast.Attribute(ast.Attribute(attr="environ"), "get"), [_, *rest]):
+            return None if not rest else rest[0].value if isinstance(rest[0], ast.Constant) else _UNSET
+        case ast.Call(ast.Attribute(value, "lower" | "upper" | "strip" as method), []):
+            inner = _unset_value(value)
+            return getattr(inner, method)() if isinstance(inner, str) else _UNSET
+        case ast.Call(ast.Name("int"), [value]):
+            inner = _unset_value(value)
+            return int(inner) if isinstance(inner, str) and inner.isdecimal() else _UNSET
+        case ast.Call(ast.Name("bool"), [value]):
+            return _unset_value(value)
+    return _UNSET
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:

@@ -34,7 +34,7 @@ _BUILD_SECONDS = 1200
 
 
 class UvIndex(Struct, frozen=True):
-    """An index for uv. `explicit` ones serve only the packages that name them, which are `packages`."""
+    """An index for uv. `packages` are those of a named index: an `explicit` one serves only those that name it."""
 
     name: str
     url: str
@@ -105,7 +105,7 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
         command += ["--torch-backend", torch_backend]
     if not uv.offline:
         # a team's own index has what was published a moment ago; uv sends the ETags of the pages that it has
-        own = sorted({package for index in indexes if index.explicit for package in index.packages})
+        own = sorted({package for index in indexes for package in index.packages})
         command += ["--refresh"] if uv.fresh else [f"--refresh-package={name}" for name in own]
     # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
     patience = give_up_seconds(uv.env, uv.longest) + (_BUILD_SECONDS if request.allow_source else 0)
@@ -162,7 +162,7 @@ def _project(request: Request, indexes: Sequence[UvIndex], direct: DirectFiles, 
     python = f">={request.full_python}"
     asked = [with_hash(requirement, direct) for requirement in request.requirements]
     project = {"name": PROJECT, "version": "0", "requires-python": python, "dependencies": asked}
-    sources = sorted((package, index.name) for index in indexes for package in index.packages)
+    sources = sorted((package, index.name) for index in indexes if index.explicit for package in index.packages)
     explicit = [
         {"name": index.name, "url": index.url, "explicit": True}
         | ({"cache-control": _cache_control(_FOR_EVER)} if for_ever and index.cacheable else {})

@@ -42,22 +42,7 @@ class UvIndexes(Struct, frozen=True):
     def for_request(self, request: Request, torch: TorchIndex | None, proxy: IndexProxy) -> list[UvIndex]:
         """List uv's indexes for a request, all behind the proxy, in uv's order. `torch` is the PyTorch index that the
         proxy serves."""
-        named: dict[str, set[str]] = {}
-        for name, source in request.sources:
-            named.setdefault(source, set()).add(name)
-        ordered = [
-            UvIndex(source, proxy.index(own), explicit=True, cacheable=not own.local, packages=frozenset(names))
-            for source, names in sorted(named.items())
-            for own in (self._upstream_of(request, source),)
-        ]
-        # an override is no requirement of the project's, so uv takes its package from no index that must be named
-        overridden = set(map(requirement_name, request.overrides))
-        ordered += [
-            UvIndex(f"overridden-{number}", proxy.index(replace(own, only=frozenset(names))), cacheable=not own.local)
-            for number, (source, several) in enumerate(sorted(named.items()))
-            if (names := several & overridden)
-            for own in (self._upstream_of(request, source),)
-        ]
+        ordered = self._of_the_spec(request, proxy)
         if request.provided:
             ordered.append(UvIndex("conda", proxy.provided_url(request.stand_ins), cacheable=False))
         pytorch = []
@@ -90,31 +75,35 @@ class UvIndexes(Struct, frozen=True):
     def of_builds(self, request: Request, variant: str | None, proxy: IndexProxy) -> list[UvIndex]:
         """List uv's indexes for what a build requires: those from which the target has packages, for these alone, then
         PyPI. `variant` is of the PyTorch index that the target's torch is from."""
-        named: dict[str, set[str]] = {}
-        for name, source in request.sources:
-            named.setdefault(source, set()).add(name)
-        ordered = [
-            UvIndex(f"own-{number}", proxy.index(replace(own, only=frozenset(names))), cacheable=not own.local)
-            for number, (source, names) in enumerate(sorted(named.items()))
-            for own in (self._upstream_of(request, source),)
-        ]
+        ordered = self._of_the_spec(request, proxy)
         if variant is not None:
             url = proxy.url(variant, triton=needs_own_triton(request), glibc=request.unlisted_glibc)
             ordered.append(UvIndex("pytorch", url, cacheable=proxy.lasts(variant)))
         usual = Upstream(str(self.default_index), glibc=request.unlisted_glibc)
         return [*ordered, UvIndex("pypi", proxy.index(usual), default=True, cacheable=not usual.local)]
 
+    def _of_the_spec(self, request: Request, proxy: IndexProxy) -> list[UvIndex]:
+        """List the spec's own indexes, which stand before all others. None is one that uv must be told of: such an
+        index counts only for what the project itself requires here, and of what a package leads to uv would look at
+        PyPI's release, or have it built."""
+        return [
+            UvIndex(f"own-{number}", proxy.index(own), cacheable=not own.local, packages=own.only or frozenset())
+            for number, source in enumerate(sorted({source for _, source in request.sources}))
+            for own in (self._upstream_of(request, source),)
+        ]
+
     def _upstream_of(self, request: Request, index: str) -> Upstream:
-        """Give an index of the spec's own, simple or flat; an empty one if the target has no page of that name."""
-        # of packages from elsewhere than PyPI nothing is known but what their own wheels say
-        read = request.corrections.only(name for name, source in request.sources if source == index)
-        here = frozenset(name for name, source in request.sources if source == index and name in request.variants)
+        """Give the packages that come from an index of the spec's own, simple or flat; an empty one if the target has
+        no page of that name."""
+        names = frozenset(name for name, source in request.sources if source == index)
         page = None if index in self.indexes else dict(request.find_links).get(index)
         if index not in self.indexes and page is None:
-            return Upstream(f"http://absent/{index}", only=frozenset())
+            return Upstream("", only=names)
         url = self.indexes[index] if page is None else self.flat[index, page]
+        # of packages from elsewhere than PyPI nothing is known but what their own wheels say
+        read, here = request.corrections.only(names), names & {*request.variants}
         machine = request.machine if here else None
-        own = replace(_own(url, request), corrections=read, variants=here, machine=machine, named=True)
+        own = replace(_own(url, request), corrections=read, only=names, variants=here, machine=machine, named=True)
         return replace(own, flat=page is not None)
 
     def refuse_flat(self, request: Request, label: str) -> None:

@@ -237,10 +237,6 @@ def with_constraints(request: Request, more: tuple[str, ...]) -> Request:
     return replace(request, constraints=(*request.constraints, *more)) if more else request
 
 
-def with_requirements(request: Request, more: Iterable[str]) -> Request:
-    return replace(request, requirements=tuple(sorted({*request.requirements, *more})))
-
-
 def group(requests: Mapping[str, Request]) -> dict[Request, tuple[str, ...]]:
     """Group equal requests, each with the names of its targets; the request of the most targets comes first."""
     groups: dict[Request, list[str]] = {}

@@ -34,7 +34,7 @@ from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages
 from envspec.packages.address import Address, parse_address
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import canonical_name, head_of, parse_requirement
+from envspec.packages.requirement import head_of, parse_requirement
 from envspec.resolve.pip.answer import (
     Describer,
     Resolution,
@@ -84,7 +84,6 @@ from envspec.resolve.pip.request import (
     refuse_conflicts,
     requests_of,
     with_constraints,
-    with_requirements,
 )
 from envspec.resolve.pip.retreat import (
     Retreat,
@@ -432,38 +431,28 @@ class PipResolver(Struct, frozen=True):
         ) -> tuple[Found, ...]:
             while True:
                 try:
-                    found = of.ask(asked, prefer, barred)
-                    strayed = _strays((package.name for package in found), asked)
-                    if not strayed:
-                        found = in_own_addresses(found, proxy, question.direct)
-                        of_asked = self._uv_indexes.releases(asked)
-                        unseen = {*older_sources(found, asked, of_asked)}
-                        unseen |= {*dated_sources(found, asked, stays, of_asked)}
-                        if not unseen:
-                            return with_hashes(found, asked, self.hashes)
-                        asked = replace(asked, unfit=(*asked.unfit, *sorted(unseen)))
-                        continue
+                    found = in_own_addresses(of.ask(asked, prefer, barred), proxy, question.direct)
+                    of_asked = self._uv_indexes.releases(asked)
+                    unseen = {*older_sources(found, asked, of_asked)}
+                    unseen |= {*dated_sources(found, asked, stays, of_asked)}
+                    if not unseen:
+                        return with_hashes(found, asked, self.hashes)
+                    asked = replace(asked, unfit=(*asked.unfit, *sorted(unseen)))
                 except Unsatisfiable as conflict:
                     proof = conflict.conflict
                     unfit = _unfit(proof, asked) or possible_sources(
                         self._uv_indexes.packages_in(proof, asked), asked, releases
                     )
-                    if unfit and sources:
-                        # their sources may do: what they are needed for is told then, and nothing is built
-                        asked = replace(asked, unfit=(*asked.unfit, *unfit))
-                        continue
-                    if not (strayed := _strays(proof.packages, asked)):
+                    if not (unfit and sources):
                         raise
+                    # their sources may do: what they are needed for is told then, and nothing is built
+                    asked = replace(asked, unfit=(*asked.unfit, *unfit))
                 except IndexFailure as failure:
                     # uv builds of git what it is asked for alone: a neighbour of the spec's repositories is asked for
-                    if neighbour := _neighbour(failure.stray, asked):
-                        asked = replace(asked, requirements=(*asked.requirements, neighbour))
-                        continue
-                    # what no other index answers for may come from its own one
-                    if not (strayed := _strays(failure.mentions, asked)):
+                    neighbour = _neighbour(failure.stray, asked)
+                    if neighbour is None:
                         raise
-                # uv gives a package its named index only where the spec itself asks for it: ask for it, and solve again
-                asked = with_requirements(asked, strayed)
+                    asked = replace(asked, requirements=(*asked.requirements, neighbour))
 
         def settle(begun: Request, back: tuple[Retreat, ...] = (), *, sources: bool = True) -> tuple[Found, ...]:
             nonlocal barred, uvs
@@ -684,9 +673,3 @@ def _below(scratch: Path) -> Path:
 def _unfit(proof: Conflict, request: Request) -> list[str]:
     """Find packages that uv rejected because no wheel fits, and whose sources it hasn't seen."""
     return sorted({*proof.packages_of("no-wheel")} - {*request.allow_source, *request.unfit})
-
-
-def _strays(names: Iterable[str], request: Request) -> list[str]:
-    """Find packages with a named index that the spec doesn't ask for, so that uv looked for them elsewhere."""
-    named = {name for name, _ in request.sources} - {*map(requirement_name, request.addressed)}
-    return sorted({canonical_name(name) for name in names} & named)

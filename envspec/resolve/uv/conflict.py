@@ -45,12 +45,7 @@ _FORMS: Sequence[tuple[Kind, str]] = (
 def read_conflict(proof: str) -> Conflict:
     """Read uv's proof, in one line, its lists as `all of: a, b;`. Never raises: proofs quote what indexes serve."""
     clauses = [clause for step in _STEP.split(MARKER.sub("", proof)) for clause in _premises(step)]
-    return Conflict(tuple(dict.fromkeys(clauses)), read_mentions(proof))
-
-
-def read_mentions(text: str) -> frozenset[str]:
-    """List, by canonical name, the words of a text of uv's that may be packages."""
-    return frozenset(map(canonical_name, _WORD.findall(text)))
+    return Conflict(tuple(dict.fromkeys(clauses)), frozenset(map(canonical_name, _WORD.findall(proof))))
 
 
 def _premises(step: str) -> Iterator[Clause]:

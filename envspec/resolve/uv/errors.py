@@ -16,7 +16,7 @@ from envspec.base.redact import redact
 from envspec.base.storage import says_storage, shortage, too_little
 from envspec.facts.cuda_stack import NOT_FOR_METADATA
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.uv.conflict import MARKER, PROJECT, read_conflict, read_mentions
+from envspec.resolve.uv.conflict import MARKER, PROJECT, read_conflict
 
 UNREACHABLE = "unreachable"
 """A repository that git can't fetch."""
@@ -94,12 +94,10 @@ def failure(status: int, stderr: str, *, label: str, offline: bool, index: str |
     `label` names the targets; `index` is PyPI's address, for faults for which uv names no URL. Removes credentials.
     """
     error = _failure(status, stderr, label, offline, index)
-    if isinstance(error, IndexFailure):
-        error.mentions = read_mentions(error.message)
-        if stray := _STRAY.search(error.message):
-            barred = f"Building source distributions for `{stray[1]}` is disabled" in error.message
-            building = "build-system.requires" in error.message
-            error.stray = Stray(canonical_name(stray[1]), stray[2], building, barred)
+    if isinstance(error, IndexFailure) and (stray := _STRAY.search(error.message)):
+        barred = f"Building source distributions for `{stray[1]}` is disabled" in error.message
+        building = "build-system.requires" in error.message
+        error.stray = Stray(canonical_name(stray[1]), stray[2], building, barred)
     return error
 
 
@@ -206,7 +204,7 @@ def offline_failure(error: EnvspecError, label: str) -> EnvspecError:
     asked = _UNSENT.search(error.message)
     name = asked[1].rstrip("/").rpartition("/")[2].removesuffix(".metadata") if asked else ""
     missing = IndexFailure(f"{label}: not in the cache: {name}" if name else error.message, hint=_ONLINE_ONCE)
-    missing.mentions, missing.stray = error.mentions, error.stray
+    missing.stray = error.stray
     return missing
 
 

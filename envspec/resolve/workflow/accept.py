@@ -8,13 +8,22 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, InternalError, Place, SpecError, WrongBuild
+from envspec.base.errors import (
+    EnvspecError,
+    IndexFailure,
+    Infeasible,
+    InternalError,
+    Place,
+    SpecError,
+    Way,
+    WrongBuild,
+)
 from envspec.base.finding import Finding
 from envspec.base.redact import redact
 from envspec.facts.minimum import architectures, driver_floor
 from envspec.lock import graph
 from envspec.lock.judge import WRONG_BUILDS, judge_target
-from envspec.lock.model import LockedTarget
+from envspec.lock.model import LockedTarget, Pin
 from envspec.lock.pinned import pinned_versions
 from envspec.lock.rules.requirements import REFUSED_PYTHON
 from envspec.lock.shared_paths import overwrites, pip_order, shared_paths
@@ -167,47 +176,20 @@ def _places(spec: Spec, target: Target) -> dict[str, Place]:
     return {requirement_name(located.text): located.place for located in spec.pip_dependencies(target)}
 
 
-_OVERRIDE = (
-    "uv chose it; if it works all the same, add to [pip]: "
-    'overrides = [{{ requirement = "{name}=={version}", reason = "why" }}]; '
-    "else bound what requires it to another release"
-)
-_CONDA_BUILD = "rattler chose it; name another version, or a version and a build, of {name} in [conda] dependencies"
-_ITS_INDEX = "bound {name} in the spec to another release, and tell whoever runs the index"
-_OF_OTHERS: Mapping[str, tuple[type[EnvspecError], str]] = {
-    # its page says less than its METADATA
-    REFUSED_PYTHON: (
-        Infeasible,
-        "uv chose it by its page; bound it to a release that does, or if it works for you, add to [pip]: "
-        f'accept = {{{{ {REFUSED_PYTHON} = {{{{ {{name}} = "why" }}}} }}}}',
-    ),
+_BY_INDEX = ("wrong-file", "wrong-hash", "wrong-index", "wrong-platform", "wrong-variant")
+"""Codes of what an index alone can mend."""
+_BY_PUBLISHERS = (
+    REFUSED_PYTHON,  # its page says less than its METADATA
     # the METADATA of the file that is installed, which needn't be the one that uv read
-    "requirement-unmet": (Infeasible, _OVERRIDE),
-    "requirement-missing": (
-        Infeasible,
-        "{solver} left it out; add it to [{table}] dependencies, or bound what requires it to another release",
-    ),
-    "constraint-unmet": (
-        Infeasible,
-        "uv chose it; write the constraint in another way, or bound {name} among the dependencies",
-    ),
-    "nothing-asks": (
-        Infeasible,
-        "{solver} chose it; add {name} to [{table}] dependencies, or bound what requires it to another release",
-    ),
-    "installed-twice": (Infeasible, "take {name} from conda or from pip: leave one of them out of the spec"),
-    "built-for-another": (
-        Infeasible,
-        'bound {name} to another release, or add to [pip]: accept = {{ built-for-another = {{ {name} = "why" }} }}',
-    ),
-    "wrong-build-environment": (Infeasible, "name in [pip] build-dependencies what {name} is built with"),
-    "wrong-file": (IndexFailure, _ITS_INDEX),
-    "wrong-hash": (IndexFailure, _ITS_INDEX),
-    "wrong-index": (IndexFailure, _ITS_INDEX),
-    "wrong-platform": (IndexFailure, _ITS_INDEX),
-    "wrong-variant": (IndexFailure, _ITS_INDEX),
-}
-"""What packages and indexes of others may bring about, by the flaw's code: the error, and what to do."""
+    "requirement-unmet",
+    "requirement-missing",
+    "constraint-unmet",
+    "nothing-asks",
+    "installed-twice",
+    "built-for-another",
+    "wrong-build-environment",
+)
+"""Codes of what the packages of others may bring about."""
 
 
 def _lock_target(solved: Solved) -> LockedTarget:
@@ -240,7 +222,7 @@ def _lock_target(solved: Solved) -> LockedTarget:
                 hint=f"if you trust it, add to [pip] dependencies: {line}",
             ).with_packages(str(flaw.package))
     for flaw in flaws:
-        if flaw.code in _OF_OTHERS:
+        if flaw.code in (*_BY_INDEX, *_BY_PUBLISHERS):
             raise _of_others(flaw, locked)
     if flaws:
         raise InternalError(
@@ -265,20 +247,34 @@ def _with_contents(target: LockedTarget, read: Mapping[str, WheelBuild]) -> Lock
 
 
 def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
-    error, hint = _OF_OTHERS[flaw.code]
     # a requirement is that of the file that requires it
     asker = flaw.message.partition(" requires ")[0] if flaw.code.startswith("requirement-") else flaw.package
     said, about = target.pin(asker or ""), target.pin(flaw.package or "")
     by = f" ({said.artifact.file} of {said.index})" if said and said.artifact else ""
+    message = f"{target.name}: {flaw.message}{by}"
+    if flaw.code in _BY_INDEX:
+        return IndexFailure(message, hint="report this to whoever runs the index").with_packages(flaw.package or "")
+    refused = Infeasible(message).with_packages(*filter(None, [flaw.package or asker]))
+    refused.code, refused.targets = flaw.code, (target.name,)
     if flaw.package in dict(target.provided):
-        hint = REPLACE
-    if about and about.kind == "conda" and flaw.code == "requirement-unmet":
-        hint = _CONDA_BUILD
-    decisive = about or said
-    solver, table = ("rattler", "conda") if decisive and decisive.kind == "conda" else ("uv", "pip")
-    version = about.version if about else ""
-    told = hint.format(name=flaw.package or "", version=version, solver=solver, table=table)
-    return error(f"{target.name}: {flaw.message}{by}", hint=told).with_packages(*filter(None, [flaw.package or asker]))
+        refused.hint = REPLACE.format(name=flaw.package)
+    else:
+        refused.ways = tuple(_ways_out(flaw, about, about or said))
+    return refused
+
+
+def _ways_out(flaw: Finding, pin: Pin | None, decisive: Pin | None) -> Iterator[Way]:
+    """Yield the changes of the spec that may mend what packages say of each other. `pin` is the package's own."""
+    code, name = flaw.code, flaw.package or requirement_name(flaw.bound or "")
+    by_conda = decisive is not None and decisive.kind == "conda"
+    if code in (REFUSED_PYTHON, "built-for-another"):
+        yield Way(accept=((code, name),))
+    elif code in ("requirement-missing", "nothing-asks"):
+        yield Way(conda=name) if by_conda else Way(more=(name,))
+    elif code == "requirement-unmet" and pin is not None and not by_conda:
+        yield Way(overrides=(f"{name}=={pin.version}",))
+    elif code == "installed-twice":
+        yield Way(without=(name,))
 
 
 def _find_url_line(locked: LockedTarget, package: str | None) -> str | None:

@@ -19,7 +19,8 @@ from envspec.resolve.uv.errors import UNREACHABLE
 from envspec.spec.model import Located, Spec, of_one
 
 SOLVES, SECONDS = 3, 10.0
-"""Changed specs that one command solves, and the time in which it does."""
+"""Changed specs that one command solves, and the time in which it says no. Where the conflict itself took longer than
+half of that, as with cold caches, the other half is still there for them."""
 _LAST = ("unsatisfiable", "source-needed", UNREACHABLE)
 """Codes of what the spec's author decides, or what may pass."""
 
@@ -35,13 +36,14 @@ def is_obstacle(error: EnvspecError) -> bool:
 
 
 class Trial(Struct, frozen=True):
-    """The judge of ways for one command, with the targets that it locks. `clock` gives seconds, `solves` is how many
-    changed specs it may solve."""
+    """The judge of ways for one command, with the targets that it locks. `clock` gives seconds, `begun` is what it
+    showed when the command began, `solves` is how many changed specs it may solve."""
 
     spec: Spec
     names: tuple[str, ...]
     attempt: Attempting
     clock: Callable[[], float]
+    begun: float
     solves: int = SOLVES
 
     def pass_ways(self, refused: Sequence[EnvspecError]) -> tuple[tuple[Way, ...], ...]:
@@ -50,7 +52,8 @@ class Trial(Struct, frozen=True):
         written = [self._write_ways(error) for error in refused]
         passed: list[dict[Way, None]] = [{} for _ in refused]
         varied: int | None = None
-        left, end = self.solves, self.clock() + SECONDS
+        now = self.clock()
+        left, end = self.solves, max(self.begun + SECONDS, now + SECONDS / 2)
         waiting = deque(_combinations([_choices(*pair) for pair in zip(refused, written, strict=True)]))
         while waiting and left and self.clock() < end:
             at, chosen = waiting.popleft()
@@ -187,6 +190,8 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
     pip, terms, place = spec.pip, spec.pip.terms, Place(spec.path)
     line, conda = way.line, way.conda and conda_name(way.conda)
     known = {bound.text for bound in terms.constraints}
+    there = {located.text for located in pip.dependencies}
+    more = (Located(text, place) for text in way.more if text not in there)
     new_bounds = (Located(bound, place) for bound in way.bounds if bound not in known)
     accept = {of_one(code, package) if package else code: "tried" for code, package in way.accept}
 
@@ -200,9 +205,11 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
     targets = tuple(
         replace(
             target,
-            cuda=way.cuda or target.cuda,
+            platform=way.platform or target.platform,
+            cuda=None if way.cpu else way.cuda or target.cuda,
+            gpus=() if way.cpu else target.gpus,
             glibc=way.glibc or target.glibc,
-            cuda_compat=way.cuda_compat or target.cuda_compat,
+            cuda_compat=target.cuda_compat if way.cuda_compat is None else way.cuda_compat,
             pip=in_place(target.pip),
             conda=match_specs(target.conda),
         )
@@ -224,12 +231,13 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
         conda=replace(spec.conda, dependencies=matched),
         pip=replace(
             pip,
-            dependencies=in_place(pip.dependencies),
+            dependencies=(*in_place(pip.dependencies), *more),
             sources=MappingProxyType({**pip.sources, **dict(way.sources)}),
             without_corrections=pip.without_corrections | {*way.corrections},
             terms=replace(
                 terms,
                 constraints=(*terms.constraints, *new_bounds),
+                overrides=(*terms.overrides, *(Located(text, place, "tried") for text in way.overrides)),
                 accept=MappingProxyType({**terms.accept, **accept}),
             ),
         ),

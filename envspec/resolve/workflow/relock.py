@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from threading import Timer
+from threading import Event, Timer
 from time import monotonic
 from typing import NoReturn
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, InputError, Place, SpecError, parts, together
+from envspec.base.errors import AnswerNo, EnvspecError, InputError, Place, SpecError, ToolError, parts, together
 from envspec.base.finding import Finding
 from envspec.export.make import missing_packages
 from envspec.facts.python_builds import newest_build
@@ -312,6 +312,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     `only`, WrongBuild when a CPU build or one of another CUDA got in, InternalError when the result contradicts itself,
     and what the resolver raises.
     """
+    begun = monotonic()
     old, move, not_after = request.old, request.upgrade, request.not_after
     notice = _leave_out_untried(notice)
     with _placing(request.spec):
@@ -361,12 +362,23 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
                 one.name in same and one == spec.target(one.name) and there.targets[one.name] == case.targets[one.name]
             )
 
-        end = Timer(seconds, resolvers.stop)
+        over = Event()
+
+        def give_up() -> None:
+            over.set()
+            resolvers.stop()
+
+        def judge_in_time(one: Solved) -> tuple[Finding, ...]:
+            if over.is_set():
+                raise ToolError("the time for ways is over")
+            return judge(changed, one)
+
+        end = Timer(seconds, give_up)
         end.start()
         try:
             asked = [one for one in changed.targets if one.name in names and not is_known(one)]
             ready = prepare(there, asked, _untold, not_after, request.inventories)
-            answer = solve(ready, resolvers, Kept(), partial(judge, changed))
+            answer = solve(ready, resolvers, Kept(), judge_in_time)
             further = refusals(changed, answer)
             if not further:
                 finish(changed, answer, _untold)
@@ -389,7 +401,8 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         for finding in early:
             notice(finding)
         allowed = request.allows and any(map(names_needed, refused))
-        error = all_in_the_way(refused, Trial(spec, tuple(sorted(names)), attempt, monotonic, 0 if allowed else SOLVES))
+        trial = Trial(spec, tuple(sorted(names)), attempt, monotonic, begun, 0 if allowed else SOLVES)
+        error = all_in_the_way(refused, trial)
         error = together((*parts(error), *with_lines(_needs_of_builds(spec, parts(error)))))
         for one in parts(error):
             one.place = one.place or _place_of(spec, one)
@@ -431,7 +444,12 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     by_conda = {one.name: one.conda for one in solved}
     tell_inspection(solved, kept, told.append)
     solved = with_publishers(solved, old, resolvers.publishers)
-    solved, anew = finish(spec, solved, told.append)
+    try:
+        solved, anew = finish(spec, solved, told.append)
+    except EnvspecError as error:
+        if not any(part.ways for part in parts(error)):
+            raise
+        refuse(parts(error))
     with _placing(spec):
         resolvers.tell(as_solved, lambda one: None if join_sacrifice(told, one) else notice(one), told)
     if resolvers.conda is not None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import InternalError, Unsatisfiable
+from envspec.base.errors import InternalError, Unsatisfiable, Way
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
@@ -419,13 +419,14 @@ def _refuse_setback(target: Solved, request: Request, alone: Sequence[Pin], pins
         and not published_requirement(line).specifier.contains(version, prereleases=True)
     ] or target.prepared.tools
     lines = ", ".join(line for line, _ in wrong)
-    raise Unsatisfiable(
+    error = Unsatisfiable(
         f"{target.name}: the build of the spec's project requires {lines}, beside which {name} is {now[name]}, not "
-        f"{before[name]}",
-        hint=f"widen it in [build-system] requires, or bound {name} in the spec: a build tool decides nothing of the "
-        "environment",
+        f"{before[name]}: a build tool decides nothing of the environment",
+        hint="if the project's build can do with another, widen it in [build-system] requires",
         place=wrong[0][1],
     )
+    error.ways = (Way(bounds=(f"{name}=={before[name].partition('+')[0]}",)),)
+    raise error
 
 
 def _conda_half(prepared: Sequence[Prepared], conda: CondaHalf | None, kept: Kept) -> Mapping[str, tuple[Pin, ...]]:

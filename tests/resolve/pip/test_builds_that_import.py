@@ -89,6 +89,13 @@ def test_what_a_build_imports_and_does_not_declare_is_read(setup: str, lacks: st
         "try:\n    from setuptools import setup\nexcept ImportError:\n    from distutils.core import setup\n",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n",
         "def test():\n    import pytest\n",
+        f"import os\nif os.getenv('BUILD_CUDA_EXTENSIONS', '0') == '1':\n    {EXTENSION}",  # fairscale 0.4.13
+        f"import os\nif os.environ.get('X') == '1':\n    {EXTENSION}",
+        f"import os\nif os.environ.get('X', 'no').lower() in ('1', 'yes'):\n    {EXTENSION}",
+        f"import os\nif 'X' in os.environ:\n    {EXTENSION}",
+        f"import os\nif os.getenv('X'):\n    {EXTENSION}",
+        f"import os\nif int(os.getenv('X', '0')):\n    {EXTENSION}",
+        f"import os\nif os.getenv('X') and True:\n    {EXTENSION}",
         "class B:\n    def run(self):\n        import pybind11\n",
         "import one\n",
         "import imp\n",
@@ -97,6 +104,24 @@ def test_what_a_build_imports_and_does_not_declare_is_read(setup: str, lacks: st
 )
 def test_what_no_build_needs_is_not_asked_for(setup: str) -> None:
     assert read(setup).lacking("one", DEFAULT, has_torch=True) == ()
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "os.getenv('X', '1') == '1'",
+        "os.getenv('X', '0') != '1'",
+        "not os.getenv('X')",
+        "'X' not in os.environ",
+        "os.getenv('X') or True",
+        "os.getenv('X', default())",
+        "int(os.getenv('X', '1'))",
+        "found.getenv('X').exists()",
+    ],
+)
+def test_what_runs_without_a_variable_is_asked_for(test: str) -> None:
+    setup = f"import os\nif {test}:\n    {EXTENSION}"
+    assert read(setup).lacking("one", DEFAULT, has_torch=True) == ("torch",)
 
 
 def test_what_a_build_goes_on_without_counts_where_the_target_has_torch() -> None:

@@ -38,6 +38,35 @@ def of_this_night() -> list[tuple[str, ...]]:
     return random.Random(f"{datetime.now(timezone.utc):%Y-%m-%d}").sample(several, PAIRS_A_NIGHT)
 
 
+LEADERS = ("vllm", "sglang", "whisperx", "unsloth", "torchaudio", "xformers")
+"""What pins torch, or has to be of its release."""
+
+
+@pytest.mark.network
+@pytest.mark.nightly
+@pytest.mark.parametrize("platform", ["linux-64", "linux-aarch64"])
+@pytest.mark.parametrize("cuda", ["12.6", "12.8", "13.0"])
+def test_beside_torch_its_leaders_are_what_they_are_alone(cuda: str, platform: str, tmp_path: Path) -> None:
+    """At the newest that fits, and torch as they require: a refusal is one of both."""
+    machine = Machine(tmp_path)
+    target = f"[targets.t]\nplatform = '{platform}'\ncuda = '{cuda}'\nglibc = '2.35'\n"
+
+    def found(*lines: str) -> dict[str, str] | None:
+        asked = cpu(*lines, targets=target, extra="inspect = false")
+        ran = machine.envspec("lock", machine.spec(asked), "--upgrade", "--allow-needed", seconds=300)
+        assert ran.status in (0, 1), ran.err
+        return None if ran.status else {n: v.partition("+")[0] for n, v in machine.versions("t").items()}
+
+    wrong = []
+    for name in LEADERS:
+        alone, first, last = found(name), found("torch", name), found(name, "torch")
+        if not first or not last or not alone:
+            wrong += [] if first == last == alone else [(name, alone, first, last)]
+        elif not alone[name] == first[name] == last[name] or first["torch"] != last["torch"]:
+            wrong.append((name, *({one: had.get(one) for one in (name, "torch")} for had in (alone, first, last))))
+    assert not wrong
+
+
 def answer(folder: Path, *lines: str) -> tuple[Lock | None, dict[str, Sequence[Release]], list[Finding]]:
     """Lock these for the CPU; gives what the index has of each, too. None where there is no answer."""
     machine, told = Machine(folder), list[Finding]()

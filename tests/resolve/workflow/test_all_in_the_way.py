@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +14,7 @@ from support.documents import valid
 from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import sdist, wheel
+from support.torch_packages import stand_ins
 
 import envspec
 from envspec.base.errors import EnvspecError, Infeasible, Way, parts
@@ -48,13 +51,13 @@ def told(*refused: EnvspecError, answer: Answer, clock: Iterator[float] | None =
         seen.append(spec)
         return answer(spec)
 
-    all_in_the_way(refused, Trial(SPEC, ("x", "y"), attempt, times.__next__))
+    all_in_the_way(refused, Trial(SPEC, ("x", "y"), attempt, times.__next__, 0.0))
     return seen
 
 
 def test_what_blocks_most_comes_first_and_once() -> None:
     one, most = refusal("no-build", "a", ("x",)), refusal("no-build", "b")
-    trial = Trial(SPEC, ("x", "y"), lambda spec, seconds: (), lambda: 0.0)
+    trial = Trial(SPEC, ("x", "y"), lambda spec, seconds: (), lambda: 0.0, 0.0)
     assert parts(all_in_the_way((one, most, refusal("no-build", "b")), trial)) == (most, one)
 
 
@@ -71,6 +74,39 @@ def test_after_ten_seconds_what_is_left_is_left_out() -> None:
     # asked at the start, before each solution, and what is left of the time for it
     seen = told(one, answer=lambda spec: (), clock=iter([0.0, 1.0, 1.0, 9.9, 9.9, 10.1]))
     assert [spec.python for spec in seen] == ["3.11", "3.12"] and one.hint == 'python = "3.11"; or python = "3.12"'
+
+
+@pytest.mark.parametrize(("conflict", "solved"), [(4.0, ["3.11", "3.12"]), (30.0, ["3.11"])])
+def test_a_command_says_no_within_ten_seconds_unless_its_conflict_took_longer(
+    conflict: float, solved: list[str]
+) -> None:
+    """Five seconds are always there."""
+    one = refusal("requires-python", "a", ("x",), *(Way(python=f"3.{minor}") for minor in (11, 12, 13)))
+    times = (conflict + one for one in (0.0, 0.0, 0.0, 4.9, 4.9, 6.1) if conflict < 10 or one != 4.9)
+    seen = told(one, answer=lambda spec: (), clock=times)
+    assert [spec.python for spec in seen] == solved
+
+
+@pytest.mark.e2e
+def test_what_is_tried_ends_in_its_time_between_questions_too(
+    machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopping uv alone lets what comes after it ask anew."""
+    solves, rounds = count(), count()
+
+    def without_end(ready: Any, resolvers: Any, kept: Any, judge: Any) -> Any:
+        if not next(solves):
+            return solve(ready, resolvers, kept, judge)
+        while next(rounds) < 100:
+            judge(None)
+            sleep(0.05)
+        raise AssertionError("asked anew, after the time")
+
+    monkeypatch.setattr(f"{relock.__module__}.solve", without_end)
+    monkeypatch.setattr(f"{relock.__module__}.of_pins", lambda *given: ())
+    monkeypatch.setattr("envspec.resolve.workflow.obstacles.SECONDS", 1.0)
+    ran = machine.envspec("lock", machine.spec(bounds(index)), status=1)
+    assert next(rounds) and not re.search("write|leave", ran.hint), ran.err
 
 
 def test_ways_of_several_refusals_are_solved_together() -> None:
@@ -238,8 +274,34 @@ def an_extra(index: Index) -> str:
     return cpu("frame[ice]")
 
 
+def another_build(index: Index) -> str:
+    index.add(*stand_ins("cu130", "2.9.1"))
+    return cpu("torch==2.9.1+cpu", targets=TARGET)
+
+
+def another_makers_build(index: Index) -> str:
+    index.add(*stand_ins("cu130", "2.9.1"))
+    return cpu("torch==2.9.1+rocm7.1", targets=TARGET)
+
+
+def an_arm_product_elsewhere(index: Index) -> str:
+    index.add(wheel("other", "1.0"))
+    return cpu("other", targets=TARGET.replace("H100", "GH200"))
+
+
+def a_framework_for_cpus(index: Index) -> str:
+    index.add(wheel("onnxruntime", "1.23.0"), wheel("onnxruntime-gpu", "1.24.0"))
+    return cpu("onnxruntime", targets=TARGET.replace("13.0", "12.8"))
+
+
+def another_vendors(index: Index) -> str:
+    index.add(wheel("tensorflow-rocm", "2.14.0"), wheel("other", "1.0"))
+    return cpu("tensorflow-rocm", "other", targets=TARGET)
+
+
 CONFLICTS = [too_new, on_the_way, too_old, other_wheels, newer_glibc, another_cuda, two_targets, before_its_day, bounds,
-             an_extra]  # fmt: skip
+             an_extra, another_build, another_makers_build, an_arm_product_elsewhere,
+             a_framework_for_cpus, another_vendors]  # fmt: skip
 
 
 def as_typed(text: str, way: str) -> str:
@@ -247,8 +309,14 @@ def as_typed(text: str, way: str) -> str:
     if written := re.search(r'write "(.*?)"', way):
         name = re.split(r"[\[<>=]", written[1])[0]
         text = re.sub(rf"'{name}\b[^']*'", f"'{written[1]}'", text)
-    for name in re.findall(r"leave (.*) out", way):
+    for name in re.findall(r"leave ([\w.-]+) out", way):
         text = re.sub(rf"'{name}',? ?", "", text)
+    if more := re.search(r'add "(.*?)" to \[pip\] dependencies', way):
+        text = text.replace("dependencies = [", f"dependencies = ['{more[1]}', ", 1)
+    if "leave `cuda` and `gpus` out" in way:
+        text = re.sub(r"(?m)^(cuda|gpus) = .*\n", "", text)
+    if platform := re.search(r'platform = (".*?") in the target', way):
+        text = re.sub(r"(?m)^platform = .*", f"platform = {platform[1]}", text)
     if python := re.search(r'python = (".*?")', way):
         text = re.sub(r"python = '.*?'", f"python = {python[1]}", text)
     if day := re.search(r'exclude-newer = (".*?")', way):
