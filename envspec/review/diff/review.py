@@ -376,12 +376,13 @@ class _Reviewer:
         # a side without targets is no lock yet, and none of its settings has changed
         if self.change.inputs and self.before.targets and self.after.targets:
             every = self.shared or ("",)
-            found += [(name, fact) for fact in of_spec(*self.change.inputs) for name in every]
+            addresses = {name: address for target in self.after for name, address in target.inputs.addresses}
+            found += [(name, fact) for fact in of_spec(*self.change.inputs, addresses) for name in every]
         if self.before.targets and self.after.targets:
             found += [(name, fact) for fact in of_images(self.change.images) for name in self.shared or ("",)]
             read = [
                 *(of_corrections(*self.change.corrections) if self.change.corrections else ()),
-                *of_pythons(self._pythons, self._platforms),
+                *of_pythons(self._pythons, self._platforms, self._platforms - self._same_python),
                 *of_bases(self.old.lock, self.new.lock),
             ]
             found += [(name, fact) for fact in read for name in self.shared or ("",)]
@@ -404,6 +405,14 @@ class _Reviewer:
     def _platforms(self) -> frozenset[str]:
         sides = ({target.inputs.platform for target in lock} for lock in (self.match.old, self.match.new))
         return frozenset(set.intersection(*sides))
+
+    @property
+    def _same_python(self) -> frozenset[str]:
+        """The platforms with a target whose minor version of Python stayed."""
+        sides = ((self.match.old.target(name), self.match.new.target(name)) for name in self.shared)
+        return frozenset(
+            new.inputs.platform for old, new in sides if old and new and old.inputs.python == new.inputs.python
+        )
 
     def _lost_extras(self, name: str) -> Iterator[Fact]:
         if name not in self._asked_otherwise:
@@ -435,7 +444,9 @@ class _Reviewer:
         for name in self.went:
             own = [pin for pin in _pins(self.before.target(name)).values() if (pin.name, pin.kind) not in stay]
             with_it = f", and {plural(len(own), 'package')} with it" if own and self.shared else ""
-            yield Fact("medium", "target-removed", f"target removed{with_it}", (name,))
+            target = self.before.target(name)
+            machines = _machines(target.inputs) if target else ""
+            yield Fact("medium", "target-removed", f"target removed{machines}{with_it}", (name,))
         for name in self.came:
             target = self.after.target(name)
             pins = target.pins if target else ()
@@ -641,7 +652,7 @@ def _in_place(needs: Iterable[str], drops: Iterable[str]) -> Iterator[Fact]:
     if not any((*needs, *drops)):
         yield Fact("low", "metadata-changed", "its recorded metadata changed, not what gets installed")
     else:
-        yield Fact("low", "requirements-changed", "requires different packages, at the same version")
+        yield Fact("low", "requirements-changed", "the same file; the lock has other requirements of it")
 
 
 def _weigh(fact: Fact, package: str | None, target: LockedTarget, before: LockedTarget | None) -> Fact:
