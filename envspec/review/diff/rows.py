@@ -116,21 +116,16 @@ class Asked(Struct, frozen=True):
         yield from self.gaps()
         for server, packages in self.brought:
             yield f"PROVES NOTHING: {server} came with this change, and only its own word vouches for {few(packages)}"
-        answers = [f"{self.proved} of {plural(self.pins, 'changed file')} {_are(self.proved)} as the index publishes"]
-        answers += [f"{self.by_facts} {_match(self.by_facts)} envspec's own records"] if self.by_facts else []
-        answers += [f"{self.refuted} {_are(self.refuted)} NOT as published"] if self.refuted else []
+        files = plural(self.pins, "changed file")
+        many = self.proved != 1
+        published = f"{'are as their' if many else 'is as its'} index publishes {'them' if many else 'it'}"
+        answers = [f"{self.proved} of {files} {published}"]
+        answers += [f"{self.by_facts} like envspec's own records"] if self.by_facts else []
+        answers += [f"{self.refuted} NOT as published"] if self.refuted else []
         vouched = sum(len(packages) for _, packages in self.brought)
         if (open_ones := self.pins - self.proved - self.by_facts - self.refuted - vouched) > 0:
             answers.append(f"{open_ones} couldn't be asked in full")
-        yield "; ".join(answers)
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _match(count: int) -> str:
-    return "matches" if count == 1 else "match"
+        yield ", ".join(answers)
 
 
 class View(Struct, frozen=True):

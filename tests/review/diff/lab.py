@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -266,3 +266,27 @@ CHANGES: Mapping[str, Callable[[], tuple[Lab, Lab]]] = {
     ),
 }
 """What is a pair of revisions, by number. The others need an index, git or `check`: test_thirty_five.py has these."""
+
+
+_TAGS = {
+    "linux-64": "manylinux_2_28_x86_64",
+    "linux-aarch64": "manylinux_2_28_aarch64",
+    "win-64": "win_amd64",
+}
+
+
+def uv_lock(torch: str, platforms: Collection[str]) -> str:
+    """A uv.lock with a torch of PyTorch's index, or without a local part of PyPI's, for some platforms."""
+    local = torch.partition("+")[2]
+    index = f"https://download.example.org/whl/{local}" if local else "https://mirror.example.org/pypi/simple"
+    files = [f"torch-{torch}-cp312-cp312-{_TAGS[platform]}.whl" for platform in platforms]
+    hashes = [hashlib.sha256(file.encode()).hexdigest() for file in files]
+    wheels = "".join(
+        f'    {{ url = "https://files.example.org/{file}", hash = "sha256:{digest}" }},\n'
+        for file, digest in zip(files, hashes, strict=True)
+    )
+    return (
+        'version = 1\nrevision = 3\nrequires-python = ">=3.12"\n\n[[package]]\nname = "lab"\nversion = "0.1.0"\n'
+        'source = { virtual = "." }\ndependencies = [{ name = "torch" }]\n\n[[package]]\nname = "torch"\n'
+        f'version = "{torch}"\nsource = {{ registry = "{index}" }}\nwheels = [\n{wheels}]\n'
+    )
