@@ -1,7 +1,6 @@
 """The thirty-five changes of thirty_five/expected.toml: each one's first three lines have what matters, and the risk is
 that of a careful reviewer."""
 
-import html
 import os
 import subprocess
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ import pytest
 import tomli
 from lab import CHANGES, SPEC, Lab, uv_lock, wheel
 from msgspec.structs import replace
+from review_heads import head
 from support import in_process, packages
 from support.index import Index
 
@@ -39,13 +39,6 @@ def compared(old: Lab, new: Lab) -> Review:
     after_side = Side("new", new.lock())
     found = with_flaws(review(Side("old", old.lock()), after_side), after_side, after)
     return with_spec_changes(found, of_specs(before, after))
-
-
-def head(text: str) -> str:
-    """The heading and the first three lines below it, as a reader sees them."""
-    heading, *lines = text.split("\n")
-    told = [line for line in lines if line.startswith(("- ", "> ")) and "[!CAUTION]" not in line]
-    return html.unescape("\n".join([heading, *told[:3]])).replace("<code>", "").replace("</code>", "")
 
 
 def assert_told(name: str, risk: str, top: str) -> None:
