@@ -117,8 +117,8 @@ def _fixes(review: Review) -> Iterator[str]:
 
 
 def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
-    """Yield what a reader needs first, a line each, the gravest first, and of one risk the first of each kind before
-    the second of any: what is fixed, what isn't routine, targets, new packages, then what the spec asks for by name,
+    """Yield what a reader needs first, a line each, the gravest first, and the first of each kind before the second of
+    any: what is fixed, what isn't routine, targets, new packages, then what the spec asks for by name,
     and how much else moved. What is shouted has been said."""
     shouted = {row.name for row, _ in review.shouted}
     rows = [row for row in fold(review.rows) if not row.stays]
@@ -127,6 +127,7 @@ def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
         yield row.risk, f"{describe_row(row)}: {'; '.join(dict.fromkeys(found))}"
     others = [row for row in rows if not row.fixes]
     facts = (*review.flaws, *review.gpu, *review.settings)
+    weighed: list[tuple[str, Risk, str]] = []
     for risk in RISKS[:2]:
         lines = [(one.code, fact(one)) for one in facts if one.risk == risk]
         for row in (row for row in others if row.risk == risk):
@@ -137,7 +138,8 @@ def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
                     continue
             reasons = "; ".join(dict.fromkeys(one.message for one in weighty))
             lines.append((weighty[0].code if weighty else "", ": ".join(filter(None, (describe_row(row), reasons)))))
-        yield from ((risk, line) for _, line in by_kind(lines, lambda line: line[0]))
+        weighed += [(code, risk, line) for code, line in lines]
+    yield from ((risk, line) for _, risk, line in by_kind(weighed, lambda line: line[0]))
     yield from ((one.risk, fact(one)) for one in review.settings if one.risk == "low" and one.code in _TARGETS)
     yield from ((one.risk, fact(one)) for one in review.settings if one.code == "exclude-newer-changed")
     quiet = [row for row in others if row.risk == "low"]
@@ -150,12 +152,15 @@ def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
         yield "low", ", ".join(map(describe_row, asked[start : start + SHOWN]))
     for row in (row for row in quiet if any(move.renamed for move in row.moves)):
         yield "low", describe_row(row)
-    if rest := packages_of(
+    rest = [
         row
         for row in quiet
         if not row.direct and not row.new and not any(move.renamed for move in row.moves) and row not in majors
-    ):
-        yield "low", f"{plural(rest, 'package')} that others require: routine"
+    ]
+    if len(rest) == 1:
+        yield "low", describe_row(rest[0])
+    elif rest:
+        yield "low", f"{plural(packages_of(rest), 'package')} that others require: routine"
 
 
 _TARGETS = ("target-added", "target-renamed")

@@ -11,7 +11,7 @@ import pytest
 import tomli
 from lab import CHANGES, SPEC, Lab, uv_lock, wheel
 from msgspec.structs import replace
-from review_heads import head
+from review_heads import head, lacking
 from support import in_process, packages
 from support.index import Index
 
@@ -43,7 +43,7 @@ def compared(old: Lab, new: Lab) -> Review:
 
 def assert_told(name: str, risk: str, top: str) -> None:
     expected = EXPECTED[name]
-    missing = [fact for fact in expected["top"] if fact.lower() not in top.lower()]
+    missing = lacking(expected["top"], top)
     assert (risk, missing) == (expected["risk"], []), top
 
 
