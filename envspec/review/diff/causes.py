@@ -153,14 +153,14 @@ def lost_extras(old: Graph, new: Graph, overrides: Collection[str]) -> Iterator[
     for node in sorted(old.extras.keys() & new.pins.keys()):
         for extra in sorted(old.extras[node] - new.extras.get(node, frozenset())):
             edges = (edge for edge in old.outgoing.get(node, ()) if edge.target not in new.pins)
-            gone = _name_gone((e.target for e in edges if extra in _OF_EXTRA.findall(e.requirement)), old, new)
+            gone = _find_orphans((e.target for e in edges if extra in _OF_EXTRA.findall(e.requirement)), old, new)
             if gone:
                 whose = f"the extra {extra} of {node.name}"
                 message = f"{_who(node, extra, old, new, overrides)} {whose}, so {_go(gone)}"
                 yield Fact("medium", "extra-dropped", message, package=node.name)
 
 
-def _name_gone(nodes: Iterable[Node], old: Graph, new: Graph) -> list[str]:
+def _find_orphans(nodes: Iterable[Node], old: Graph, new: Graph) -> list[str]:
     """Name packages that went, and those that they required and that went with them."""
     waiting, found = list(nodes), set[Node]()
     while waiting:

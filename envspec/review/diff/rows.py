@@ -158,6 +158,8 @@ class Move(Struct, frozen=True):
              targets that it is of
     partner  of a CUDA library that came or went: the one whose place it took, or that took its place
     cause    what it follows from, where that tells of it: "torch 2.9.1", "Python 3.13"
+    releases the page of its repository's releases, where METADATA names one at a known forge: an address that is safe to
+              be linked
     pulled_by the package whose change takes this one back, and the correction of envspec's that says so, if one does
     renamed  a sentence for each package, where the move stands for several (`envspec.review.diff.renames`), and `what`
              became of them
@@ -177,6 +179,7 @@ class Move(Struct, frozen=True):
     what: str = "under the new CUDA's names"
     cause: str | None = None
     pulled_by: tuple[str, str | None] | None = None
+    releases: str | None = None
 
     @property
     def exact(self) -> tuple[Move, ...]:
