@@ -120,7 +120,8 @@ class Asked(Struct, frozen=True):
         many = self.proved != 1
         published = f"{'are as their' if many else 'is as its'} index publishes {'them' if many else 'it'}"
         answers = [f"{self.proved} of {files} {published}"]
-        answers += [f"{self.by_facts} like envspec's own records"] if self.by_facts else []
+        if self.by_facts:
+            answers.append(f"{self.by_facts} {'matches' if self.by_facts == 1 else 'match'} envspec's own records")
         answers += [f"{self.refuted} NOT as published"] if self.refuted else []
         vouched = sum(len(packages) for _, packages in self.brought)
         if (open_ones := self.pins - self.proved - self.by_facts - self.refuted - vouched) > 0:
@@ -158,8 +159,7 @@ class Move(Struct, frozen=True):
              targets that it is of
     partner  of a CUDA library that came or went: the one whose place it took, or that took its place
     cause    what it follows from, where that tells of it: "torch 2.9.1", "Python 3.13"
-    releases the page of its repository's releases, where METADATA names one at a known forge: an address that is safe to
-              be linked
+    releases the page of its repository's releases, where METADATA names one at a known forge: safe to be linked
     pulled_by the package whose change takes this one back, and the correction of envspec's that says so, if one does
     renamed  a sentence for each package, where the move stands for several (`envspec.review.diff.renames`), and `what`
              became of them
