@@ -73,7 +73,11 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         overrides=tuple(sorted({(_normalise(one), one.reason) for one in terms.overrides})),
         find_links=tuple(sorted((name, page_name(url)) for name, url in terms.find_links.items())),
         addresses=tuple(
-            sorted((name, bare_address(url)) for name, url in {**terms.find_links, **spec.pip.indexes}.items())
+            sorted(
+                (name, bare_address(url))
+                for name, url in {**terms.find_links, **spec.pip.indexes}.items()
+                if not url.startswith(_OF_THE_MACHINE)
+            )
         ),
         accept=tuple(sorted((code, reason.strip()) for code, reason in terms.accept.items())),
         metadata=terms.metadata,
@@ -95,6 +99,9 @@ def page_name(url: str) -> str:
     path = urlsplit(url).path.strip("/")
     return redact(f"https://host/{path}").removeprefix("https://host/")
 
+
+_OF_THE_MACHINE = ("file:", "/", "~")
+"""A lock has no path of a machine; a folder beside the spec is called by its relative one."""
 
 _PORTS = {"http": 80, "https": 443}
 

@@ -47,7 +47,7 @@ def of_spec(old: SpecInputs, new: SpecInputs, addresses: Mapping[str, str]) -> I
             message = f"{name} is no longer tied to the index {was}: any index may supply it"
             yield Fact("high", "source-removed", message)
         elif was != now:
-            address = f" ({addresses[now]})" if now in addresses else ""
+            address = f" ({addresses[now]})" if now is not None and now in addresses else ""
             instead = f", no longer from {was}" if was else "; before, the spec tied it to none"
             message = f"{name} comes from the index {now}{address} alone from now on{instead}"
             yield Fact("medium", "source-changed", message)
