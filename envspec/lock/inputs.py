@@ -100,7 +100,7 @@ def page_name(url: str) -> str:
     return redact(f"https://host/{path}").removeprefix("https://host/")
 
 
-_OF_THE_MACHINE = ("file:", "/", "~")
+_OF_THE_MACHINE = "file:"
 """A lock has no path of a machine; a folder beside the spec is called by its relative one."""
 
 _PORTS = {"http": 80, "https": 443}

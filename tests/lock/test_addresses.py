@@ -101,6 +101,13 @@ def test_two_locks_without_their_specs_are_compared_by_their_own() -> None:
     assert f"the index ours is at another address: {OURS} -> {THEIRS}" in fact.message
 
 
+def test_paths_of_a_machine_never_get_in() -> None:
+    assert "/data" not in dumps(locked(spec("file:///data/simple")))
+    assert 'address = "./simple"' in dumps(locked(spec("./simple"))), (
+        "a folder beside the spec has a path of no machine"
+    )
+
+
 def test_logins_never_get_in() -> None:
     one = spec()
     with_login = replace(one, pip=replace(one.pip, indexes={"ours": OURS.replace("//", "//me:secretsecret@")}))

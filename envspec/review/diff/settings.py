@@ -205,10 +205,16 @@ def _overrides(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]
 
 def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
     for name in sorted({*old, *new}):
-        if old.get(name) != new.get(name):
-            yield Fact(
-                "medium", "find-links-changed", _describe_change(f"the flat index {name}", old.get(name), new.get(name))
-            )
+        was, now = old.get(name), new.get(name)
+        if was == now:
+            continue
+        if was is None:
+            message = f"the flat page {name} is new: files may come from {now}"
+        elif now is None:
+            message = f"the flat page {name} ({was}) is no longer used"
+        else:
+            message = f"the flat page {name} is another one: {was} -> {now}"
+        yield Fact("medium", "find-links-changed", message)
 
 
 def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:

@@ -151,7 +151,7 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("corrections", spec(without_corrections=("x",)), "medium", "corrections-changed", "without-corrections: x no longer bounds", ""),
     ("constraint", every_target(constraints=("lib<2",)), "low", "constraint-added", "the spec bounds lib<2", ""),
     ("override", every_target(overrides=(("lib>=1", "tried"),)), "medium", "override-added", "lib>=1 overrides what packages require, because tried", ""),
-    ("flat index", target("cpu", find_links=(("pyg", "torch-2.8.0+cpu.html"),)), "medium", "find-links-changed", "the flat index pyg not set -> torch-2.8.0+cpu.html", "cpu"),
+    ("flat index", target("cpu", find_links=(("pyg", "torch-2.8.0+cpu.html"),)), "medium", "find-links-changed", "the flat page pyg is new: files may come from torch-2.8.0+cpu.html", "cpu"),
     ("accepted", target("hopper", accept=(("cuda-major-mixed", "tried"),)), "medium", "accept-added", "the finding cuda-major-mixed is accepted, because tried", "hopper"),
     ("unread", target("hopper", inspect=False), "medium", "inspect-changed", "wheels aren't read any more", "hopper"),
     ("target gone", lambda lock: replace(lock, targets=lock.targets[:2]), "medium", "target-removed", "target removed", "volta"),
