@@ -155,13 +155,15 @@ class Circumstances:
 
     def _older_python(self, change: PinChange) -> Reason | None:
         """Give the reason of a step back in a file that is for an older Python now."""
+        pythons = []
         for name in change.targets:
             before, after = self.old.target(name), self.new.target(name)
-            if before is None or after is None or not before.inputs.python or not after.inputs.python:
+            if before is None or after is None or not (before.inputs.python and after.inputs.python):
                 return None
-            if numbers(after.inputs.python) >= numbers(before.inputs.python):
-                return None
-        return Reason(f"for Python {after.inputs.python}, which the old file isn't for", asked=True)
+            pythons.append((before.inputs.python, after.inputs.python))
+        if not pythons or any(numbers(now) >= numbers(was) for was, now in pythons):
+            return None
+        return Reason(f"for Python {pythons[0][1]}, which the old file isn't for", asked=True)
 
     def _reason(self, change: PinChange) -> Reason | None:
         if change.old is None or change.old.kind != "pip":

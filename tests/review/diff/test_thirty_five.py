@@ -167,5 +167,5 @@ def test_a_uv_lock(name: str, old: str, new: str, platforms: tuple[str, ...], tm
         files.append(tmp_path / side / "uv.lock")
         files[-1].parent.mkdir()
         files[-1].write_text(uv_lock(version, platforms))
-    found = review(*sides(*files))
+    found = review(*sides(files[0], files[1]))
     assert_told(name, found.risk, head(markdown(found)))

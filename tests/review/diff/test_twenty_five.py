@@ -85,7 +85,7 @@ def test_a_change_of_a_public_repository(name: str, tmp_path: Path) -> None:
     for file in files:
         file.parent.mkdir()
         file.write_text(written(change, file.parent.name), encoding="utf-8")
-    found = review(*sides(*files))
+    found = review(*sides(files[0], files[1]))
     top = head(markdown(found))
     missing = lacking(expected["top"], top)
     right = (found.risk, missing) == (expected["risk"], [])
