@@ -365,5 +365,9 @@ def _version_findings(alike: Iterable[AuditedPackage], facts: Facts, found: Iter
     is_known = any(answer is not None and answer.known for answer in answers)
     yanked, young = (next((one.message for one in mine if one.code == code), None) for code in ("yanked", "young"))
     return Known(
-        tuple(vulnerabilities.values()) if is_known else None, yanked, newest_upload_day(alike, facts), young=young
+        tuple(vulnerabilities.values()) if is_known else None,
+        yanked,
+        newest_upload_day(alike, facts),
+        young=young,
+        releases=next((answer.releases for answer in answers if answer is not None and answer.releases), None),
     )

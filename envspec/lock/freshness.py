@@ -53,7 +53,7 @@ def concerns_environment(change: Finding, target: str | None) -> bool:
     if change.code == "target-added":
         return target in (None, said["target"])
     is_reworded = change.code in ("override-changed", "accept-changed") and None not in (said["old"], said["new"])
-    return change.code != "image-python-changed" and not is_reworded
+    return change.code not in ("image-python-changed", "index-address-changed") and not is_reworded
 
 
 def image_reasons(spec: Spec, lock: Lock, used: Collection[str]) -> tuple[Finding, ...]:
@@ -168,6 +168,7 @@ def _of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Finding]:
     yield from _of_terms("constraint-changed", "the constraint", before, after)
     yield from _of_terms("override-changed", "the override", dict(old.overrides), dict(new.overrides), ": its reason")
     yield from _of_terms("find-links-changed", "the page of", dict(old.find_links), dict(new.find_links))
+    yield from _of_terms("index-address-changed", "the address of", dict(old.addresses), dict(new.addresses))
     yield from _of_terms("accept-changed", "the accepted finding", dict(old.accept), dict(new.accept), ": its reason")
 
 

@@ -1,7 +1,7 @@
 """The inputs of a lock's solution, in a normal form: the same meaning gives the same values and the same fingerprint.
 
-The URLs of the spec's indexes are left out: an index that moves doesn't make a lock stale. Of a flat index's URL the
-path stays, without the host: it says which torch and which CUDA its files are for.
+The addresses of the indexes and flat pages that the spec names are among them, without logins: where files come from is
+part of what they are. PyPI, PyTorch's indexes and the spec's mirrors have names alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.base.errors import Place, SpecError
-from envspec.base.redact import redact
+from envspec.base.redact import redact, without_credentials
 from envspec.base.texts import UNSEEN, is_seen, printable
 from envspec.lock.listed import metadata_table
 from envspec.lock.model import BaseInputs, Lock, SpecInputs, TargetInputs
@@ -72,6 +72,13 @@ def target_inputs(spec: Spec, target: Target) -> TargetInputs:
         constraints=tuple(sorted({_normalise(located) for located in terms.constraints})),
         overrides=tuple(sorted({(_normalise(one), one.reason) for one in terms.overrides})),
         find_links=tuple(sorted((name, page_name(url)) for name, url in terms.find_links.items())),
+        addresses=tuple(
+            sorted(
+                (name, bare_address(url))
+                for name, url in {**terms.find_links, **spec.pip.indexes}.items()
+                if not url.startswith(_OF_THE_MACHINE)
+            )
+        ),
         accept=tuple(sorted((code, reason.strip()) for code, reason in terms.accept.items())),
         metadata=terms.metadata,
         inspect=terms.inspect is not False,
@@ -91,6 +98,49 @@ def page_name(url: str) -> str:
     of the tokens that a path may have."""
     path = urlsplit(url).path.strip("/")
     return redact(f"https://host/{path}").removeprefix("https://host/")
+
+
+_OF_THE_MACHINE = "file:"
+"""A lock has no path of a machine; a folder beside the spec is called by its relative one."""
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def same_address(one: str, other: str) -> bool:
+    """Say whether two addresses are one, whatever the login, a default port or a slash at the end."""
+    return normal_address(one) == normal_address(other)
+
+
+def bare_address(address: str) -> str:
+    """Return an address without a login, as locks and messages have it."""
+    return redact(without_credentials(address))
+
+
+def normal_address(address: str) -> str:
+    """Return one spelling of all those of an address, without a login."""
+    bare = without_credentials(address)
+    try:
+        parts = urlsplit(bare)
+        port = parts.port
+    except ValueError:
+        return bare
+    if not parts.scheme:
+        return bare.rstrip("/")
+    named = f":{port}" if port is not None and port != _PORTS.get(parts.scheme) else ""
+    path = parts.path.rstrip("/")
+    more = "".join(f"{mark}{text}" for mark, text in (("?", parts.query), ("#", parts.fragment)) if text)
+    return f"{parts.scheme}://{parts.hostname or ''}{named}{path}{more}"
+
+
+def _beside(own: TargetInputs, locked: TargetInputs) -> TargetInputs:
+    """Give a target's inputs with the lock's addresses, but for those that are others in the spec: of an index that the
+    lock has no address of none is known."""
+    spec = dict(own.addresses)
+    addresses = tuple(
+        (name, address if name not in spec or same_address(address, spec[name]) else spec[name])
+        for name, address in locked.addresses
+    )
+    return replace(own, addresses=addresses)
 
 
 class SpecCase(Struct, frozen=True):
@@ -114,7 +164,10 @@ class SpecCase(Struct, frozen=True):
         return SpecCase(
             replace(spec, python=python),
             replace(self.shared, exclude_newer=spec.exclude_newer),
-            {name: replace(one, python=python) for name, one in self.targets.items()},
+            {
+                name: replace(_beside(one, locked.inputs) if (locked := lock.target(name)) else one, python=python)
+                for name, one in self.targets.items()
+            },
         )
 
     def is_of(self, lock: Lock) -> bool:

@@ -30,7 +30,7 @@ def _without_gpus(inputs: TargetInputs) -> TargetInputs:
 
 
 def _without_machine(inputs: TargetInputs) -> TargetInputs:
-    return replace(inputs, gpus=(), driver=None, glibc=None, cuda=None, find_links=(), accept=())
+    return replace(inputs, gpus=(), driver=None, glibc=None, cuda=None, find_links=(), addresses=(), accept=())
 
 
 _RULES: tuple[tuple[Callable[[TargetInputs], TargetInputs], tuple[_Rule, ...]], ...] = (

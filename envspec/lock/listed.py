@@ -46,6 +46,7 @@ LISTS = (
     Listed("constraints", "constraints"),
     Listed("overrides", "overrides", ("requirement", "reason")),
     Listed("find-links", "find_links", ("name", "page")),
+    Listed("addresses", "addresses", ("name", "address")),
     Listed("accept", "accept", ("code", "reason")),
 )
 """The lists, in the file's order."""

@@ -175,6 +175,8 @@ class TargetInputs(RecordWithNotes, frozen=True, eq=False):
     constraints  bounds that ask for nothing
     overrides    requirements that take the place of all others on their packages, each with its reason
     find_links   the flat indexes: name and page, without its host
+    addresses    of the indexes and flat pages that the spec names: name and address, without a login. One that isn't
+                 there isn't known: a lock of an older schema has none
     accept       the findings of the rules that the spec takes knowingly: code and reason
     metadata     what the spec states of sources: of a package, the first that covers a version counts
     inspect      whether wheels are read for what their METADATA leaves out
@@ -199,6 +201,7 @@ class TargetInputs(RecordWithNotes, frozen=True, eq=False):
     constraints: tuple[str, ...] = ()
     overrides: tuple[tuple[str, str], ...] = ()
     find_links: tuple[tuple[str, str], ...] = ()
+    addresses: tuple[tuple[str, str], ...] = ()
     accept: tuple[tuple[str, str], ...] = ()
     metadata: tuple[StatedMetadata, ...] = ()
     inspect: bool = True
@@ -444,7 +447,7 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
     @property
     def least_schema(self) -> int:
         """The oldest schema of today's that holds all that it says."""
-        if any(pin.code for target in self.targets for pin in target.pins):
+        if any(target.inputs.addresses or any(pin.code for pin in target.pins) for target in self.targets):
             return CODE_VERSION
         return BASE_VERSION if self.inputs.base else LOCK_VERSION
 

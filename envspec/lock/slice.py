@@ -23,7 +23,8 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
         "metadata": [metadata_table(one) for one in own.metadata],
         "without-corrections": list(inputs.without_corrections),
         "channels": list(inputs.channels),
-        **{one.key: [one.value(item) for item in sorted(one.of(own))] for one in LISTS},
+        # an index that moves makes no other image
+        **{one.key: [one.value(item) for item in sorted(one.of(own))] for one in LISTS if one.key != "addresses"},
         "sources": dict(sorted(inputs.sources.items())),
     }
     of_target = _drop_empty(target_head(target)) | ({} if own.inspect else {"inspect": False})

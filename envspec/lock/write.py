@@ -16,6 +16,7 @@ from envspec.base.errors import InternalError
 from envspec.lock.listed import Shared, metadata_table, same_metadata, shared_items, write_lists
 from envspec.lock.model import (
     BASE_VERSION,
+    LOCK_VERSION,
     Artifact,
     BaseInputs,
     BuildPin,
@@ -61,8 +62,10 @@ def dumps(lock: Lock) -> str:
     _write_rows(out, "corrections", lock.corrections)
     for pins in _merge_pins(targets):
         _write_package(out, pins, len(names))
-    head = HEADER + (READ_BY if lock.schema >= BASE_VERSION else "")
-    text = f"{head}lock-version = {lock.schema}\n" + "".join(out)
+    # an older schema that was read is written as it was; today's holds all that the lock says
+    schema = lock.schema if lock.schema < LOCK_VERSION else max(lock.schema, lock.least_schema)
+    head = HEADER + (READ_BY if schema >= BASE_VERSION else "")
+    text = f"{head}lock-version = {schema}\n" + "".join(out)
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -435,7 +435,7 @@ def test_a_bump_that_its_index_publishes(published: Index, project: Project, env
     }
     for form in ("text", "markdown", "html"):
         shown = envspec("diff", "specs/demo.toml", "--verify", "--format", form).out
-        assert "asked about 1 pin: 1 confirmed by the index, 0 not as published" in shown
+        assert "1 of 1 changed file is as its index publishes it" in shown
 
 
 def test_another_file_that_the_index_holds_is_low(published: Index, project: Project, envspec: Envspec) -> None:

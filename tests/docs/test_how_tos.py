@@ -236,7 +236,7 @@ def test_pull_request(machine: Machine, index: Index) -> None:
     told = followed(machine, "pull-request.md")
     assert machine.versions("cpu", "demo") == {"numpy": "2.4.0", "alpha": "1.0"}
     # the page's picture has such a second line (test_reference.py draws it anew)
-    second = "low risk: 1 package changed (1 low)\nasked about 1 pin: 1 confirmed by the index, 0 not as published\n"
+    second = "low risk: 1 package changed (1 low)\n1 of 1 changed file is as its index publishes it\n"
     assert "fresh" in told and second in told, told
 
 

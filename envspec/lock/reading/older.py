@@ -23,7 +23,7 @@ class SecondReader(v3.Reader):
 
     schema = 2
     target_keys: ClassVar[Mapping[str, type]] = {
-        name: kind for name, kind in keys.TARGET.items() if name != "python-range"
+        name: kind for name, kind in v3.Reader.target_keys.items() if name != "python-range"
     }
     package_keys: ClassVar[Mapping[str, type]] = {
         name: kind for name, kind in v3.Reader.package_keys.items() if name not in ("requires-python", "overwrites")

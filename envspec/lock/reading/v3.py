@@ -56,7 +56,10 @@ class Reader(LockText):
 
     schema: ClassVar[int] = LOCK_VERSION
     tables: ClassVar[Collection[str]] = tuple(one for one in keys.TOP if one not in ("base", "inventory"))
-    target_keys: ClassVar[Mapping[str, type]] = keys.TARGET
+    env_keys: ClassVar[Mapping[str, type]] = {name: kind for name, kind in KEYS.items() if name != "addresses"}
+    target_keys: ClassVar[Mapping[str, type]] = {
+        name: kind for name, kind in keys.TARGET.items() if name != "addresses"
+    }
     package_keys: ClassVar[Mapping[str, type]] = {name: kind for name, kind in keys.PACKAGE.items() if name != "code"}
     artifact_keys: ClassVar[Mapping[str, type]] = keys.ARTIFACT
 
@@ -64,7 +67,7 @@ class Reader(LockText):
         data = self.table()
         self.refuse_unknown(data, self.tables)
         env_at = ("[env]", 0)
-        env = self.check(data.get("env"), KEYS, ("name",), env_at)
+        env = self.check(data.get("env"), self.env_keys, ("name",), env_at)
         if not FOLDER_NAME.fullmatch(env["name"]):
             self.fail(f"name can't be {env['name']!r}", env_at, "name")
         sources = env.get("sources", {})

@@ -1,4 +1,5 @@
-"""The lock's text in schema 5: schema 4's tables, with or without a base, and what `lock` read of wheels' code."""
+"""The lock's text in schema 5: schema 4's tables, with or without a base, what `lock` read of wheels' code, and the
+addresses of the indexes that the spec names."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from envspec.lock import keys
+from envspec.lock.listed import KEYS
 from envspec.lock.model import CODE_VERSION, Lock
 from envspec.lock.reading import v3
 
@@ -20,4 +22,6 @@ class ReaderWithCode(v3.Reader):
 
     schema = CODE_VERSION
     tables = keys.TOP
+    env_keys: ClassVar[Mapping[str, type]] = KEYS
+    target_keys: ClassVar[Mapping[str, type]] = keys.TARGET
     package_keys: ClassVar[Mapping[str, type]] = keys.PACKAGE

@@ -78,7 +78,7 @@ class DatabaseAnswer(Struct, frozen=True):
 
     `files` by name; empty where the database says nothing about files. `known` is False where the database doesn't have
     the release: then the lack of an advisory means nothing. `page` is where its authors say what changed, or else
-    where its source is (https only).
+    where its source is (https only); `releases` is the page of releases at the forge that has its source.
     """
 
     fetched: str
@@ -86,6 +86,7 @@ class DatabaseAnswer(Struct, frozen=True):
     files: Mapping[str, FileFacts] = field(default_factory=dict)
     known: bool = True
     page: str | None = None
+    releases: str | None = None
 
 
 class Risk(Struct, frozen=True):

@@ -40,11 +40,12 @@ def parse_release(body: bytes, release: PublishedRelease, url: str, fetched: str
             raise ValueError
         advisories = tuple(_advisory(row) for row in document["vulnerabilities"] if not row.get("withdrawn"))
         files = {row["filename"]: _file(row) for row in document.get("urls", ())}
-        page = _page(document["info"].get("project_urls") or {})
+        urls = document["info"].get("project_urls") or {}
+        page, releases = _page(urls), releases_page(urls)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         message = f"{redact(split_credentials(url)[0])} isn't PyPI's JSON for {release.name} {release.version}"
         raise IndexFailure(message, hint="check what serves this address, or give a database with --database") from None
-    return DatabaseAnswer(fetched, advisories, files, page=page)
+    return DatabaseAnswer(fetched, advisories, files, page=page, releases=releases)
 
 
 _PAGES = (
@@ -65,6 +66,26 @@ def _page(urls: Mapping[str, Any]) -> str | None:
     found = {re.sub(r"[\W_]", "", label).lower(): str(url) for label, url in urls.items()}
     listed = (found[label] for label in (*_PAGES, "github", "homepage") if label in found)
     return next((url for url in listed if _HTTPS.fullmatch(url)), None)
+
+
+_FORGE = re.compile(
+    r"https://(?P<host>github\.com|gitlab\.com|codeberg\.org)/"
+    r"(?P<repository>[A-Za-z0-9][A-Za-z0-9_.-]{0,99}/[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}?)(?:\.git)?(?:[/#?][!-~]{0,300})?"
+)
+"""A repository at a forge whose page of releases is known. Whoever publishes a package wrote the URL: nothing else of
+it is taken."""
+
+
+def releases_page(urls: Mapping[str, Any]) -> str | None:
+    """Find the page of releases of a project's repository, by its METADATA's URLs; None where none is at a known
+    forge."""
+    found = {re.sub(r"[\W_]", "", label).lower(): str(url) for label, url in urls.items()}
+    for label in ("source", "sourcecode", "repository", "code", "github", "homepage", *_PAGES):
+        place = _FORGE.fullmatch(found.get(label, ""))
+        if place is not None:
+            page = "-/releases" if place["host"] == "gitlab.com" else "releases"
+            return f"https://{place['host']}/{place['repository']}/{page}"
+    return None
 
 
 def _advisory(row: Mapping[str, Any]) -> Advisory:

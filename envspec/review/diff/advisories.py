@@ -35,12 +35,13 @@ class Vulnerability(Struct, frozen=True):
 class Known(Struct, frozen=True):
     """The facts about a version. `vulnerabilities` is None where no database could say. `yanked` says that the
     publisher yanked the version and why; it is None where that isn't so or isn't known. `published` is the day of
-    its upload (2026-11-21), and `young` says that this was too lately."""
+    its upload (2026-11-21), and `young` says that this was too lately. `releases` is its forge's page of releases."""
 
     vulnerabilities: tuple[Vulnerability, ...] | None = None
     yanked: str | None = None
     published: str | None = None
     young: str | None = None
+    releases: str | None = None
 
 
 UNKNOWN = Known()
@@ -79,6 +80,7 @@ def _row(row: Row, known: Mapping[Key, Known]) -> Row:
             move,
             facts=tuple(sorted(found, key=lambda fact: RISKS.index(fact.risk))),
             parts=tuple(with_facts(part) for part in move.parts),
+            releases=new.releases if new else None,
         )
 
     moves = tuple(with_facts(move) for move in row.moves)

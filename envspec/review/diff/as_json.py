@@ -76,7 +76,7 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-_MOVE = ("action", "targets", "old", "new", "jump", "facts", "needs", "drops", "partner", "cause")
+_MOVE = ("action", "targets", "old", "new", "jump", "facts", "needs", "drops", "partner", "cause", "releases")
 
 
 def _move(move: Move) -> dict[str, Any]:

@@ -25,13 +25,13 @@ _OF_EXTRA = re.compile(r"""\bextra == ["']([^"']+)["']""")
 class Reason(Struct, frozen=True):
     """The reason why a package went back: in words, and the package whose own change brought it, None where none did.
 
-    `asked` says that it is the spec itself, `corrected` that it is a correction of envspec's.
+    `asked` says that it is the spec itself, `correction` names the one of envspec's that it is.
     """
 
     text: str
     package: str | None = None
     asked: bool = False
-    corrected: bool = False
+    correction: str | None = None
 
 
 def reason_of_step_back(old: Pin, before: LockedTarget, after: LockedTarget, corrections: Corrections) -> Reason | None:
@@ -56,7 +56,7 @@ def reason_of_step_back(old: Pin, before: LockedTarget, after: LockedTarget, cor
                 and (bound := _refuses(row.requirement, old)) is not None
             ):
                 said = f"{pin.name} {pin.version} needs {bound}, says envspec's correction {row.name}: {row.reason}"
-                return Reason(said, _if_in(moved, pin.name), corrected=True)
+                return Reason(said, _if_in(moved, pin.name), correction=row.name)
     for line in old.dependencies:
         for pin in pins:
             if (bound := _refuses(line, pin)) is not None and pin.name in moved and _holds(markers, line):
@@ -132,9 +132,10 @@ def _pulling(row: Row, pulled: list[tuple[Row, Move]]) -> Row:
     facts: dict[Fact, None] = {}
     for other, move in pulled:
         versions = f"{move.old.version} -> {move.new.version}" if move.old and move.new else ""
-        corrected = move.pulled_by is not None and move.pulled_by[1]
+        correction = move.pulled_by[1] if move.pulled_by else None
         message = f"takes {other.name} back: {versions}"
-        if corrected:
+        if correction is not None:
+            message += f", by envspec's correction {correction}"
             facts[Fact("medium", "pulls-back", message, move.targets)] = None
         else:
             facts[Fact("high", "pulls-back", message, move.targets)] = None
@@ -152,11 +153,22 @@ def lost_extras(old: Graph, new: Graph, overrides: Collection[str]) -> Iterator[
     for node in sorted(old.extras.keys() & new.pins.keys()):
         for extra in sorted(old.extras[node] - new.extras.get(node, frozenset())):
             edges = (edge for edge in old.outgoing.get(node, ()) if edge.target not in new.pins)
-            gone = sorted({edge.target.name for edge in edges if extra in _OF_EXTRA.findall(edge.requirement)})
+            gone = _find_orphans((e.target for e in edges if extra in _OF_EXTRA.findall(e.requirement)), old, new)
             if gone:
-                whose = f"{node.name}'s extra {extra}"
+                whose = f"the extra {extra} of {node.name}"
                 message = f"{_who(node, extra, old, new, overrides)} {whose}, so {_go(gone)}"
                 yield Fact("medium", "extra-dropped", message, package=node.name)
+
+
+def _find_orphans(nodes: Iterable[Node], old: Graph, new: Graph) -> list[str]:
+    """Name packages that went, and those that they required and that went with them."""
+    waiting, found = list(nodes), set[Node]()
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += [edge.target for edge in old.outgoing.get(node, ()) if edge.target not in new.pins]
+    return sorted(node.name for node in found)
 
 
 def _who(node: Node, extra: str, old: Graph, new: Graph, overrides: Collection[str]) -> str:

@@ -147,9 +147,9 @@ def _gpus(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:
     gone = [gpu for gpu in old.inputs.gpus if gpu not in new.inputs.gpus]
     come = [gpu for gpu in new.inputs.gpus if gpu not in old.inputs.gpus]
     if gone:
-        yield Fact("medium", "gpu-dropped", f"the spec no longer asks for {', '.join(gone)}")
+        yield Fact("medium", "gpu-dropped", f"the target is no longer for {', '.join(gone)}")
     if come:
-        yield Fact("low", "gpu-added", f"the spec asks for {', '.join(come)}")
+        yield Fact("low", "gpu-added", f"the target is for {', '.join(come)} too now")
 
 
 def _architecture_change(old: LockedTarget, new: LockedTarget) -> Iterator[Fact]:

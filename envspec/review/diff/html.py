@@ -86,3 +86,5 @@ def _meaning(row: Row) -> Iterator[str]:
     for move in row.moves:
         yield from (f'<p class="{fact.risk}">{text(words.fact(fact))}</p>' for fact in move.facts)
         yield from (f"<p>{text(edge)}</p>" for edge in words.edges(move))
+        if move.releases:
+            yield f'<p><a href="{text(move.releases)}" rel="noreferrer">releases</a></p>'

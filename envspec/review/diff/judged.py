@@ -33,7 +33,10 @@ def with_spec_changes(review: Review, facts: Iterable[Fact]) -> Review:
     whole address."""
     facts = tuple(facts)
     told = any(fact.code.startswith("index-") for fact in facts)
-    settings = (one for one in review.settings if not (told and one.code == "find-links-changed"))
+    moved = {fact.message for fact in facts if fact.code == "index-address-changed"}
+    settings = (
+        one for one in review.settings if one.message not in moved and not (told and one.code == "find-links-changed")
+    )
     ordered = sorted((*settings, *facts), key=lambda fact: (fact.code not in TARGETS, RISKS.index(fact.risk)))
     return replace(review, settings=tuple(ordered))
 

@@ -196,7 +196,8 @@ def _row(row: Row) -> str:
     name = f"{mark}**{inert(row.name)}**" + (" (conda)" if row.kind == "conda" else "")
     changes = "<br>".join(_change(move) for move in row.moves)
     sizes = "<br>".join(" ".join(filter(None, (size, inert(where)))) for size, where in words.sizes(row))
-    means = "<br>".join(dict.fromkeys(inert(text) for move in row.moves for text in _means(move)))
+    links = [f"[releases]({move.releases})" for move in row.moves if move.releases]
+    means = "<br>".join(dict.fromkeys((*(inert(text) for move in row.moves for text in _means(move)), *links)))
     return f"| {name} | {changes} | {sizes} | {inert(words.origin(row))} | {means} |\n"
 
 

@@ -135,7 +135,13 @@ def comparable(old: Side, new: Side, match: Match) -> tuple[Lock, Lock]:
 
 def _both_know(old: Side, new: Side) -> frozenset[str]:
     """Return what can be compared. Edges only within one format: two formats write the same requirement differently."""
-    return old.knows & new.knows - (frozenset() if old.format == new.format else {"edges"})
+    knows = old.knows & new.knows - (frozenset() if old.format == new.format else {"edges"})
+    return knows | {"direct"} if _both_in_part(old, new) else knows
+
+
+def _both_in_part(old: Side, new: Side) -> bool:
+    """Say whether both are lists of what is asked for, in one format: then what one doesn't name isn't asked for."""
+    return old.format == new.format and not old.complete and not new.complete
 
 
 def _without_inputs(lock: Lock) -> Lock:
@@ -149,15 +155,16 @@ def _without_inputs(lock: Lock) -> Lock:
 def _comparable(before: Lock, after: Lock, old: Side, new: Side, knows: frozenset[str]) -> tuple[Lock, Lock]:
     was: list[LockedTarget] = []
     now: list[LockedTarget] = []
+    both_in_part = _both_in_part(old, new)
     for name in sorted({t.name for t in before} | {t.name for t in after}):
         left, right = before.target(name), after.target(name)
         ours = {(p.kind, p.name): p for p in left.pins} if left else {}
         theirs = {(p.kind, p.name): p for p in right.pins} if right else {}
         if left and right:
-            # a file that names only some packages says nothing about the others
-            if not old.complete:
+            # a file that names only some packages says nothing about the others, but beside another such file
+            if not old.complete and not both_in_part:
                 theirs = {key: pin for key, pin in theirs.items() if key in ours}
-            if not new.complete:
+            if not new.complete and not both_in_part:
                 ours = {key: pin for key, pin in ours.items() if key in theirs}
         pairs = {key: _pair(ours.get(key), theirs.get(key), knows) for key in sorted({*ours, *theirs})}
         if left:

@@ -4,16 +4,14 @@ jobs take from it."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from urllib.parse import urlsplit
 
 from msgspec import Struct, to_builtins
 
-from envspec.base.redact import redact, without_credentials
+from envspec.base.redact import redact
+from envspec.lock.inputs import bare_address, normal_address
 from envspec.packages.names import channel_name
 from envspec.review.diff.rows import Fact, Risk, merge_facts
 from envspec.spec.model import Audit, Spec, Waiver
-
-_PORTS = {"http": 80, "https": 443}
 
 
 def of_specs(old: Spec, new: Spec) -> Iterator[Fact]:
@@ -31,11 +29,11 @@ def of_specs(old: Spec, new: Spec) -> Iterator[Fact]:
 def brought_addresses(old: Spec, new: Spec) -> dict[str, str]:
     """Give the addresses that came with a change, by the name of their index, page or channel: who chose the files
     chose these servers too, so their word for a file proves nothing."""
-    before = [(name, _normal(address)) for name, address in _addresses(old)]
+    before = [(name, normal_address(address)) for name, address in _addresses(old)]
     return {
-        name: shown_address(address)
+        name: bare_address(address)
         for name, address in _addresses(new)
-        if (name, _normal(address)) not in before and _is_address(address)
+        if (name, normal_address(address)) not in before and _is_address(address)
     }
 
 
@@ -45,33 +43,15 @@ def _addresses(spec: Spec) -> Iterator[tuple[str, str]]:
     yield from ((channel_name(channel), channel) for channel in spec.conda.channels)
 
 
-def same_address(one: str, other: str) -> bool:
-    """Say whether two addresses are one, whatever the login, a default port or a slash at the end."""
-    return _normal(one) == _normal(other)
-
-
-def shown_address(address: str) -> str:
-    """Return an address without a login, as messages show it."""
-    return redact(without_credentials(address))
-
-
-def _normal(address: str) -> str:
-    bare = without_credentials(address)
-    try:
-        parts = urlsplit(bare)
-        port = parts.port
-    except ValueError:
-        return bare
-    if not parts.scheme:
-        return bare.rstrip("/")
-    named = f":{port}" if port is not None and port != _PORTS.get(parts.scheme) else ""
-    path = parts.path.rstrip("/")
-    more = "".join(f"{mark}{text}" for mark, text in (("?", parts.query), ("#", parts.fragment)) if text)
-    return f"{parts.scheme}://{parts.hostname or ''}{named}{path}{more}"
-
-
 def _is_address(text: str) -> bool:
     return "://" in text or text.startswith(".")
+
+
+def moved_address(name: str, old: str, new: str, *, flat: bool) -> Fact:
+    """Give the fact of an index, or a flat page, that is at another address under its name."""
+    what = "flat page" if flat else "index"
+    message = f"the {what} {name} is at another address: {bare_address(old)} -> {bare_address(new)}"
+    return Fact("high", "index-address-changed", f"{message}. Its files come from there now")
 
 
 class _Place(Struct, frozen=True):
@@ -82,10 +62,10 @@ class _Place(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, bool]:
-        return _normal(self.address), self.flat
+        return normal_address(self.address), self.flat
 
     def __str__(self) -> str:
-        return f"{'page ' if self.flat else ''}{shown_address(self.address)}"
+        return f"{'page ' if self.flat else ''}{bare_address(self.address)}"
 
 
 def _places(spec: Spec, target: str | None) -> dict[str, _Place]:
@@ -113,8 +93,7 @@ def _index_changes(old: Spec, new: Spec, shared: Collection[str]) -> Iterator[Fa
                 message = f"the index {name} is new: files may come from {place}"
                 found.append((target.name, Fact("medium", "index-added", message)))
             elif was.key != place.key and (name in before or place.key not in {one.key for one in known[name]}):
-                message = f"the index {name} is at another address: {was} -> {place}. Its files come from there now"
-                found.append((target.name, Fact("high", "index-address-changed", message)))
+                found.append((target.name, moved_address(name, was.address, place.address, flat=place.flat)))
     for name in sorted(known.keys() - still):
         message = f"the index {name} is no longer used: {known[name][0]}"
         found += [(target.name, Fact("low", "index-removed", message)) for target in new.targets]

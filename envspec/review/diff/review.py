@@ -11,12 +11,12 @@ from envspec.base.codes import meanings
 from envspec.base.texts import plural
 from envspec.facts.corrections import corrections
 from envspec.facts.most_used import names
-from envspec.lock.graph import Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin, TargetInputs
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import head_of
 from envspec.packages.stated import find_metadata
+from envspec.packages.version_numbers import numbers
 from envspec.review.diff import renames
 from envspec.review.diff.causes import (
     Reason,
@@ -38,6 +38,7 @@ from envspec.review.diff.model import (
     TargetHead,
     selection_sentences,
 )
+from envspec.review.diff.relations import Relations
 from envspec.review.diff.risk import ALONE, Around, different_hashes, facts, far, form, label
 from envspec.review.diff.rows import (
     RISKS,
@@ -64,89 +65,6 @@ from envspec.review.diff.settings import (
     python_moves,
 )
 from envspec.rules.case import reason_for
-
-
-class Relations:
-    """The relations of two sides. `before` and `after` are their locks with the targets matched, nothing taken away."""
-
-    def __init__(self, old: Side, new: Side, before: Lock, after: Lock) -> None:
-        self.old, self.new = old, new
-        self.before, self.after = before, after
-        self._graphs: dict[tuple[bool, str], Graph | None] = {}
-        self._pins: dict[tuple[bool, str], Mapping[tuple[str, str], Pin]] = {}
-        self._origins: dict[str, Mapping[Node, str]] = {}
-
-    def demand(self, kind: str, name: str, target: str, now: bool) -> tuple[bool | None, tuple[str, ...] | None]:
-        """Return whether the spec asks for a package, and which packages require it: on the new side if `now`, else on
-        the old one.
-
-        Values are None where that side doesn't know.
-        """
-        side = self.new if now else self.old
-        lock = self.after if now else self.before
-        if (now, target) not in self._pins:
-            found = lock.target(target)
-            self._pins[now, target] = {(pin.kind, pin.name): pin for pin in (found.pins if found else ())}
-        pin = self._pins[now, target].get((kind, name))
-        direct = pin.direct if pin and "direct" in side.knows else None
-        graph = self.graph(now, target)
-        if graph is None:
-            return direct, None
-        edges = graph.incoming.get(Node(kind, name), ())
-        via = tuple(dict.fromkeys(edge.source.name for edge in edges if edge.source is not None))
-        # a file that doesn't record direct requirements has roots that no package requires
-        return direct, via if via or "direct" in side.knows else None
-
-    def origin(self, name: str, target: str) -> str | None:
-        """Name the nearest much used package of the new side that requires one of pip's, itself or by way of others."""
-        if target not in self._origins:
-            graph = self.graph(True, target)
-            self._origins[target] = _origins(graph) if graph else {}
-        return self._origins[target].get(Node("pip", name))
-
-    def edges(self, kind: str, name: str, target: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the packages that one requires now and didn't before, and the reverse. Only for a package that
-        stays."""
-        graphs = self.graph(False, target), self.graph(True, target)
-        node = Node(kind, name)
-        if graphs[0] is None or graphs[1] is None or node not in graphs[0].pins or node not in graphs[1].pins:
-            return (), ()
-        before, after = ({edge.target.name for edge in graph.outgoing.get(node, ())} for graph in graphs if graph)
-        return tuple(sorted(after - before)), tuple(sorted(before - after))
-
-    def graph(self, now: bool, name: str) -> Graph | None:
-        """Return a graph; None for a side without edges, and for one whose requirements can't be read."""
-        key = (now, name)
-        if key not in self._graphs:
-            side, lock = (self.new, self.after) if now else (self.old, self.before)
-            self._graphs[key] = _make_graph(lock.target(name)) if "edges" in side.knows else None
-        return self._graphs[key]
-
-
-def _origins(graph: Graph) -> dict[Node, str]:
-    """Give for each package the nearest much used one that leads to it. Walked once down from those: a walk up from
-    each package costs the square of a lock."""
-    nearest: dict[Node, str] = {}
-    known = names()
-    waiting = sorted(node for node in graph.outgoing if node.name in known)
-    for node in waiting:
-        origin = node.name if node.name in known else nearest[node]
-        for edge in graph.outgoing.get(node, ()):
-            if edge.target not in nearest:
-                nearest[edge.target] = origin
-                if edge.target.name not in known:
-                    waiting.append(edge.target)
-    return nearest
-
-
-def _make_graph(target: LockedTarget | None) -> Graph | None:
-    if target is None or not target.inputs.platform:
-        return None
-    try:
-        return Graph.of(target)
-    except ValueError:
-        return None
-
 
 _Key = tuple[str, str]
 
@@ -225,7 +143,7 @@ class Circumstances:
                 origin=origin if inner else None,
             )
         if not self.are_locks:
-            return Around(inner=inner)
+            return Around(inner=inner, against=self._older_python(change) if far(old, new).down else None)
         exact = [name for name in change.targets if self._is_exact(name)]
         return Around(
             exact=bool(exact),
@@ -234,6 +152,18 @@ class Circumstances:
             lost=self._lost_extras(old, new, change.targets[0]),
             against=self._reason(change) if far(old, new).down else None,
         )
+
+    def _older_python(self, change: PinChange) -> Reason | None:
+        """Give the reason of a step back in a file that is for an older Python now."""
+        pythons = []
+        for name in change.targets:
+            before, after = self.old.target(name), self.new.target(name)
+            if before is None or after is None or not (before.inputs.python and after.inputs.python):
+                return None
+            pythons.append((before.inputs.python, after.inputs.python))
+        if not pythons or any(numbers(now) >= numbers(was) for was, now in pythons):
+            return None
+        return Reason(f"for Python {pythons[0][1]}, which the old file isn't for", asked=True)
 
     def _reason(self, change: PinChange) -> Reason | None:
         if change.old is None or change.old.kind != "pip":
@@ -376,15 +306,18 @@ class _Reviewer:
         # a side without targets is no lock yet, and none of its settings has changed
         if self.change.inputs and self.before.targets and self.after.targets:
             every = self.shared or ("",)
-            found += [(name, fact) for fact in of_spec(*self.change.inputs) for name in every]
+            addresses = {name: address for target in self.after for name, address in target.inputs.addresses}
+            found += [(name, fact) for fact in of_spec(*self.change.inputs, addresses) for name in every]
         if self.before.targets and self.after.targets:
             found += [(name, fact) for fact in of_images(self.change.images) for name in self.shared or ("",)]
             read = [
                 *(of_corrections(*self.change.corrections) if self.change.corrections else ()),
-                *of_pythons(self._pythons, self._platforms),
+                *of_pythons(self._pythons, self._platforms, self._platforms - self._same_python),
                 *of_bases(self.old.lock, self.new.lock),
             ]
             found += [(name, fact) for fact in read for name in self.shared or ("",)]
+        if not self.around.are_locks:
+            found += [(name, fact) for name in self.shared for fact in self._oldest_python(name)]
         came: list[tuple[str, Fact]] = []
         for target in self.change.targets:
             if target.old and target.new:
@@ -400,10 +333,25 @@ class _Reviewer:
             *merge_facts(came, () if self.shared else self.came),
         )
 
+    def _oldest_python(self, name: str) -> Iterator[Fact]:
+        """Yield that a file of another tool is for older Pythons now, where it says for which."""
+        old, new = self.match.old.target(name), self.match.new.target(name)
+        if self.old.format == self.new.format and old and new and old.inputs.python != new.inputs.python:
+            message = f"its oldest Python {old.inputs.python} -> {new.inputs.python}"
+            yield Fact("medium", "python-changed", message)
+
     @property
     def _platforms(self) -> frozenset[str]:
         sides = ({target.inputs.platform for target in lock} for lock in (self.match.old, self.match.new))
         return frozenset(set.intersection(*sides))
+
+    @property
+    def _same_python(self) -> frozenset[str]:
+        """The platforms with a target whose minor version of Python stayed."""
+        sides = ((self.match.old.target(name), self.match.new.target(name)) for name in self.shared)
+        return frozenset(
+            new.inputs.platform for old, new in sides if old and new and old.inputs.python == new.inputs.python
+        )
 
     def _lost_extras(self, name: str) -> Iterator[Fact]:
         if name not in self._asked_otherwise:
@@ -435,7 +383,9 @@ class _Reviewer:
         for name in self.went:
             own = [pin for pin in _pins(self.before.target(name)).values() if (pin.name, pin.kind) not in stay]
             with_it = f", and {plural(len(own), 'package')} with it" if own and self.shared else ""
-            yield Fact("medium", "target-removed", f"target removed{with_it}", (name,))
+            target = self.before.target(name)
+            machines = _machines(target.inputs) if target else ""
+            yield Fact("medium", "target-removed", f"target removed{machines}{with_it}", (name,))
         for name in self.came:
             target = self.after.target(name)
             pins = target.pins if target else ()
@@ -641,7 +591,7 @@ def _in_place(needs: Iterable[str], drops: Iterable[str]) -> Iterator[Fact]:
     if not any((*needs, *drops)):
         yield Fact("low", "metadata-changed", "its recorded metadata changed, not what gets installed")
     else:
-        yield Fact("low", "requirements-changed", "requires different packages, at the same version")
+        yield Fact("low", "requirements-changed", "the same file; the lock has other requirements of it")
 
 
 def _weigh(fact: Fact, package: str | None, target: LockedTarget, before: LockedTarget | None) -> Fact:

@@ -95,11 +95,11 @@ class Around(Struct, frozen=True):
     against: Reason | None = None
 
     @property
-    def pulled_by(self) -> tuple[str, bool] | None:
-        """The package whose change takes this one back, and whether a correction of envspec's says so."""
+    def pulled_by(self) -> tuple[str, str | None] | None:
+        """The package whose change takes this one back, and the correction of envspec's that says so, if one does."""
         if self.against is None or self.against.package is None:
             return None
-        return self.against.package, self.against.corrected
+        return self.against.package, self.against.correction
 
 
 ALONE = Around()
@@ -185,7 +185,7 @@ def _name(new: Pin, around: Around) -> Iterator[Fact]:
     known = None if around.origin else lookalike(new.name)
     if known:
         said = f"{new.name} is nearly the name of {known}"
-        yield Fact("high", "near-name", f"{said}: find out which of the two is meant")
+        yield Fact("high", "near-name", f"{said}: was {known} meant?")
     elif around.news and new.name not in names():
         said = "new here, and not among the most used packages"
         if around.family:
@@ -291,14 +291,14 @@ def _version(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
         yield Fact("medium", "epoch-jump", "a new epoch: versions are counted anew")
     elif found.kind == "major":
         if around.inner:
-            yield Fact("low", "major-jump", "a major version, which whatever requires it admits")
+            yield Fact("low", "major-jump", "a major version; no requirement of the lock forbids it")
         elif numbers_in(old.version)[0] >= _ROUTINE:
-            yield Fact("low", "major-jump", "a major version, of which it has many")
+            yield Fact("low", "major-jump", "a major version, as it has one or more a year")
         else:
             yield Fact("medium", "major-jump", "a major version may break its users")
     elif found.kind == "minor" and new.name in TORCH:
         # a project's own extensions and compiled caches are in no lock
-        message = "what was compiled against the old torch must be compiled anew, your own extensions too"
+        message = f"your own extensions for torch {'.'.join(old.version.split('.')[:2])} must be built again"
         yield Fact("medium", "torch-jump", message)
     elif found.kind == "minor" and (broke := breaks_below_one(new.name, old.version, new.version)):
         yield Fact("medium", "zero-minor-jump", f"below 1.0, and has broken its users: {'; '.join(broke)}")

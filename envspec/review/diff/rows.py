@@ -116,13 +116,17 @@ class Asked(Struct, frozen=True):
         yield from self.gaps()
         for server, packages in self.brought:
             yield f"PROVES NOTHING: {server} came with this change, and only its own word vouches for {few(packages)}"
-        answers = [f"{self.proved} confirmed by the index"]
-        answers += [f"{self.by_facts} by envspec's own facts"] if self.by_facts else []
-        answers.append(f"{self.refuted} not as published")
+        files = plural(self.pins, "changed file")
+        many = self.proved != 1
+        published = f"{'are as their' if many else 'is as its'} index publishes {'them' if many else 'it'}"
+        answers = [f"{self.proved} of {files} {published}"]
+        if self.by_facts:
+            answers.append(f"{self.by_facts} {'matches' if self.by_facts == 1 else 'match'} envspec's own records")
+        answers += [f"{self.refuted} NOT as published"] if self.refuted else []
         vouched = sum(len(packages) for _, packages in self.brought)
         if (open_ones := self.pins - self.proved - self.by_facts - self.refuted - vouched) > 0:
-            answers.append(f"{open_ones} not asked in full")
-        yield f"asked about {plural(self.pins, 'pin')}: {', '.join(answers)}"
+            answers.append(f"{open_ones} couldn't be asked in full")
+        yield ", ".join(answers)
 
 
 class View(Struct, frozen=True):
@@ -155,7 +159,8 @@ class Move(Struct, frozen=True):
              targets that it is of
     partner  of a CUDA library that came or went: the one whose place it took, or that took its place
     cause    what it follows from, where that tells of it: "torch 2.9.1", "Python 3.13"
-    pulled_by the package whose change takes this one back, and whether a correction of envspec's says so
+    releases the page of its repository's releases, where METADATA names one at a known forge: safe to be linked
+    pulled_by the package whose change takes this one back, and the correction of envspec's that says so, if one does
     renamed  a sentence for each package, where the move stands for several (`envspec.review.diff.renames`), and `what`
              became of them
     """
@@ -171,9 +176,10 @@ class Move(Struct, frozen=True):
     parts: tuple[Move, ...] = ()
     partner: str | None = None
     renamed: tuple[str, ...] = ()
-    what: str = "renamed"
+    what: str = "under the new CUDA's names"
     cause: str | None = None
-    pulled_by: tuple[str, bool] | None = None
+    pulled_by: tuple[str, str | None] | None = None
+    releases: str | None = None
 
     @property
     def exact(self) -> tuple[Move, ...]:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from envspec.lock.inputs import bare_address, same_address
 from envspec.lock.inventory import sentence
 from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
 from envspec.lock.signing.model import signatures_in
@@ -17,7 +18,7 @@ from envspec.packages.names import channel_name, conda_name, requirement_name
 from envspec.packages.version_numbers import numbers, numbers_in
 from envspec.review.diff.jump import jump
 from envspec.review.diff.model import ImageChange
-from envspec.review.diff.of_specs import same_address, shown_address
+from envspec.review.diff.of_specs import moved_address
 from envspec.review.diff.rows import Fact, PythonMove, Risk
 from envspec.spec.model import NewerFor
 from envspec.spec.newer import is_weaker
@@ -25,8 +26,8 @@ from envspec.spec.newer import is_weaker
 _UNREAD = "wheels aren't read: what their METADATA leaves out isn't found"
 
 
-def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
-    """Yield what changed for all targets."""
+def of_spec(old: SpecInputs, new: SpecInputs, addresses: Mapping[str, str]) -> Iterator[Fact]:
+    """Yield what changed for all targets. `addresses` are those of the new side's indexes, by name, as far as known."""
     if old.exclude_newer != new.exclude_newer:
         yield Fact(
             "low", "exclude-newer-changed", _describe_change("exclude-newer", old.exclude_newer, new.exclude_newer)
@@ -36,16 +37,20 @@ def of_spec(old: SpecInputs, new: SpecInputs) -> Iterator[Fact]:
         yield Fact("medium", "image-python-changed", _describe_change("the Python of images", *pythons))
     came, went = _between(old.allow_source, new.allow_source)
     if came:
-        yield Fact("medium", "allow-source-added", f"may be built from source now: {', '.join(came)}")
+        message = f"{', '.join(came)} may be built from source from now on, which runs the code of the build"
+        yield Fact("medium", "allow-source-added", message)
     if went:
-        yield Fact("low", "allow-source-removed", f"may no longer be built from source: {', '.join(went)}")
+        yield Fact("low", "allow-source-removed", f"{', '.join(went)} may no longer be built from source")
     for name in sorted({*old.sources, *new.sources}):
         was, now = old.sources.get(name), new.sources.get(name)
         if was is not None and now is None:
             message = f"{name} is no longer tied to the index {was}: any index may supply it"
             yield Fact("high", "source-removed", message)
         elif was != now:
-            yield Fact("medium", "source-changed", _describe_change(f"the index of {name}", was, now))
+            address = f" ({addresses[now]})" if now is not None and now in addresses else ""
+            instead = f", no longer from {was}" if was else "; before, the spec tied it to none"
+            message = f"{name} comes from the index {now}{address} alone from now on{instead}"
+            yield Fact("medium", "source-changed", message)
     if old.channels != new.channels:
         yield from _channels(old.channels, new.channels)
     if old.without_corrections != new.without_corrections:
@@ -63,11 +68,11 @@ def _channels(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
     before, after = ({channel_name(channel): channel for channel in side} for side in (old, new))
     for name in sorted(before.keys() & after.keys()):
         if not same_address(before[name], after[name]):
-            addresses = f"{shown_address(before[name])} -> {shown_address(after[name])}"
+            addresses = f"{bare_address(before[name])} -> {bare_address(after[name])}"
             message = f"the channel {name} is at another address: {addresses}. Its files come from there now"
             yield Fact("high", "index-address-changed", message)
     if [*before] != [*after]:
-        sides = (_list(map(shown_address, side.values())) for side in (before, after))
+        sides = (_list(map(bare_address, side.values())) for side in (before, after))
         yield Fact("medium", "channels-changed", _describe_change("channels", *sides))
 
 
@@ -83,10 +88,10 @@ def of_exceptions(
         if one is None:
             yield Fact("low", "exception-ended", f"exclude-newer holds for {what} again")
         elif was is None:
-            yield Fact("high", "exception-added", f"exclude-newer doesn't hold for {what}: {_terms(one)}")
+            yield Fact("high", "exception-added", f"files of {what} may be {_terms(one)}, past exclude-newer")
         elif was != one:
             risk: Risk = "high" if is_weaker(one, was, now) else "low"
-            message = f"the exception of exclude-newer for {what}: {_terms(was)} -> {_terms(one)}"
+            message = f"files of {what} may be {_terms(one)}, past exclude-newer (was {_terms(was)})"
             yield Fact(risk, "exception-changed", message)
         elif one.until and days[0] and days[1] and days[0] <= one.until < days[1]:
             message = f"the exception of exclude-newer for {what} ended on {one.until}: remove it"
@@ -112,7 +117,7 @@ def _is_behind(pin: Pin, other: Pin) -> bool:
 
 def _terms(one: NewerFor) -> str:
     until = f" until {one.until}" if one.until else ""
-    return f"{one.bound or 'no bound'}{until} ({one.reason})"
+    return f"{f'as new as {one.bound}' if one.bound else 'of any date'}{until}, because {one.reason}"
 
 
 def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
@@ -154,7 +159,16 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
     yield from _constraints(old.constraints, new.constraints)
     yield from _overrides(dict(old.overrides), dict(new.overrides))
     yield from _pages(dict(old.find_links), dict(new.find_links))
+    yield from _moved_addresses(old, new)
     yield from _acceptance_changes(dict(old.accept), dict(new.accept))
+
+
+def _moved_addresses(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
+    """Yield the indexes and flat pages that are elsewhere now, as far as both locks have their addresses."""
+    before, pages = dict(old.addresses), dict(new.find_links)
+    for name, address in new.addresses:
+        if name in before and not same_address(before[name], address):
+            yield moved_address(name, before[name], address, flat=name in pages)
 
 
 def of_new_target(new: TargetInputs, others: Collection[TargetInputs]) -> Iterator[Fact]:
@@ -191,10 +205,16 @@ def _overrides(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]
 
 def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
     for name in sorted({*old, *new}):
-        if old.get(name) != new.get(name):
-            yield Fact(
-                "medium", "find-links-changed", _describe_change(f"the flat index {name}", old.get(name), new.get(name))
-            )
+        was, now = old.get(name), new.get(name)
+        if was == now:
+            continue
+        if was is None:
+            message = f"the flat page {name} is new: files may come from {now}"
+        elif now is None:
+            message = f"the flat page {name} ({was}) is no longer used"
+        else:
+            message = f"the flat page {name} is another one: {was} -> {now}"
+        yield Fact("medium", "find-links-changed", message)
 
 
 def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
@@ -270,19 +290,28 @@ def python_moves(old: Collection[LockedPython], new: Collection[LockedPython]) -
             yield PythonMove(platform, before.get(platform), after.get(platform))
 
 
-def of_pythons(moves: Iterable[PythonMove], platforms: Collection[str]) -> Iterator[Fact]:
+def of_pythons(moves: Iterable[PythonMove], platforms: Collection[str], reworded: Collection[str]) -> Iterator[Fact]:
     """Tell of the builds of Python that moved: all packages of a target run in them. A later patch is routine. Of those
-    that came or went with their platform the row of its target tells; `platforms` are those of both sides."""
+    that came or went with their platform the row of its target tells; `platforms` are those of both sides, `reworded`
+    those whose targets all ask for another minor version, of which rows of their own tell."""
     for move in moves:
         old, new = move.old, move.new
         if move.platform not in platforms and not (old and new):
             continue
-        words = (f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked" for one in (old, new))
+        same = old is not None and new is not None and old.version == new.version
+        words = (
+            f"{one.version}{f' ({one.build}, {one.sha256[:12]})' if same else ''}" if one else "not locked"
+            for one in (old, new)
+        )
         risk: Risk = "medium"
         if old and new:
             was, now = ((numbers_in(one.version), one.build) for one in (old, new))
-            risk = "high" if now < was or (was == now) else "low" if was[0][:2] == now[0][:2] else "medium"
-        yield Fact(risk, "python-build-moved", f"Python for {move.platform}: {' -> '.join(words)}")
+            later_minor = was[0][:2] != now[0][:2]
+            # of another minor version the spec's own row has the risk
+            risk = "high" if now < was or was == now else "low"
+            if later_minor and risk == "low" and move.platform not in reworded:
+                risk = "medium"
+        yield Fact(risk, "python-build-moved", f"the Python that {move.platform} gets: {' -> '.join(words)}")
 
 
 def _short(digest: str) -> str:

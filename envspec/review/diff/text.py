@@ -76,6 +76,8 @@ class _Printer:
                 yield from self._wrap(words.fact(fact), indent=6)
             for edge in words.edges(move):
                 yield from self._wrap(edge, indent=6)
+            if move.releases and (not alike or number + 1 == len(row.moves)):
+                yield from self._wrap(f"releases: {move.releases}", indent=6)
 
     def _wrap(self, line: str, *, style: str = "", indent: int = 0, hanging: int = 0) -> Iterator[str]:
         # every line with a foreign word in it comes by here

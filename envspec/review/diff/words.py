@@ -15,7 +15,7 @@ from msgspec import Struct
 from envspec.base.texts import byte_size, plural
 from envspec.facts.cuda_stack import TORCH
 from envspec.review.diff.renames import fold
-from envspec.review.diff.rows import RISKS, Fact, Move, Review, Risk, Row, TargetSize, highest
+from envspec.review.diff.rows import RISKS, SHOUTED, Fact, Move, Review, Risk, Row, TargetSize, highest
 
 SHOWN = 4
 """How many names of a list are shown; the JSON output has all of them."""
@@ -96,9 +96,18 @@ def summary(review: Review) -> str:
     moved = [row for row in rows if not row.stays]
     by_risk = {risk: packages_of(row for row in moved if row.risk == risk) for risk in RISKS}
     risks = ", ".join(f"{count} {risk}" for risk, count in by_risk.items() if count)
-    packages = f"{plural(packages_of(moved), 'package')} changed" + (f" ({risks})" if risks else "")
+    count = plural(packages_of(moved), "package") if moved else "no package"
+    packages = f"{count} changed" + (f" ({risks})" if risks else "")
     kept = f", {len(rows) - len(moved)} stayed as installed" if len(moved) < len(rows) else ""
-    return f"{review.risk} risk: {', '.join((*_fixes(review), packages))}{kept}"
+    return f"{review.risk} risk{_see(review)}: {', '.join((*_fixes(review), packages))}{kept}"
+
+
+def _see(review: Review) -> str:
+    """Name the part that has the risk, where no package has it."""
+    parts = ((FLAWS, review.flaws), ("GPU", review.gpu), ("Spec and targets", review.settings))
+    if review.risk == "low" or any(row.risk == review.risk for row in review.rows):
+        return ""
+    return next((f', see "{title}"' for title, facts in parts for one in facts if one.risk == review.risk), "")
 
 
 def _fixes(review: Review) -> Iterator[str]:
@@ -108,36 +117,50 @@ def _fixes(review: Review) -> Iterator[str]:
 
 
 def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
-    """Yield what a reader needs first, a line each, the gravest first, and of one risk the first of each kind before
-    the second of any: what is fixed, what isn't routine, targets, new packages, then what the spec asks for by name,
+    """Yield what a reader needs first, a line each, the gravest first, and the first of each kind before the second of
+    any: what is fixed, what isn't routine, targets, new packages, then what the spec asks for by name,
     and how much else moved. What is shouted has been said."""
-    said = {row.name for row, _ in review.shouted}
-    rows = [row for row in fold(review.rows) if not row.stays and row.name not in said]
+    shouted = {row.name for row, _ in review.shouted}
+    rows = [row for row in fold(review.rows) if not row.stays]
     for row in (row for row in rows if row.fixes):
         found = (fact.message for move in row.moves for fact in move.facts if fact.code == "vulnerability-fixed")
         yield row.risk, f"{describe_row(row)}: {'; '.join(dict.fromkeys(found))}"
     others = [row for row in rows if not row.fixes]
     facts = (*review.flaws, *review.gpu, *review.settings)
+    weighed: list[tuple[str, Risk, str]] = []
     for risk in RISKS[:2]:
         lines = [(one.code, fact(one)) for one in facts if one.risk == risk]
         for row in (row for row in others if row.risk == risk):
             weighty = [one for move in row.moves for one in move.facts if one.risk == risk]
+            if row.name in shouted:
+                weighty = [one for one in weighty if one.code not in SHOUTED]
+                if not weighty:
+                    continue
             reasons = "; ".join(dict.fromkeys(one.message for one in weighty))
             lines.append((weighty[0].code if weighty else "", ": ".join(filter(None, (describe_row(row), reasons)))))
-        yield from ((risk, line) for _, line in by_kind(lines, lambda line: line[0]))
+        weighed += [(code, risk, line) for code, line in lines]
+    yield from ((risk, line) for _, risk, line in by_kind(weighed, lambda line: line[0]))
     yield from ((one.risk, fact(one)) for one in review.settings if one.risk == "low" and one.code in _TARGETS)
+    yield from ((one.risk, fact(one)) for one in review.settings if one.code == "exclude-newer-changed")
     quiet = [row for row in others if row.risk == "low"]
-    if new := [row.name for row in quiet if row.new]:
-        yield "low", f"{plural(len(new), 'new package')}: {join_names(new)}"
+    if majors := [row for row in quiet if not row.direct and any(move.jump == "major" for move in row.moves)]:
+        yield "low", f"{plural(len(majors), 'major version')}: {join_names(map(describe_row, majors))}"
+    if new := [" ".join(filter(None, (row.name, where(row.moves[0].targets)))) for row in quiet if row.new]:
+        yield "low", f"{plural(len(new), 'new package')}: {join_names(new, 5)}"
     asked = sorted((row for row in quiet if row.direct and not row.new), key=lambda row: row.name not in TORCH)
     for start in range(0, len(asked), SHOWN):
         yield "low", ", ".join(map(describe_row, asked[start : start + SHOWN]))
     for row in (row for row in quiet if any(move.renamed for move in row.moves)):
         yield "low", describe_row(row)
-    if rest := packages_of(
-        row for row in quiet if not row.direct and not row.new and not any(move.renamed for move in row.moves)
-    ):
-        yield "low", f"{plural(rest, 'package')} that others require: routine"
+    rest = [
+        row
+        for row in quiet
+        if not row.direct and not row.new and not any(move.renamed for move in row.moves) and row not in majors
+    ]
+    if len(rest) == 1:
+        yield "low", describe_row(rest[0])
+    elif rest:
+        yield "low", f"{plural(packages_of(rest), 'package')} that others require: routine"
 
 
 _TARGETS = ("target-added", "target-renamed")
@@ -159,14 +182,19 @@ def versions(move: Move) -> str:
         return f"new {version}" if move.old is None else f"{version} removed"
     if move.old.version == move.new.version and move.old.variant != move.new.variant:
         return f"{move.new.version} variant {move.old.variant or 'none'} → {move.new.variant or 'none'}"
+    if move.old.version == move.new.version and move.old.build != move.new.build:
+        return f"{move.new.version} build {move.old.build or 'unknown'} -> {move.new.build or 'unknown'}"
     if move.old.version == move.new.version:
         return move.new.version
     return f"{move.old.version} -> {move.new.version}"
 
 
 def jump(move: Move) -> str:
-    """Return "minor", "patch down", "another build"; empty where the version stayed."""
-    return "another build" if move.jump == "local" else "" if move.jump in ("none", "other") else move.jump
+    """Return "minor", "back a patch", "another build"; empty where the version stayed."""
+    if move.jump == "local":
+        return "another build"
+    kind, _, down = move.jump.partition(" ")
+    return f"back a {kind}" if down else "" if kind in ("none", "other") else kind
 
 
 def where(targets: Iterable[str]) -> str:

@@ -156,6 +156,7 @@ _NAMES: Mapping[str, Callable[[Any], str]] = {
     "constraints": requirement_name,
     "overrides": itemgetter(0),
     "find_links": itemgetter(0),
+    "addresses": itemgetter(0),
     "accept": itemgetter(0),
     "images": attrgetter("name"),
     "pythons": attrgetter("platform"),

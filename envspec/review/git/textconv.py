@@ -39,6 +39,7 @@ def readable(lock: Lock) -> str:
     out.extend(_requirements(lock, "constraint", lambda inputs: inputs.constraints))
     out.extend(_requirements(lock, "override", lambda inputs: list(map(_with_reason, inputs.overrides))))
     out.extend(_requirements(lock, "find-links", lambda inputs: [" ".join(one) for one in inputs.find_links]))
+    out.extend(_requirements(lock, "address", lambda inputs: [" ".join(one) for one in inputs.addresses]))
     out.extend(_requirements(lock, "metadata", lambda inputs: list(map(_metadata_line, inputs.metadata))))
     out.extend(_requirements(lock, "accept", lambda inputs: list(map(_with_reason, inputs.accept))))
     out.append("\n")

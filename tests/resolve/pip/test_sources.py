@@ -176,7 +176,7 @@ def test_a_package_comes_from_its_named_index_alone(machine: Machine, index: Ind
             "numpy": ("2.0", "pypi"),
         }
         assert index.paths("^/simple/acme") == [] and internal.paths("^/simple/numpy") == []
-        assert internal.origin not in machine.lock_path().read_text()
+        assert internal.origin not in machine.lock_path().read_text().partition("[targets")[2], "but for its inputs"
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from envspec.net.simple_page import parse_page
 from envspec.review.audit.learn import file_facts
 from envspec.review.audit.model import Advisory, FileFacts, PublishedRelease
 from envspec.review.audit.osv import OsvDatabase
-from envspec.review.audit.pypi import parse_release, release_url
+from envspec.review.audit.pypi import parse_release, release_url, releases_page
 
 JINJA = PublishedRelease("jinja2", "3.1.2")
 NOW = "2026-11-20T00:00:00Z"
@@ -271,3 +271,32 @@ def test_what_is_no_database(tmp_path: Path, content: str) -> None:
 def test_an_empty_folder_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         OsvDatabase.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("urls", "page"),
+    [
+        ({"Source": "https://github.com/psf/requests"}, "https://github.com/psf/requests/releases"),
+        ({"Repository": "https://github.com/psf/requests.git"}, "https://github.com/psf/requests/releases"),
+        ({"Homepage": "https://github.com/a/b/tree/main/docs#readme"}, "https://github.com/a/b/releases"),
+        ({"Source Code": "https://gitlab.com/a/b"}, "https://gitlab.com/a/b/-/releases"),
+        ({"source": "https://codeberg.org/a/b/"}, "https://codeberg.org/a/b/releases"),
+        (
+            {"Homepage": "https://docs.example.org", "Changelog": "https://github.com/a/b"},
+            "https://github.com/a/b/releases",
+        ),
+        ({"Source": "http://github.com/a/b"}, None),
+        ({"Source": "https://github.com.evil.example/a/b"}, None),
+        ({"Source": "https://github.com@evil.example/a/b"}, None),
+        ({"Source": "https://user:secret@github.com/a/b"}, None),
+        ({"Source": "https://github.com/a"}, None),
+        ({"Source": "https://github.com/../b"}, None),
+        ({"Source": "https://github.com/a/b) [x](https://evil.example"}, None),
+        ({"Source": 'https://github.com/a/b"><script>'}, None),
+        ({"Source": "https://github.com/a/b\n"}, None),
+        ({"Source": None, "Homepage": ["x"]}, None),
+        ({}, None),
+    ],
+)
+def test_only_a_repository_at_a_known_forge_gives_a_page_of_releases(urls: dict[str, Any], page: str | None) -> None:
+    assert releases_page(urls) == page

@@ -185,3 +185,16 @@ def test_what_is_fixed_is_said_first(shown: Callable[[Review], str]) -> None:
     assert [row.name for row in review.rows] == ["lib", "app"] and review.risk == "low"
     page = " ".join(shown(review).replace("&#45;", "-").replace("&#58;", ":").split())
     assert page.index("known vulnerabilities fixed in lib") < page.index("2 packages changed")
+
+
+def test_the_page_of_releases_is_linked_where_it_is_known() -> None:
+    page = "https://github.com/example/lib/releases"
+    found = reviewed(version("2.6", "lib"))
+    new = {key: Known((), releases=page) for key in versions(found) if key[2] == "2.6"}
+    told = with_advisories(found, new, HOW)
+    assert f"[releases]({page})" in markdown(told)
+    assert f'<a href="{page}" rel="noreferrer">releases</a>' in html(told)
+    assert f"releases: {page}" in text(told)
+    (row,) = as_json(told)["packages"]
+    assert row["changes"][0]["releases"] == page
+    assert "releases" not in markdown(found) and as_json(found)["packages"][0]["changes"][0]["releases"] is None

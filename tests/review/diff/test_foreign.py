@@ -258,3 +258,60 @@ def test_a_last_line_that_ends_in_a_backslash(write: Write) -> None:
     one, other = "six==1.17.0\n# why \\\nidna==3.10 \\", "six==1.17.0\nidna==3.10\n"
     assert not between(write("requirements.txt", one), write("other.txt", other))
     assert not between(write("requirements.txt", other), write("other.txt", one))
+
+
+def test_requirements_that_come_and_go_are_rows_where_neither_file_pins(write: Write) -> None:
+    files = write("old.txt", "flask\ngone\n"), write("new.txt", "flask\nflask-login\n")
+    found = between(*files)
+    assert rows(found) == {"flask-login": "new *", "gone": "* removed"}
+    assert {row.name: row.risk for row in found.rows} == {"flask-login": "low", "gone": "medium"}
+
+
+FORKED = """\
+version = 1
+revision = 3
+requires-python = ">={python}"
+
+[[package]]
+name = "demo"
+version = "0.1.0"
+source = {{ virtual = "." }}
+dependencies = [{{ name = "lib" }}, {{ name = "late", marker = "python_full_version >= '3.12'" }}]
+[package.{groups}]
+dev = [{{ name = "checker" }}]
+{packages}"""
+PACKAGE = """
+[[package]]
+name = "{}"
+version = "{}"
+source = {{ registry = "https://mirror.example.org/pypi/simple" }}
+wheels = [{{ url = "https://files.example.org/{}-{}-py3-none-any.whl", hash = "sha256:{}" }}]
+"""
+
+
+def forked(versions: dict[str, str], python: str = "3.10", groups: str = "dev-dependencies") -> str:
+    packages = "".join(PACKAGE.format(name, one, name, one, "0" * 64) for name, one in versions.items())
+    return FORKED.format(python=python, groups=groups, packages=packages)
+
+
+OLD = {"lib": "1.0", "late": "1.0", "checker": "1.0"}
+
+
+def test_what_only_a_newer_python_gets_is_seen(write: Write) -> None:
+    files = write("a/uv.lock", forked(OLD)), write("b/uv.lock", forked({**OLD, "late": "1.1"}))
+    found = between(*files)
+    assert rows(found) == {"late": "1.0 -> 1.1"}
+    assert found.chosen[0].endswith("with Python 3.10, 3.12")
+
+
+def test_groups_under_their_older_name_are_read(write: Write) -> None:
+    new = forked({**OLD, "checker": "1.1"}, groups="dependency-groups")
+    assert rows(between(write("a/uv.lock", forked(OLD)), write("b/uv.lock", new))) == {"checker": "1.0 -> 1.1"}
+
+
+def test_a_file_for_an_older_python_says_so_and_what_goes_back_there(write: Write) -> None:
+    new = forked({**OLD, "lib": "0.9"}, python="3.9")
+    found = between(write("a/uv.lock", forked(OLD)), write("b/uv.lock", new))
+    assert [(fact.risk, fact.message) for fact in found.settings] == [("medium", "its oldest Python 3.10 -> 3.9")]
+    (row,) = found.rows
+    assert (row.name, row.risk) == ("lib", "medium"), "the Python is the reason"

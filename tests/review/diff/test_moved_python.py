@@ -29,14 +29,25 @@ def change(old: LockedPython | None, new: LockedPython | None) -> Review:
     return review(Side("old", before), Side("new", after))
 
 
-def line(one: LockedPython | None) -> str:
-    return f"{one.version} ({one.build}, {one.sha256[:12]})" if one else "not locked"
+AGAIN = build("3.12.13", "20260715")
 
 
-@pytest.mark.parametrize(("old", "new"), [(OLD, NEW), (None, NEW), (OLD, None)], ids=["moved", "came", "went"])
+def line(one: LockedPython | None, other: LockedPython | None) -> str:
+    """A version, with its build where both sides have that version."""
+    if one is None:
+        return "not locked"
+    same = other is not None and one.version == other.version
+    return f"{one.version} ({one.build}, {one.sha256[:12]})" if same else one.version
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(OLD, NEW), (OLD, AGAIN), (None, NEW), (OLD, None)],
+    ids=["moved", "another build", "came", "went"],
+)
 def test_every_form_says_which_build_python_was_and_is(old: LockedPython | None, new: LockedPython | None) -> None:
     found = change(old, new)
-    said = f"Python for linux-64: {line(old)} -> {line(new)}"
+    said = f"the Python that linux-64 gets: {line(old, new)} -> {line(new, old)}"
     assert said in " ".join(text(found).split())
     assert said in unescape(markdown(found)) and said in unescape(html(found))
     (moved,) = as_json(found)["pythons"]

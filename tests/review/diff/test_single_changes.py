@@ -57,7 +57,7 @@ PACKAGES: list[tuple[str, Change, str, str, str, str]] = [
     ("conda patch", version("3.5.4", "openssl"), "openssl", "3.5.0 -> 3.5.4 patch via ffmpeg", "low", ""),
     ("conda major", version("4.0", "openssl"), "openssl", "3.5.0 -> 4.0 major via ffmpeg", "low", "major-jump"),
     ("conda order", version("3.5.0a", "openssl"), "openssl", "3.5.0 -> 3.5.0a pre-release down via ffmpeg", "high", "downgrade"),
-    ("build", fields("openssl", build="h9_1"), "openssl", "3.5.0 via ffmpeg", "low", "build-changed"),
+    ("build", fields("openssl", build="h9_1"), "openssl", "3.5.0 build h1_0 -> h9_1 via ffmpeg", "low", "build-changed"),
     ("hash", artifact("lib", sha256=sha("other")), "lib", "2.5.1 via app", "high", "hash-changed"),
     ("hash of conda", artifact("openssl", sha256=sha("other")), "openssl", "3.5.0 via ffmpeg", "high", "hash-changed"),
     ("other wheel", artifact("lib", file="lib-2.5.1-cp312-none-any.whl", sha256=sha("cp")), "lib", "2.5.1 via app", "high", "file-changed"),
@@ -129,8 +129,8 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("NCCL", version("2.29.3", "nvidia-nccl-cu12"), "low", "nccl-moved", "NCCL 2.27.5 -> 2.29.3", "hopper volta"),
     ("triton minor", version("3.6.0", "triton"), "medium", "triton-moved", "triton 3.5.1 -> 3.6.0: kernels", "hopper volta"),
     ("triton patch", version("3.5.2", "triton"), "low", "triton-moved", "triton 3.5.1 -> 3.5.2", "hopper volta"),
-    ("a GPU less", target("hopper", gpus=()), "medium", "gpu-dropped", "no longer asks for H100", "hopper"),
-    ("a GPU more", target("hopper", gpus=("H100", "H200")), "low", "gpu-added", "asks for H200", "hopper"),
+    ("a GPU less", target("hopper", gpus=()), "medium", "gpu-dropped", "the target is no longer for H100", "hopper"),
+    ("a GPU more", target("hopper", gpus=("H100", "H200")), "low", "gpu-added", "for H200 too now", "hopper"),
     ("torch drops the target's GPU", version("2.11.0+cu128", "torch", "volta"), "high", "architecture-lost", "torch 2.11.0+cu128 has no code for sm_70", "volta"),
     ("another torch in one target", version("2.10.0+cpu", "torch", "cpu"), "medium", "torch-differs", "not all targets have one torch: 2.10.0 in cpu; 2.9.1 in hopper, volta", ""),
     ("an unknown torch", version("2.99.0+cu128", "torch", "hopper"), "medium", "architectures-unknown", "torch 2.99.0+cu128 isn't in envspec's facts", "hopper"),
@@ -145,13 +145,13 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("image-python", spec(image_python="base"), "medium", "image-python-changed", "locked -> base", ""),
     ("allow-source", spec(allow_source=("slow", "slower")), "medium", "allow-source-added", "slower", ""),
     ("no longer tied", spec(sources={}), "high", "source-removed", "inner is no longer tied to the index internal", ""),
-    ("tied otherwise", spec(sources={"inner": "mirror"}), "medium", "source-changed", "internal -> mirror", ""),
+    ("tied otherwise", spec(sources={"inner": "mirror"}), "medium", "source-changed", "from the index mirror alone from now on, no longer from internal", ""),
     ("channels", spec(channels=("conda-forge", "other")), "medium", "channels-changed", "conda-forge, other", ""),
     ("metadata stated", target("volta", metadata=(StatedMetadata("flash-attn", "==2.8.3", ("einops", "torch")),)), "medium", "metadata-stated", "states that flash-attn 2.8.3 requires einops, torch", "volta"),
     ("corrections", spec(without_corrections=("x",)), "medium", "corrections-changed", "without-corrections: x no longer bounds", ""),
     ("constraint", every_target(constraints=("lib<2",)), "low", "constraint-added", "the spec bounds lib<2", ""),
     ("override", every_target(overrides=(("lib>=1", "tried"),)), "medium", "override-added", "lib>=1 overrides what packages require, because tried", ""),
-    ("flat index", target("cpu", find_links=(("pyg", "torch-2.8.0+cpu.html"),)), "medium", "find-links-changed", "the flat index pyg not set -> torch-2.8.0+cpu.html", "cpu"),
+    ("flat index", target("cpu", find_links=(("pyg", "torch-2.8.0+cpu.html"),)), "medium", "find-links-changed", "the flat page pyg is new: files may come from torch-2.8.0+cpu.html", "cpu"),
     ("accepted", target("hopper", accept=(("cuda-major-mixed", "tried"),)), "medium", "accept-added", "the finding cuda-major-mixed is accepted, because tried", "hopper"),
     ("unread", target("hopper", inspect=False), "medium", "inspect-changed", "wheels aren't read any more", "hopper"),
     ("target gone", lambda lock: replace(lock, targets=lock.targets[:2]), "medium", "target-removed", "target removed", "volta"),
@@ -371,7 +371,9 @@ def test_a_new_target_is_news_and_its_packages_are_not() -> None:
 def test_a_target_that_went_is_one_row_and_its_packages_none() -> None:
     found = between(base(), replace(base(), targets=base().targets[:1]))
     assert found.went == ("hopper", "volta") and not found.rows
-    assert {fact.message for fact in found.settings} == {"target removed, and 3 packages with it"}
+    assert {fact.message for fact in found.settings} == {
+        f"target removed: linux-64, CUDA {gpu}, and 3 packages with it" for gpu in ("12.8, H100", "12.6, V100")
+    }
 
 
 def test_a_new_name_of_a_target_hides_no_hash() -> None:

@@ -87,7 +87,7 @@ def test_what_only_the_spec_says_is_no_unchanged_lock(unchanged: Runner) -> None
     path.write_text(path.read_text() + '\n[image]\nservices = ["ssh"]\n')
     found = unchanged.review(VERIFY="false")
     assert (found["fresh"], found["changed"], found["risk"]) == ("true", "true", "medium")
-    assert "image&#93; services&#58; added ssh" in unchanged.posted and "No lock changed" not in unchanged.posted
+    assert "[image] services: added ssh" in unchanged.posted and "No lock changed" not in unchanged.posted
 
 
 @pytest.mark.nightly

@@ -24,6 +24,8 @@ from git_ci import (
     unchanged as unchanged,
 )
 from git_project import BASE, SPEC, pin
+from support.audit import Pypi, vulnerability
+from support.packages import wheel
 from support.serving import Quiet, serving
 
 pytestmark = pytest.mark.e2e
@@ -160,7 +162,7 @@ def test_gitlab_without_a_token_that_may(bumped: Runner, gitlab: tuple[str, type
 def test_gitlab_fails_with_a_risk(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     job = runner(tmp_path, BASE.bump(pin("numpy", "2.1", content="evil")))
     ran = in_gitlab(job, gitlab, ENVSPEC_FAIL_ON="high")
-    assert ran.returncode == 1 and "as high as ENVSPEC_FAIL_ON" in ran.stdout
+    assert ran.returncode == 1 and "as risky as ENVSPEC_FAIL_ON" in ran.stdout
     assert (job.clone / "envspec-review.env").read_text() == "ENVSPEC_RISK=high\nENVSPEC_NEW_PACKAGES=\n"
     assert (job.clone / "envspec-pages" / "1-specs_demo.html").is_file()
     rows = json.loads((job.clone / "envspec-quality.json").read_text())
@@ -178,6 +180,25 @@ def test_gitlab_asks_the_indexes_unless_told_not_to(bumped: Runner, gitlab: tupl
     ran = in_gitlab(bumped, gitlab, **nowhere)
     assert ran.returncode == 0 and "COULDN" in ran.stdout
     assert in_gitlab(bumped, gitlab, **nowhere, ENVSPEC_FAIL_ON="high").returncode == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("refuse", ["", "true"])
+@pytest.mark.parametrize("answers", [True, False])
+def test_gitlab_looks_vulnerabilities_up(
+    bumped: Runner, gitlab: tuple[str, type[_Notes]], refuse: str, answers: bool
+) -> None:
+    """A database that doesn't answer is one line, and fails the job only where it was asked to."""
+    pypi = Pypi(database=answers)
+    pypi.know("numpy", "2.1")
+    pypi.know("numpy", "2.2", vulnerability("PYSEC-1", "CVE-1", text="Reads any file."))
+    with pypi as index:
+        index.add(wheel("numpy", "2.1"), wheel("numpy", "2.2"), uploaded="2026-01-02T03:04:05.000000Z")
+        given = {"ENVSPEC_VERIFY": "", "UV_DEFAULT_INDEX": index.url, "ENVSPEC_FAIL_ON_VULNERABLE": refuse}
+        ran = in_gitlab(bumped, gitlab, **given)
+    head = ran.stdout.partition("<details")[0]
+    assert ("PYSEC-1 (CVE-1)" in head) is answers and ("INCOMPLETE" in head) is not answers, ran.stdout + ran.stderr
+    assert ran.returncode == (1 if refuse else 0)
 
 
 @pytest.mark.nightly

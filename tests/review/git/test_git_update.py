@@ -78,7 +78,7 @@ def test_it_opens_a_pull_request_and_keeps_it(tmp_path: Path, index: Pypi) -> No
     assert (
         "numpy" in job.posted
         and "published on 2026-01-02" in job.posted
-        and "asked about 1 pin: 1 confirmed by the index" in job.posted
+        and "1 of 1 changed file is as its index publishes it" in job.posted
     )
     changed = of_branch(tmp_path, "diff", "--name-only", "main", "envspec/update").split()
     assert changed == ["locks/demo/cpu/requirements.txt", "locks/demo/envspec.lock"]

@@ -14,7 +14,9 @@ from envspec.base.errors import InputError, Place
 from envspec.base.plain_files import read_plain
 from envspec.lock.model import Lock, LockedTarget, SpecInputs, TargetInputs
 from envspec.packages.other_formats import INTENTS, format_of
+from envspec.packages.requirement import canonical_name
 from envspec.packages.tags import PLATFORMS, marker_environment
+from envspec.packages.version_numbers import numbers
 from envspec.review.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, describe, forks, select
 from envspec.review.diff.foreign.shape import check_pin, malformed, text_of, toml_of, yaml_of
 from envspec.review.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal, holds
@@ -31,14 +33,26 @@ KNOWN = (
 )
 
 
+_MINOR = re.compile(r"python(?:_full)?_version [<>=!~]=? [\"'](3\.\d{1,3})")
+
+
 class _Waiting(Struct, frozen=True):
     """A universal file whose environments aren't chosen yet. `python` is the oldest version that it supports; of the
-    markers that say where it counts, if it has any, one must hold (`supported`)."""
+    markers that say where it counts, if it has any, one must hold (`supported`). `named` are names and versions of
+    all its packages, `newest` the newest Python that its markers tell from older ones."""
 
     open: Callable[[tuple[Environment, ...]], Side]
     offers: Offers
     python: str | None
     supported: tuple[str, ...] = ()
+    named: frozenset[tuple[str, str]] = frozenset()
+    newest: str = "3.0"
+
+
+def _unseen(before: _Waiting, after: _Waiting, pair: tuple[Side, Side]) -> bool:
+    """Say whether a file names a version that the other doesn't, and that no environment has that was looked at."""
+    seen = {(pin.name, pin.version) for side in pair for target in side.lock for pin in target.pins}
+    return not before.named ^ after.named <= seen
 
 
 def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
@@ -55,13 +69,26 @@ def sides(old: Path, new: Path, wish: Wish = NO_WISH) -> tuple[Side, Side]:
     waiting = {"old": before, "new": after}
     offers = {side: one.offers for side, one in waiting.items() if isinstance(one, _Waiting)}
     if isinstance(before, _Waiting) and isinstance(after, _Waiting):
-        python = wish.python or after.python or before.python or DEFAULT_PYTHON
         platforms = wish.platforms or DEFAULT_PLATFORMS
         both = _whole(offers) if not wish.selects else {side: (select(wish, side, offers),) for side in offers}
-        looked = {side: _spread(platforms, python, selections) for side, selections in both.items()}
-        pair = _open(before, looked["old"]), _open(after, looked["new"])
+        now = wish.python or after.python or before.python or DEFAULT_PYTHON
+        # a file for older Pythons than before isn't compared with what the old one would hold there
+        was = wish.python or max(before.python or now, now, key=numbers)
+
+        def open_both(*newer: str) -> tuple[Side, Side]:
+            looked = {
+                side: _spread(platforms, (python, *newer), both[side]) for side, python in (("old", was), ("new", now))
+            }
+            return _open(before, looked["old"]), _open(after, looked["new"])
+
+        pair = open_both()
+        newest = max((before.newest, after.newest), key=numbers)
+        if not wish.python and numbers(newest) > numbers(was) and _unseen(before, after, pair):
+            pair = open_both(newest)
         # whoever names a platform sees it
-        return pair if wish.platforms else (_usable(pair[0], before.supported), _usable(pair[1], after.supported))
+        if not wish.platforms:
+            pair = _usable(pair[0], before.supported), _usable(pair[1], after.supported)
+        return _with_newer_on_both(pair, was, now)
     if wish.python or wish.platforms:
         option = "--python" if wish.python else "--platform"
         message = f"{option} is for two universal files; {_other(old, new, before)} has its own targets"
@@ -110,11 +137,20 @@ def _whole(offers: Mapping[str, Offers]) -> dict[str, tuple[Selection, ...]]:
     return dict.fromkeys(offers, found)
 
 
-def _spread(platforms: Iterable[str], python: str, selections: tuple[Selection, ...]) -> tuple[Environment, ...]:
+def _spread(
+    platforms: Iterable[str], pythons: tuple[str, ...], selections: tuple[Selection, ...]
+) -> tuple[Environment, ...]:
+    """Give the environments on each platform: those of another Python than the first are called by it."""
     return tuple(
-        Environment(f"{platform} {one.fork}" if one.fork else platform, platform, python, selection=one)
+        Environment(
+            " ".join(filter(None, (platform, one.fork, f"Python {python}" if number else ""))),
+            platform,
+            python,
+            selection=one,
+        )
         for platform in platforms
         for one in selections
+        for number, python in enumerate(pythons)
     )
 
 
@@ -126,6 +162,18 @@ def _open(file: _Waiting, environments: tuple[Environment, ...]) -> Side:
         chosen=describe(selections, file.offers),
         seen=tuple(dict.fromkeys(map(_platform_and_python, environments))),
     )
+
+
+def _with_newer_on_both(pair: tuple[Side, Side], was: str, now: str) -> tuple[Side, Side]:
+    """Leave out the environments of a newer Python that one side alone is for."""
+    names = [{target.name for target in side.lock} for side in pair]
+    common = names[0] & names[1]
+
+    def restrict(side: Side, python: str) -> Side:
+        targets = [one for one in side.lock if one.inputs.python == python or one.name in common]
+        return replace(side, lock=replace(side.lock, targets=tuple(targets)))
+
+    return restrict(pair[0], was), restrict(pair[1], now)
 
 
 def _usable(side: Side, supported: tuple[str, ...]) -> Side:
@@ -190,13 +238,22 @@ def _read(path: Path) -> Side | _Waiting:
             list(module.lines(text))
             return _Waiting(read_side, Offers(), None)
         if form in _TOML:
-            universal: Universal | UvLock = module.read(toml_of(text))
+            document = toml_of(text)
+            universal: Universal | UvLock = module.read(document)
 
             def lock_side(environments: tuple[Environment, ...]) -> Side:
                 with malformed(path):
                     return Side(str(path), universal.lock(environments), module.KNOWS, format=form)
 
-            return _Waiting(lock_side, universal.offers, oldest_python(universal.python), universal.supported)
+            rows = document.get("package") or document.get("packages") or ()
+            return _Waiting(
+                lock_side,
+                universal.offers,
+                oldest_python(universal.python),
+                universal.supported,
+                frozenset((canonical_name(row["name"]), str(row.get("version", ""))) for row in rows),
+                max(_MINOR.findall(text), key=numbers, default="3.0"),
+            )
         found = module.read(yaml_of(text) if form in _YAML else text)
     lock: Lock = found[0] if isinstance(found, tuple) else found
     complete: bool = found[1] if isinstance(found, tuple) else True

@@ -67,7 +67,7 @@ def _pin(at: int, line: str) -> tuple[Pin, str | None]:
     if len(clauses) == 1 and clauses[0].operator in ("==", "===") and not clauses[0].version.endswith(".*"):
         return HashedPin("pip", name, clauses[0].version, "", None, hashes=hashes), marker
     specifier = ",".join(sorted(map(str, clauses), reverse=True))
-    return LoosePin("pip", name, "", "", None, specifier=specifier or "*"), marker
+    return LoosePin("pip", name, "", "", None, direct=True, specifier=specifier or "*"), marker
 
 
 def _from_url(name: str, url: str, hashes: tuple[str, ...]) -> Pin:

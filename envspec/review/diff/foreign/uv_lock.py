@@ -259,7 +259,8 @@ def _package(one: Mapping[str, Any]) -> _Package:
         source,
         tuple(map(_edge, tables(one.get("dependencies"), "dependencies"))),
         _edges_by_name(one, "optional-dependencies"),
-        _edges_by_name(one, "dev-dependencies"),
+        # as uv 0.4.27 to 0.5.0 called them, and later ones still read
+        _edges_by_name(one, "dev-dependencies" if "dev-dependencies" in one else "dependency-groups"),
     )
 
 
