@@ -58,7 +58,9 @@ class Reader(LockText):
     tables: ClassVar[Collection[str]] = tuple(one for one in keys.TOP if one not in ("base", "inventory"))
     target_keys: ClassVar[Mapping[str, type]] = keys.TARGET
     package_keys: ClassVar[Mapping[str, type]] = {name: kind for name, kind in keys.PACKAGE.items() if name != "code"}
-    artifact_keys: ClassVar[Mapping[str, type]] = keys.ARTIFACT
+    artifact_keys: ClassVar[Mapping[str, type]] = {
+        name: kind for name, kind in keys.ARTIFACT.items() if name != "inert"
+    }
 
     def lock(self) -> Lock:
         data = self.table()
@@ -293,7 +295,8 @@ class Reader(LockText):
             if values and label is None:
                 self.fail(f"{name} are a variant's", where, name)
         variant = None if label is None else WheelVariant(label, properties, priorities)
-        return Artifact(item["file"], item["sha256"], item.get("size"), item.get("md5"), variant), item.get("targets")
+        known = (item["file"], item["sha256"], item.get("size"), item.get("md5"))
+        return Artifact(*known, variant, item.get("inert", False)), item.get("targets")
 
     def check_targets(
         self, names: Sequence[str], known: tuple[str, ...], where: Where, key: str = "targets"

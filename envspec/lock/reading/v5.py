@@ -1,4 +1,5 @@
-"""The lock's text in schema 5: schema 4's tables, with or without a base, and what `lock` read of wheels' code."""
+"""The lock's text in schema 5: schema 4's tables, with or without a base, and what `lock` read of wheels' code and of
+sources' builds."""
 
 from __future__ import annotations
 
@@ -21,3 +22,4 @@ class ReaderWithCode(v3.Reader):
     schema = CODE_VERSION
     tables = keys.TOP
     package_keys: ClassVar[Mapping[str, type]] = keys.PACKAGE
+    artifact_keys: ClassVar[Mapping[str, type]] = keys.ARTIFACT
