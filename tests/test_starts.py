@@ -23,7 +23,6 @@ STARTERS = {
     "../check/envspec_check/checks/dataloader.py": "none: torch's DataLoader started its workers, which it ends",
     "carried/bytecode.py": "itself again, in an image, and processes that compile",
     "carried/fetch_variants.py": "uv, in an image",
-    "prove/doctor/probe.py": "itself again, in any Python, an import each",
     "prove/compiles/worker.py": "a wheel's compiler, in a process that has nothing of envspec to change",
 }
 """The files that may start a process."""
@@ -106,7 +105,6 @@ def test_what_may_start_processes_does() -> None:
 FOLDERS = {
     # all others start at the root
     "prove/compiles/build.py": "folder",  # a scratch folder
-    "prove/doctor/ticket.py": "programs.HERE",  # the Python that the user asks about, as it starts for them
     "review/git/program.py": "work_tree(folder) or programs.ROOT",
     "install/build.py": "folder",  # a scratch folder
     "install/interpreter.py": "Path('/')",

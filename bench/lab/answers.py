@@ -33,7 +33,7 @@ from envspec.resolve.torch_index import choice as torch_index
 from envspec.spec.model import Spec
 from envspec.spec.parse import load_spec
 
-NEEDED, _OFFERED = "--allow-needed", ("--allow-needed", "--allow-static")
+NEEDED, _OFFERED = "--allow-needed", ("--allow-needed",)
 PIP_SECONDS = 120
 """The longest that pip may take: it backtracks for hours where uv says no at once."""
 

@@ -86,7 +86,7 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -
         permit_addresses(spec)
     with observer().progress("looking up releases") as progress:
         name, facts = look_up_facts(spec.indexes, found, how, os.environ, now, progress.count, warn)
-    told = findings(found, facts, spec.audit, now, how.min_age)
+    told = findings(found, facts, spec.audit, now)
     if len(chosen) == len(lock.targets):
         told = in_order((*told, *about_waivers(told, spec.audit, facts, now)))
     report = AuditReport(
@@ -115,5 +115,5 @@ def tell_unread(facts: Facts) -> bool:
     if facts.unread:
         say("hint: give a downloaded OSV database (PyPI's all.zip) with --database")
     if facts.unread_files:
-        say("hint: --skip-files skips the checks that need an index: another-file, yanked, young")
+        say("hint: --skip-files asks no index which releases were yanked")
     return bool(facts.unread or facts.unread_files)

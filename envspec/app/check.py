@@ -158,17 +158,16 @@ def _with_signature(found: SpecState, sign: str) -> SpecState:
     or the policy's."""
     if found.file is None or found.file.signature is None:
         return found
-    from envspec.lock.signing.ssh_keygen import signers_of
+    from envspec.lock.signing.ssh_keygen import signer_of
 
     try:
-        signers = signers_of(found.file.content, found.file.signature, LOCK, None)
+        signer = signer_of(found.file.content, found.file.signature, LOCK, None)
     except ToolError as error:
         warn(f"the signature of {found.lock} wasn't checked: {error.message}")
         return found
-    wrong = next((one for one in signers if not isinstance(one, Signer)), None)
-    if wrong is None:
+    if isinstance(signer, Signer):
         return found
-    stale = reason("signature-stale", wrong.message, problem=wrong.message)
+    stale = reason("signature-stale", signer.message, problem=signer.message)
     again = f"{sign} (or remove {found.lock}{SUFFIX})"
     hint = f"{found.hint}, then {again}" if found.hint else again
     status = "drifted" if found.status == "fresh" else found.status

@@ -49,7 +49,7 @@ from envspec.spec.document import read_bytes
 from envspec.spec.model import Audit, Spec
 from envspec.spec.newer import lock_day
 
-_CODES = ("vulnerability", "yanked", "young")
+_CODES = ("vulnerability", "yanked")
 """The findings that a change of version brings or resolves: an audit's other findings concern the lock as it is."""
 
 _OFFLINE = "--offline forbids asking"
@@ -317,7 +317,7 @@ def _add_audit(review: Review, old: Side, new: Side, spec: Spec | None, request:
         # the rest of the review is worth showing
         name, facts = "", Facts(files=None, unread=(str(error),))
     incomplete = tell_unread(facts)
-    found = findings(chosen, facts, spec.audit if spec else Audit(), now, request.how.min_age)
+    found = findings(chosen, facts, spec.audit if spec else Audit(), now)
     told = (
         (tuple(code for code in one.codes if code in _CODES), one.reason, one.packages)
         for one in (unchecked_packages(chosen, facts) if name else ())
@@ -363,11 +363,10 @@ def _version_findings(alike: Iterable[AuditedPackage], facts: Facts, found: Iter
         if advisory is not None
     }
     is_known = any(answer is not None and answer.known for answer in answers)
-    yanked, young = (next((one.message for one in mine if one.code == code), None) for code in ("yanked", "young"))
+    yanked = next((one.message for one in mine if one.code == "yanked"), None)
     return Known(
         tuple(vulnerabilities.values()) if is_known else None,
         yanked,
         newest_upload_day(alike, facts),
-        young=young,
         releases=next((answer.releases for answer in answers if answer is not None and answer.releases), None),
     )

@@ -13,11 +13,9 @@ from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.app.gpu_names import known_gpus
-from envspec.app.observer import observer
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import InputError, LockError, ToolError
 from envspec.base.finding import Finding, errors
-from envspec.base.programs import find_program
 from envspec.base.redact import redact
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
@@ -58,18 +56,6 @@ def examine_machine() -> Diagnosis:
     from envspec.prove.doctor.gather import gather
 
     return Diagnosis((*examine(gather()), *_git_drivers(), *_configuration(), *_policy()))
-
-
-def ticket(command: Sequence[str]) -> Diagnosis:
-    """Describe the environment of a Python: the one that a command starts, else PATH's. Raises ToolError where there is
-    none."""
-    from envspec.prove.doctor.ticket import ask, results
-
-    found = [path for name in ("python3", "python") if (path := find_program(name, os.environ))]
-    if not (command or found):
-        raise ToolError("PATH has no python3", hint="name one: envspec doctor --ticket -- /path/to/python3")
-    with observer().progress("importing what is installed"):
-        return Diagnosis(results(ask(command or found[:1], os.environ)))
 
 
 _DRIVER = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")

@@ -16,7 +16,7 @@ from envspec.base.finding import Finding
 from envspec.base.texts import printable
 from envspec.facts.torch_builds import variant_of
 from envspec.lock.model import Lock, LockedTarget
-from envspec.lock.signing.model import LOCK, Signer, allowed_keys, lack_of_signers
+from envspec.lock.signing.model import LOCK, Signer, allowed_keys
 from envspec.lock.store import LockFile
 from envspec.packages.names import channel_name
 from envspec.spec.model import Spec
@@ -91,16 +91,15 @@ def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
 
     unsigned = None
     if policy.signers:
-        from envspec.lock.signing.ssh_keygen import signers_of
+        from envspec.lock.signing.ssh_keygen import signer_of
 
         today = datetime.now(timezone.utc).date()
-        found = signers_of(file.content, file.signature, LOCK, allowed_keys(policy.keys_on(today), LOCK))
-        unsigned = lack_of_signers(found, policy.required)
+        found = signer_of(file.content, file.signature, LOCK, allowed_keys(policy.keys_on(today), LOCK))
+        unsigned = None if isinstance(found, Signer) else found
         if unsigned is not None and policy.revoked:
-            gone = signers_of(file.content, file.signature, LOCK, allowed_keys(policy.revoked, LOCK))
-            names = [one.name or one.fingerprint for one in gone if isinstance(one, Signer)]
-            said = f"{unsigned.message}; revoked: {', '.join(names)}"
-            unsigned = replace(unsigned, message=said) if names else unsigned
+            revoked = signer_of(file.content, file.signature, LOCK, allowed_keys(policy.revoked, LOCK))
+            if isinstance(revoked, Signer):
+                unsigned = replace(unsigned, message=f"{unsigned.message}; revoked: {revoked.name}")
     return judge_use(policy, unsigned)
 
 

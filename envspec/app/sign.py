@@ -17,17 +17,8 @@ from envspec.base.errors import InputError, Place, StorageError, ToolError
 from envspec.base.finding import Finding
 from envspec.base.open_folder import locate
 from envspec.base.plain_files import read_operand
-from envspec.lock.signing.model import (
-    LOCK,
-    MOST_SIGNATURE_BYTES,
-    REPORT,
-    SUFFIX,
-    Signer,
-    allowed_keys,
-    lack_of_signers,
-    signatures_in,
-)
-from envspec.lock.signing.ssh_keygen import sign, signer_of, signers_of
+from envspec.lock.signing.model import LOCK, MOST_SIGNATURE_BYTES, REPORT, SUFFIX, Signer, allowed_keys
+from envspec.lock.signing.ssh_keygen import sign, signer_of
 from envspec.prove.smoke.report.read import report_bytes, report_in
 from envspec.prove.smoke.report.result import is_pretended
 from envspec.review.git.program import run_git
@@ -41,7 +32,6 @@ class Signed(Struct, frozen=True):
 
     about   the paths: `spec` and `lock`, or `report`
     signed  whether there is a signature
-    signers  all who may sign and did
     source  who says who may sign, None where that wasn't asked
     """
 
@@ -51,24 +41,17 @@ class Signed(Struct, frozen=True):
     signed: bool
     found: Signer | Finding
     source: str | None = None
-    signers: tuple[Signer, ...] = ()
 
 
 def sign_lock(path: str, locks_dir: Path | None, key: Path | None) -> Signed:
-    """Sign a spec's lock, which must be fresh and sound, and write the signature beside it, below those of other keys.
+    """Sign a spec's lock, which must be fresh and sound, and write the signature beside it.
 
     Raises SpecError, LockError, UnsoundLock, AnswerNo for a stale lock, InputError for the key, ToolError.
     """
     spec, _, file = inputs.read_signed_lock(path, locks_dir, "signature", "refuse")
     folder = inputs.folder_of(spec, locks_dir)
     signature, signer = _signature(file.content, key, LOCK)
-    # those of other keys stay, where they are of this very lock
-    others = []
-    for one in signatures_in(file.signature or b""):
-        found = signer_of(file.content, one, LOCK, None)
-        if isinstance(found, Signer) and found.fingerprint != signer.fingerprint:
-            others.append(one)
-    folder.sign(b"".join((*others, signature)), file.content)
+    folder.sign(signature, file.content)
     return Signed(str(folder.path), LOCK, {"spec": spec.path, "lock": str(folder.path)}, True, signer)
 
 
@@ -102,9 +85,10 @@ def signer_of_lock(path: str, locks_dir: Path | None, allowed: Path | None) -> S
     spec = inputs.read_spec(path)
     folder = inputs.folder_of(spec, locks_dir)
     file = inputs.there(folder.read_with_signature(), spec)
-    source, found, signers = _judge_signers(file.content, file.signature, LOCK, allowed)
+    trusted, source = _signers(allowed, LOCK)
+    found = signer_of(file.content, file.signature, LOCK, trusted)
     about = {"spec": spec.path, "lock": str(folder.path)}
-    return Signed(str(folder.path), LOCK, about, file.signature is not None, found, source, signers)
+    return Signed(str(folder.path), LOCK, about, file.signature is not None, found, source)
 
 
 def signer_of_report(path: Path, allowed: Path | None) -> Signed:
@@ -117,28 +101,19 @@ def signer_of_report(path: Path, allowed: Path | None) -> Signed:
             signature = folder.read(f"{path.name}{SUFFIX}", MOST_SIGNATURE_BYTES + 1)
     except OSError as error:
         raise StorageError(f"{path}{SUFFIX} can't be read: {error.strerror}") from None
-    source, found, signers = _judge_signers(content, signature, REPORT, allowed)
-    return Signed(str(path), REPORT, {"report": str(path)}, signature is not None, found, source, signers)
+    trusted, source = _signers(allowed, REPORT)
+    found = signer_of(content, signature, REPORT, trusted)
+    return Signed(str(path), REPORT, {"report": str(path)}, signature is not None, found, source)
 
 
-def _judge_signers(
-    content: bytes, signature: bytes | None, namespace: str, given: Path | None
-) -> tuple[str, Signer | Finding, tuple[Signer, ...]]:
-    """Give who says who may sign, the first signer or what is missing, and all signers."""
-    allowed, source, required = _signers(given, namespace)
-    found = signers_of(content, signature, namespace, allowed)
-    signers = tuple(one for one in found if isinstance(one, Signer))
-    return source, lack_of_signers(found, required, namespace) or signers[0], signers
-
-
-def _signers(given: Path | None, namespace: str) -> tuple[str, str, int]:
-    """Give the text of an allowed_signers file, where it comes from (the file named, the site's policy, or the user's
-    git), and how many must have signed. A repository's own settings don't count: it mustn't say whom to trust."""
+def _signers(given: Path | None, namespace: str) -> tuple[str, str]:
+    """Give the text of an allowed_signers file, and where it comes from: the file named, the site's policy, or the
+    user's git. A repository's own settings don't count: it mustn't say whom to trust."""
     if given is None:
         policy = site_policy()
         if policy is not None and policy.signers:
             keys = policy.keys_on(datetime.now(timezone.utc).date())
-            return allowed_keys(keys, namespace), policy.path, policy.required if namespace == LOCK else 1
+            return allowed_keys(keys, namespace), policy.path
         given = _of_git(_SIGNERS_KEY)
     if given is None:
         hint = "--allowed-signers FILE, as git has it: a name, then a public key, a line"
@@ -148,7 +123,7 @@ def _signers(given: Path | None, namespace: str) -> tuple[str, str, int]:
         content = read_operand(given, _MOST_SIGNERS + 1)
         if len(content) > _MOST_SIGNERS:
             raise InputError("this isn't an allowed_signers file: it is larger than 1 MiB", place=place)
-        return content.decode(), place.file, 1
+        return content.decode(), place.file
     except UnicodeDecodeError:
         raise InputError("this isn't an allowed_signers file: it isn't UTF-8", place=place) from None
     except OSError as error:

@@ -50,11 +50,10 @@ a database or an index couldn't be read, or wasn't asked: such an audit never pa
 )
 @look_up
 def command(path: str, targets: tuple[str, ...], locks_dir: Path | None, form: str, fail_on: str, how: How) -> int:
-    """Look for known vulnerabilities and other risks in exactly the locked packages
+    """Look for known vulnerabilities, licences and yanked releases in exactly the locked packages
 
-    Known vulnerabilities, licences that the spec's [audit] doesn't accept, files that an index has changed or that were
-    yanked, releases too new to trust, and packages whose installation runs their code. Asks PyPI, or the user's own
-    index in its place, and keeps the answers for --offline.
+    Known vulnerabilities, licences that the spec's [audit] doesn't accept, and yanked releases. Asks PyPI, or the
+    user's own index in its place, and keeps the answers for --offline.
     """
     from envspec.app.audit import audit, tell_unread
 

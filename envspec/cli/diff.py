@@ -161,7 +161,7 @@ def _refuse_without(request: DiffRequest) -> None:
     from click.core import ParameterSource
 
     context = click.get_current_context()
-    needs = dict.fromkeys(("database", "skip_files", "max_age", "min_age"), request.audit)
+    needs = dict.fromkeys(("database", "skip_files", "max_age"), request.audit)
     needs["offline"] = request.audit or request.verify
     for name in (name for name, has in needs.items() if not has):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:

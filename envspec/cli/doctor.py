@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from envspec.app.doctor import Diagnosis, described_hardware, examine_machine, judge_spec, ticket as describe
+from envspec.app.doctor import Diagnosis, described_hardware, examine_machine, judge_spec
 from envspec.app.edition import tell_edition
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import printable
@@ -27,8 +27,6 @@ Examples:
   envspec doctor                                   this machine
   envspec doctor specs/mm-v2.9.toml                the spec on this machine
   envspec doctor specs/mm-v2.9.toml --gpu H100 --driver 535.104
-  envspec doctor --ticket                          the environment of PATH's Python, to paste
-  envspec doctor --ticket -- apptainer exec --nv train.sif python3
 
 Exit codes: 0 no error was found, 1 an error was found, 2 the input is wrong.
 """
@@ -36,26 +34,20 @@ Exit codes: 0 no error was found, 1 an error was found, 2 the input is wrong.
 
 @click.command(epilog=EPILOG)
 @click.argument("path", metavar="[SPEC]", required=False, shell_complete=options.complete("spec_paths"))
-@click.argument("words", metavar="[WORD]...", nargs=-1, type=click.UNPROCESSED)
 @options.target
 @options.gpu('Judge for this GPU: "H100", "hopper", "sm_90". Repeatable.')
 @click.option("--driver", metavar="VERSION", help="Judge for machines with this NVIDIA driver.")
 @click.option("--glibc", metavar="VERSION", help="Judge for machines with this glibc.")
 @options.imports
-@click.option(
-    "--ticket", is_flag=True, help="Describe the environment of PATH's Python, or of the one that the words start."
-)
 @options.locks_dir
 @options.as_json
 def command(
     path: str | None,
-    words: tuple[str, ...],
     targets: tuple[str, ...],
     gpus: tuple[str, ...],
     driver: str | None,
     glibc: str | None,
     imports: bool,
-    ticket: bool,
     locks_dir: Path | None,
 ) -> int:
     """Diagnose this machine, or a spec on given hardware: findings with remedies
@@ -64,20 +56,9 @@ def command(
     and glibc. With --gpu, --driver or --glibc, it judges them on those and ignores this machine. What the lock pins is
     judged on the same GPUs, by the code that its wheels hold. A lock that can't be right makes its targets infeasible.
     envspec shows what the site's policy demands and whom to ask; what the policy forbids of the spec is an error.
-
-    With --ticket, envspec imports the packages of an environment, and tells what is installed from where, the libraries
-    that each import loads, and the three likeliest causes of what is wrong. It masks secrets.
     """
     tell_edition()
-    if words and not ticket:
-        raise InputError(
-            f"doctor judges one SPEC, not {path} and {words[0]} too", hint="envspec doctor specs/NAME.toml"
-        )
-    if ticket:
-        _refuse_without_spec(targets, gpus, driver, glibc)
-        found = describe((path, *words) if path else ())
-        path = None
-    elif path is None:
+    if path is None:
         _refuse_without_spec(targets, gpus, driver, glibc)
         if imports:
             raise InputError("--imports needs a SPEC", hint="envspec doctor specs/NAME.toml --imports")

@@ -60,7 +60,6 @@ Examples:
     " requirements.txt, pixi.lock, conda-lock.yml or an explicit list.",
 )
 @options.allow_needed
-@options.allow_static
 @options.dry_run
 @options.offline
 @click.option(

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from envspec.app.lock.make import Locked, LockRequest
 
 _OPTIONS = (
-    options.allow_needed, options.allow_static, options.dry_run, options.offline, options.locks_dir, options.quiet,
-    options.verbose, options.as_json,
+    options.allow_needed, options.dry_run, options.offline, options.locks_dir, options.quiet, options.verbose,
+    options.as_json,
 )  # fmt: skip
-_ASKED = ("allow_needed", "allow_static", "dry_run", "offline", "locks_dir")
+_ASKED = ("allow_needed", "dry_run", "offline", "locks_dir")
 
 
 def lock_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add --allow-needed, --allow-static, --dry-run, --offline, --locks-dir, --quiet, --verbose and --json to a
-    command, which gets the first five as a `request`."""
+    """Add --allow-needed, --dry-run, --offline, --locks-dir, --quiet, --verbose and --json to a command, which gets the
+    first four as a `request`."""
 
     @functools.wraps(function)
     def with_request(*arguments: Any, **others: Any) -> int:
@@ -42,9 +42,8 @@ def lock_options(function: Callable[..., int]) -> Callable[..., int]:
 
 def refuse_dry_edit(request: LockRequest) -> LockRequest:
     """Give a request back, unless it asks for a change of the spec and for none."""
-    if request.dry_run and (request.allow_needed or request.allow_static):
-        option = "--allow-needed" if request.allow_needed else "--allow-static"
-        raise click.UsageError(f"{option} writes into the spec, and --dry-run writes nothing")
+    if request.dry_run and request.allow_needed:
+        raise click.UsageError("--allow-needed writes into the spec, and --dry-run writes nothing")
     return request
 
 

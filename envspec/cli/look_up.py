@@ -11,24 +11,12 @@ from typing import Any
 import click
 
 offline = click.option("--offline", is_flag=True, help="Use no network: take earlier audits' answers, or --database.")
-min_age = click.option(
-    "--min-age",
-    type=click.IntRange(min=0),
-    default=7,
-    show_default=True,
-    metavar="DAYS",
-    help="Report releases younger than this.",
-)
 database = click.option(
     "--database",
     type=click.Path(path_type=Path, exists=True),
     help="Advisories in the OSV format instead of PyPI's: a zip, folder or file.",
 )
-skip_files = click.option(
-    "--skip-files",
-    is_flag=True,
-    help="Skip the checks of files that need an index: another-file, yanked, young.",
-)
+skip_files = click.option("--skip-files", is_flag=True, help="Ask no index which releases were yanked.")
 max_age = click.option(
     "--max-age",
     type=click.IntRange(min=0),
@@ -49,14 +37,13 @@ def look_up(function: Callable[..., int]) -> Callable[..., int]:
         offline: bool,
         skip_files: bool,
         max_age: int,
-        min_age: int,
         **others: Any,
     ) -> int:
         from envspec.review.audit.learn import How
 
-        how = How(database, offline, timedelta(days=max_age), not skip_files, timedelta(days=min_age))
+        how = How(database, offline, timedelta(days=max_age), not skip_files)
         return function(*arguments, how=how, **others)
 
-    for option in (max_age, min_age, skip_files, database, offline):
+    for option in (max_age, skip_files, database, offline):
         option(with_how)
     return with_how

@@ -120,11 +120,6 @@ allow_needed = click.option(
     is_flag=True,
     help="Add packages that must be built from source to the spec's allow-source, and go on: building runs their code.",
 )
-allow_static = click.option(
-    "--allow-static",
-    is_flag=True,
-    help="Add those of them whose build runs no code of their own: setup() of literals, or tables of pyproject.toml.",
-)
 
 
 def gpu(help_text: str) -> Callable[[FC], FC]:

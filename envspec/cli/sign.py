@@ -42,8 +42,7 @@ def command(path: str, key: Path | None, locks_dir: Path | None) -> int:
 
     Writes the signature beside the lock, as envspec.lock.sig: commit it with the lock. The lock must be fresh and
     sound. `ssh-keygen -Y sign` signs, under the namespace envspec-lock; `envspec verify --signed` and a site's policy
-    check it. A lock that changes loses its signature. Several keys sign one lock one after the other:
-    each signature stands below the others.
+    check it. A lock that changes loses its signature, and so does one that another key signs.
 
     Of a report (a file that ends in .json), the signature lies beside it, under the namespace envspec-report.
     """
@@ -67,10 +66,7 @@ def show_signer(path: str, locks_dir: Path | None, allowed: Path | None) -> int:
     lines = (
         [f"{where}: {printable(found.message)}  [{found.code}]"]
         if not isinstance(found, Signer)
-        else [
-            f"{where}: signed by {printable(str(one.name))}, {one.fingerprint}: allowed by {asked.source}"
-            for one in asked.signers
-        ]
+        else [f"{where}: signed by {printable(str(found.name))}, {found.fingerprint}: allowed by {asked.source}"]
     )
     options.answer("sign", _document(asked), lines)
     if isinstance(found, Signer):
@@ -90,7 +86,6 @@ def _document(asked: Signed) -> dict[str, object]:
         **asked.about,
         "signed": asked.signed,
         "signer": signer,
-        "signers": [{"name": one.name, "key": one.fingerprint} for one in asked.signers],
         "refused": refusal,
         "allowed-by": asked.source,
     }

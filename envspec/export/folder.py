@@ -50,7 +50,7 @@ RECIPES = {
     # what carries no image lies beside the job
     "slurm": Recipe(whole=slurm.render, shared=lambda plan: plan.files if slurm.is_on_machine(plan) else ()),
     "lmod": Recipe(whole=lmod.render),
-    "kubernetes": Recipe(kubernetes.render, names=(kubernetes.FILE, kubernetes.SERVE_FILE)),
+    "kubernetes": Recipe(kubernetes.render, names=(kubernetes.FILE,)),
     "htcondor": Recipe(htcondor.render, names=(htcondor.FILE,), listed=False),
     "edf": Recipe(edf.render, names=(edf.FILE,), listed=False),
 }

@@ -1,6 +1,4 @@
-"""Kubernetes manifests of a target: a Job that runs the smoke check or the spec's program on one node or on several,
-and a Deployment of a program that serves, where the spec has one.
-"""
+"""A Kubernetes manifest of a target: a Job that runs the smoke check or the spec's program, on one node or several."""
 
 from __future__ import annotations
 
@@ -10,10 +8,8 @@ from collections.abc import Iterator, Mapping
 from envspec.export.plan import CARRIED, UID, WORKSPACE, Plan, hash_heading
 from envspec.facts.compute_capability import read_capability
 from envspec.lock.formats.yaml_text import inline_strings, string
-from envspec.spec.cluster import Serving
 
 FILE = "job.yaml"
-SERVE_FILE = "serve.yaml"
 PORT = 29500
 """Where torchrun's processes meet: on the first pod."""
 _SECCOMP = "seccompProfile: { type: RuntimeDefault }"
@@ -26,19 +22,16 @@ _NAME_LENGTH = 52
 
 
 def render(plan: Plan) -> dict[str, str]:
-    """`<target>/job.yaml`, and `<target>/serve.yaml` where the spec serves something."""
-    found = {f"{plan.target}/{FILE}": _job(plan)}
-    if plan.kubernetes.serve:
-        found[f"{plan.target}/{SERVE_FILE}"] = _serving(plan, plan.kubernetes.serve)
-    return found
+    """`<target>/job.yaml`."""
+    return {f"{plan.target}/{FILE}": _job(plan)}
 
 
-def _usage(plan: Plan, file: str) -> list[str]:
+def _usage(plan: Plan) -> list[str]:
     if plan.repository:
         before = f"Before that: docker push {plan.image}"
     else:
         before = "Before that: push the image to a registry of yours, which [image] name in the spec names."
-    manifest = f"{plan.target}/{file}"
+    manifest = f"{plan.target}/{FILE}"
     if not plan.shares:
         return [f"kubectl apply -f {manifest}", before]
     # with the slice's digest, which plain git would merge in no file
@@ -49,7 +42,7 @@ def _job(plan: Plan) -> str:
     asked = plan.kubernetes
     name = job_name(plan.title)
     several = asked.nodes > 1
-    usage = [*_usage(plan, FILE), "[kubernetes] program is what it trains; without one it runs the smoke check."]
+    usage = [*_usage(plan), "[kubernetes] program is what it trains; without one it runs the smoke check."]
     lines = [
         *hash_heading(plan, usage),
         *(_headless(plan, name) if several else ()),
@@ -116,43 +109,6 @@ def _headless(plan: Plan, name: str) -> list[str]:
         f"  ports: [{{ name: torchrun, port: {PORT} }}]",
         "---",
     ]
-
-
-def _serving(plan: Plan, serve: Serving) -> str:
-    name = job_name(f"{plan.title}-serve")
-    probe = (
-        f"httpGet: {{ path: {string(serve.health)}, port: serve }}" if serve.health else "tcpSocket: { port: serve }"
-    )
-    lines = [
-        *hash_heading(plan, [*_usage(plan, SERVE_FILE), f"In the cluster it answers at {name}:{serve.port}."]),
-        "apiVersion: v1",
-        "kind: Service",
-        *_metadata(plan, name),
-        "spec:",
-        f"  selector: {{ app.kubernetes.io/name: {string(name)} }}",
-        f"  ports: [{{ name: serve, port: {serve.port}, targetPort: serve }}]",
-        "---",
-        "apiVersion: apps/v1",
-        "kind: Deployment",
-        *_metadata(plan, name),
-        "spec:",
-        f"  replicas: {serve.replicas}",
-        f"  selector: {{ matchLabels: {{ app.kubernetes.io/name: {string(name)} }} }}",
-        "  template:",
-        "    metadata:",
-        f"      labels: {{ app.kubernetes.io/name: {string(name)} }}",
-        "    spec:",
-        *_pod(plan),
-        "        - name: serve",
-        *_image(plan),
-        f"          args: {inline_strings(map(_literal, serve.program))}",
-        f"          ports: [{{ name: serve, containerPort: {serve.port} }}]",
-        # a model is loaded for minutes, and only then does its program answer
-        f"          startupProbe: {{ {probe}, periodSeconds: 10, failureThreshold: 180 }}",
-        f"          readinessProbe: {{ {probe}, periodSeconds: 10 }}",
-        *_container(plan),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def job_name(title: str) -> str:

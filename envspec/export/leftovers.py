@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from envspec.base.documents import read_json
 from envspec.base.finding import Finding
-from envspec.export import devcontainer, dockerfile, kubernetes, nix
+from envspec.export import devcontainer, dockerfile, nix
 from envspec.export.carried import carried_files
 from envspec.export.folder import OWN, SHARED, ExportedRecipes, place_of
 from envspec.export.plan import (
@@ -56,7 +56,6 @@ def leftovers(plan: SpecPlan, files: Mapping[str, str], paths: Iterable[str], re
             split_shared_path(path)
             or path in flake
             or _is_of_a_former_target(plan, path, first, name, read)
-            or (name == kubernetes.SERVE_FILE and _serves_no_more(plan, path, first, read))
             or (plan.shares and _is_shared_now(path, read))
         ):
             yield path
@@ -91,12 +90,6 @@ def _is_of_a_former_target(plan: SpecPlan, path: str, first: str, name: str, rea
         found = _owner(path, read)
         return found is not None and found[0] == plan.spec and found[1] not in plan.names
     return False
-
-
-def _serves_no_more(plan: SpecPlan, path: str, target: str, read: Read) -> bool:
-    return _owner(path, read) == (plan.spec, target) and any(
-        of.target == target and not of.kubernetes.serve for of in plan.targets
-    )
 
 
 def _owner(path: str, read: Read) -> tuple[str, str] | None:

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from envspec.base.cache import touch
 from envspec.base.documents import Unreadable, read_toml
-from envspec.base.errors import AnswerNo, EnvspecError, InputError, ToolError
+from envspec.base.errors import AnswerNo, EnvspecError, InputError, LockError, ToolError
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.base.storage import storage_error
@@ -48,6 +48,7 @@ from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import is_requirement
 from envspec.resolve.pip.answer import prefix
+from envspec.resolve.pip.static_source import runs_code
 from envspec.resolve.uv.errors import build_failure, machine_error
 from envspec.resolve.uv.program import Uv
 from envspec.rules.case import hint_to_keep, of_target
@@ -198,6 +199,7 @@ class WheelBuilder(Struct, frozen=True):
         kept = wheels.find(key)
         if kept is not None:
             return kept
+        refuse_code(pin, source)
         if pin.built_with is None:
             self._refuse_missing_requirements(pin, source)
         try:
@@ -319,6 +321,17 @@ class WheelBuilder(Struct, frozen=True):
                 hint="a missing module belongs in [pip] build-dependencies; a missing program (a compiler, nvcc, swig) "
                 "on this machine, and for images in [image] build-apt",
             )
+
+
+def refuse_code(pin: Pin, source: Path) -> None:
+    """Refuse to build a source that the lock calls inert, and whose build may run code of its own: whoever wrote so
+    into the lock had no permission for it. Raises LockError, IndexFailure."""
+    if pin.is_inert and runs_code(source, pin.name, pin.version):
+        raise LockError(
+            f"{source.name}: the lock says that its build runs no code of its own, and it may run some",
+            hint="look at who changed the lock; `envspec lock SPEC --upgrade-package "
+            f"{pin.name}` judges the source anew",
+        )
 
 
 def variables_of(target: LockedTarget, uv: Uv, python: Path) -> dict[str, str]:

@@ -26,7 +26,7 @@ from envspec.base.errors import ToolError
 from envspec.base.progress import Progress
 from envspec.base.redact import redact
 from envspec.binaries.wheel import InstalledWheel, paths_of_wheel, untrue_rows
-from envspec.install.build import WheelBuilder, refuse_other_build, refuse_other_wheels
+from envspec.install.build import WheelBuilder, refuse_code, refuse_other_build, refuse_other_wheels
 from envspec.install.collect import Collector, Paths, with_plain_names
 from envspec.install.inside import cannot_exist, stays_inside
 from envspec.install.installed import Dist, files_of, leave_unsaid, record_direct_url, recorded_files, site_packages
@@ -164,6 +164,8 @@ class PipInstaller(Struct, frozen=True):
     ) -> None:
         place.mkdir(exist_ok=True)
         built_with = self._collect([one for pin in pins for one in self.builder.rules.target.build_wheels(pin)])
+        for pin in (one for one in pins if one.is_inert):
+            refuse_code(pin, files[_key(pin)])
         files = with_plain_names(pins, files, place / "variants")
         (place / "requirements.txt").write_text("".join(_requirements(pins, files)), encoding="utf-8")
         (place / "uv.toml").write_text(self._configuration(pins, files, built_with), encoding="utf-8")

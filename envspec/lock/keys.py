@@ -52,7 +52,8 @@ PACKAGE = {
 }
 GIT = {"url": str, "commit": str, "subdirectory": str}
 _FILE = {"file": str, "sha256": str, "size": int}
-ARTIFACT = {**_FILE, "md5": str, "variant": str, "properties": list, "priorities": list, "targets": list}
+ARTIFACT = {**_FILE, "md5": str, "variant": str, "properties": list, "priorities": list, "inert": bool,
+            "targets": list}  # fmt: skip
 BUILT_WITH = {"name": str, "version": str, **_FILE, "targets": list}
 PUBLISHER = dict.fromkeys(("kind", "repository", "workflow", "environment", "email"), str)
 PYTHON = {"platform": str, "version": str, "build": str, **_FILE}

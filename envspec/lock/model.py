@@ -20,7 +20,7 @@ LOCK_VERSION = 3
 BASE_VERSION = 4
 """The schema of a lock on a base, which older readers would take for a whole environment."""
 CODE_VERSION = 5
-"""The schema of a lock that holds what was read of wheels' code."""
+"""The schema of a lock that holds what was read of wheels' code, or a source that needs no permission."""
 
 
 class WheelVariant(Struct, frozen=True):
@@ -39,6 +39,8 @@ class Artifact(Struct, frozen=True):
     """One file that a target installs.
 
     `size` is in bytes, None where no index says it. `url` is set only for a direct-URL requirement. `md5` is conda's.
+    `inert`: it is a source whose build runs no code of its own, so that `allow-source` needn't name it
+    (`envspec.resolve.pip.inert`).
     """
 
     file: str
@@ -46,6 +48,7 @@ class Artifact(Struct, frozen=True):
     size: int | None = None
     md5: str | None = None
     variant: WheelVariant | None = None
+    inert: bool = False
 
 
 class BuildPin(Struct, frozen=True):
@@ -164,6 +167,11 @@ class Pin(RecordWithNotes, frozen=True, eq=False):
     @property
     def is_wheel(self) -> bool:
         return self.artifact is not None and self.artifact.file.endswith(".whl")
+
+    @property
+    def is_inert(self) -> bool:
+        """Whether it is a source whose build runs no code of its own."""
+        return self.artifact is not None and self.artifact.inert
 
 
 class TargetInputs(RecordWithNotes, frozen=True, eq=False):
@@ -447,7 +455,8 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
     @property
     def least_schema(self) -> int:
         """The oldest schema of today's that holds all that it says."""
-        if any(target.inputs.addresses or any(pin.code for pin in target.pins) for target in self.targets):
+        pins = (pin for target in self.targets for pin in target.pins)
+        if any(one.inputs.addresses for one in self.targets) or any(pin.code or pin.is_inert for pin in pins):
             return CODE_VERSION
         return BASE_VERSION if self.inputs.base else LOCK_VERSION
 

@@ -303,6 +303,7 @@ def artifact_table(artifact: Artifact) -> dict[str, object]:
         "variant": variant and variant.label,
         "properties": list(variant.properties) or None if variant else None,
         "priorities": list(variant.priorities) or None if variant else None,
+        "inert": artifact.inert or None,
     }
     return {name: value for name, value in known.items() if value is not None}
 

@@ -25,9 +25,9 @@ def secret_variables(spec: Spec) -> Iterator[Finding]:
                 remedy = f"leave it out, and pass it at run time by {ways}"
                 place = spec.places.get(f"image.{table}.{name}")
                 yield Finding("warning", CODE, message, place, remedy, package=canonical_name(name))
-    served = spec.kubernetes.serve.program if spec.kubernetes.serve else ()
-    if any(redact_command(text) != text for text in map(" ".join, (spec.kubernetes.program, served))):
-        place = spec.places.get("kubernetes.program") or spec.places.get("kubernetes.serve.program")
+    program = " ".join(spec.kubernetes.program)
+    if redact_command(program) != program:
+        place = spec.places.get("kubernetes.program")
         message = "kubernetes.program has a secret in its arguments, and anyone with the job's file can read it"
         yield Finding("warning", CODE, message, place, "pass it by [kubernetes] secret", package="program")
 

@@ -44,15 +44,6 @@ class SlurmTable(Struct, frozen=True):
     options: tuple[str, ...] = ()
 
 
-class Serving(Struct, frozen=True):
-    """`[kubernetes.serve]`: a program that answers at a port."""
-
-    program: tuple[str, ...] = ()
-    port: int = 8000
-    replicas: int = 1
-    health: str | None = None
-
-
 class KubernetesTable(Struct, frozen=True):
     """`[kubernetes]`: what a Job asks for.
 
@@ -85,7 +76,6 @@ class KubernetesTable(Struct, frozen=True):
     pull_policy: str | None = None
     tolerations: tuple[str, ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=lambda: _NONE)
-    serve: Serving | None = None
 
 
 # The spec's `[slurm]` and `[kubernetes]` tables, as `envspec.spec.schema` describes the others.
@@ -232,10 +222,6 @@ def _object(doc: str, example: str) -> Text:
     return Text(doc=doc, example=example, says=_OBJECT_SAYS, pattern=_SUBDOMAIN, max_length=253)
 
 
-def _program(doc: str, example: tuple[str, ...]) -> Array:
-    return Array(doc=doc, items=Text(doc="A word of it.", example=example[0]), example=example, min_items=1)
-
-
 KUBERNETES_TABLE = Table(
     doc="What the Kubernetes manifests of the recipes ask for.",
     keys={
@@ -245,9 +231,11 @@ KUBERNETES_TABLE = Table(
             says="a namespace's name: lower-case letters, digits and '-', up to 63 long",
             pattern=_LABEL,
         ),
-        "program": _program(
-            "The training program and its arguments, which torchrun starts; the smoke check without it.",
-            ("train.py", "--epochs", "3"),
+        "program": Array(
+            doc="The training program and its arguments, which torchrun starts; the smoke check without it.",
+            items=Text(doc="A word of it.", example="train.py"),
+            example=("train.py", "--epochs", "3"),
+            min_items=1,
         ),
         "nodes": Integer(
             doc="The pods that train together, each on a node's GPUs: with two or more, an Indexed Job and a headless"
@@ -336,32 +324,6 @@ KUBERNETES_TABLE = Table(
                 says="a label's value: up to 63 letters, digits, '-', '_' and '.'",
                 pattern=f"(?:{_NAME})?",
             ),
-        ),
-        "serve": Table(
-            doc="A program that answers requests: the recipes get a Deployment and a Service of it, `serve.yaml`.",
-            required=("program",),
-            keys={
-                "program": _program(
-                    "The program and its arguments.", ("vllm", "serve", "/workspace/model", "--port", "8000")
-                ),
-                "port": Integer(
-                    doc="The port at which it answers.",
-                    example=8000,
-                    minimum=1,
-                    maximum=65535,
-                    default=Serving().port,
-                ),
-                "replicas": Integer(
-                    doc="How many of it run.", example=2, minimum=0, maximum=10_000, default=Serving().replicas
-                ),
-                "health": Text(
-                    doc="The path that answers with 200 when it is ready; else an open port is enough.",
-                    example="/health",
-                    says="a path from '/' on, without blanks, quotes and backslashes",
-                    pattern=r"/[A-Za-z0-9_.~!$&'()*+,;=:@%/?-]*",
-                    max_length=500,
-                ),
-            },
         ),
     },
 )

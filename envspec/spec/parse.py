@@ -16,7 +16,7 @@ from envspec.packages.names import channel_name
 from envspec.packages.python_range import parse_python
 from envspec.packages.requirement import canonical_name
 from envspec.spec.advice import slug
-from envspec.spec.cluster import KubernetesTable, Serving, SlurmTable
+from envspec.spec.cluster import KubernetesTable, SlurmTable
 from envspec.spec.document import read_bytes
 from envspec.spec.image_schema import BASES, SERVICE_ALIASES
 from envspec.spec.matrix import NO_TABLES, Lookups
@@ -128,13 +128,6 @@ def slurm_of(checked: Checked) -> SlurmTable:
     return asked
 
 
-def kubernetes_of(checked: Checked) -> KubernetesTable:
-    """Read `[kubernetes]`. Problems go to `checked`."""
-    served = ("kubernetes", "serve")
-    serve = checked.record(Serving, *served) if checked.has(*served) else None
-    return checked.record(KubernetesTable, "kubernetes", serve=serve)
-
-
 def audit_of(checked: Checked, targets: Collection[str]) -> Audit:
     """Read `[audit]` of a spec with these targets. Problems go to `checked`."""
     return Audit(
@@ -241,7 +234,7 @@ def parse_spec(text: str, path: str, lookups: Lookups = NO_TABLES) -> Spec:
         base=_base(checked, parsed),
         smoke=_smoke(checked),
         slurm=slurm_of(checked),
-        kubernetes=kubernetes_of(checked),
+        kubernetes=checked.record(KubernetesTable, "kubernetes"),
         audit=audit_of(checked, tuple(target.name for target in parsed)),
         places=_places(checked),
     )

@@ -167,8 +167,8 @@ _LICENCE = Text(
 )
 
 
-ACCEPTABLE = ("licence", "licence-unknown", "yanked", "young", "source")
-"""The findings that a spec can accept. A vulnerability is ignored by its advisory, and a replaced file never."""
+ACCEPTABLE = ("licence", "licence-unknown", "yanked")
+"""The findings that a spec can accept. A vulnerability is ignored by its advisory."""
 
 
 def _waiver(doc: str, example: str) -> Either:

@@ -276,20 +276,6 @@ def test_what_is_of_a_target_that_is_gone_goes(exported: Path, project: Project,
     assert names(exported / "requirements") < before
 
 
-def test_what_serves_no_more_goes(project: Project, envspec: Envspec) -> None:
-    command = ("export", "specs/demo.toml", "--format", "kubernetes", "-o", "recipes/demo")
-    project.spec(SPEC + '[kubernetes.serve]\nprogram = ["served"]\nport = 8000\n')
-    project.lock()
-    assert envspec(*command).code == 0
-    mine = project.folder / "recipes" / "demo" / "cu126-volta" / "serve.yaml"
-    assert mine.read_text() and envspec("check").code == 0
-    mine.write_text("mine")
-    project.spec(SPEC)
-    assert codes(envspec)["cpu/serve.yaml"] == "recipe-extra"
-    assert "removed recipes/demo/cpu/serve.yaml\n" in envspec(*command).err
-    assert mine.read_text() == "mine"
-
-
 def test_what_no_export_wrote_is_the_users_to_remove(exported: Path, envspec: Envspec) -> None:
     """One or several: the export of the hint leaves them, and the line says so."""
     for number, said in enumerate(("wrote it: remove it", "wrote them: remove them")):

@@ -49,7 +49,6 @@ NOT_RUN = {
     "--extra train": "locks of uv with such extras: tests/review/diff/test_uv_choices.py",
     "--references": "a site's figures: tests/cli/test_smoke.py",
     "--evidence docs/evidence": "trains with torch: tests/cli/test_smoke.py",
-    "--ticket -- apptainer": "needs Apptainer: tests/prove/doctor/test_ticket.py asks this machine",
     "--package torch": "torch's wheels are on PyTorch's own index: tests/cli/test_why.py",
     "--database all.zip": "a copy of the database: tests/cli/test_audit.py",
     "--variants": "asks the live index of variants: tests/cli/test_builds.py",

@@ -78,7 +78,6 @@ class Names(Struct, frozen=True):
     variable_in: str = "HF_*"
     label: str = "pool"
     claim: str = "data"
-    health: str = "/health"
     after: str = "2026-11-01"
 
 
@@ -143,9 +142,6 @@ rdma = {string("rdma/" + names.label)}
 tolerations = [{string(names.label)}]
 program = ["train.py", {string(words.program)}]
 node-selector = {{ {key(names.label)} = {string(names.label)} }}
-[kubernetes.serve]
-program = ["serve", {string(words.program)}]
-health = {string(names.health)}
 """
 
 

@@ -190,8 +190,7 @@ def read_kubernetes(text: str, plan: Plan) -> object:
         assert one["metadata"]["annotations"]["envspec/spec"] == plan.spec
     # the spec's own words come last, and Kubernetes reads `$$` as one dollar
     (container,) = found[-1]["spec"]["template"]["spec"]["containers"]
-    serve = plan.kubernetes.serve
-    program = serve.program if container["name"] == "serve" and serve else plan.kubernetes.program
+    program = plan.kubernetes.program
     own = container["args"][len(container["args"]) - len(program) :]
     assert [word.replace("$$", "$") for word in own] == [*program]
     container["args"] = container["args"][: len(container["args"]) - len(program)]
@@ -298,7 +297,7 @@ OWN: tuple[tuple[str, Reader], ...] = (
     (r"Dockerfile", read_dockerfile),
     (r"apptainer(-offline)?\.def", read_apptainer),
     (r"devcontainer\.json", read_devcontainer),
-    (r"(job|serve)\.yaml", read_kubernetes),
+    (r"job\.yaml", read_kubernetes),
     (r"job\.sub", read_htcondor),
     (r"environment\.toml", read_edf),
     (r"target\.json", read_target_json),

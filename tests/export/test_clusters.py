@@ -34,9 +34,9 @@ def plan(name: str = "llm-v2.9", image: str = IMAGE, tables: str = TABLES, place
     return make_spec_plan(spec, SoundLock.of(parsed(name)[1]), place)
 
 
-def manifests(of: str, file: str) -> list[Any]:
+def manifests(of: str) -> list[Any]:
     (target,) = (one for one in plan().targets if one.target == of)
-    return list(yaml.safe_load_all(text_in(kubernetes.render(target), file)))
+    return list(yaml.safe_load_all(text_in(kubernetes.render(target), kubernetes.FILE)))
 
 
 def test_sbatch_is_asked_for_what_the_spec_says() -> None:
@@ -80,7 +80,7 @@ def test_the_image_has_one_name_everywhere() -> None:
 
 
 def test_several_nodes_meet_by_a_headless_service() -> None:
-    service, job = manifests("cu128-hopper", kubernetes.FILE)
+    service, job = manifests("cu128-hopper")
     name = job["metadata"]["name"]
     assert service["metadata"]["name"] == job["spec"]["template"]["spec"]["subdomain"] == name
     assert service["spec"]["clusterIP"] == "None" and service["spec"]["publishNotReadyAddresses"] is True
@@ -98,34 +98,34 @@ def test_several_nodes_meet_by_a_headless_service() -> None:
 
 
 def test_what_a_pod_asks_the_cluster_for() -> None:
-    for one in (manifests("cu128-hopper", kubernetes.FILE)[1], manifests("cu128-hopper", kubernetes.SERVE_FILE)[1]):
-        assert one["metadata"]["namespace"] == "vision"
-        pod = one["spec"]["template"]["spec"]
-        assert pod["imagePullSecrets"] == [{"name": "registry-login"}]
-        assert pod["nodeSelector"] == {
-            "kubernetes.io/arch": "amd64", "pool": "gpu", "node.kubernetes.io/instance-type": "p5.48xlarge",
-        }  # fmt: skip
-        volumes = {volume["name"]: volume for volume in pod["volumes"]}
-        assert volumes["workspace"]["persistentVolumeClaim"] == {"claimName": "datasets"}
-        (container,) = pod["containers"]
-        assert container["envFrom"] == [{"secretRef": {"name": "tokens"}}]
-        assert container["resources"] == {
-            "requests": {"cpu": "16", "memory": "512Gi"},
-            "limits": {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "1", "memory": "512Gi"},
-        }
-        assert container["imagePullPolicy"] == "IfNotPresent" and pod["terminationGracePeriodSeconds"] == 300
-        assert [taint["key"] for taint in pod["tolerations"]] == [
-            "nvidia.com/gpu",
-            "dedicated",
-            "example.com/gpu",
-            "spot",
-        ]
-        assert volumes["shm"]["emptyDir"]["sizeLimit"] == "32Gi"
-        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+    one = manifests("cu128-hopper")[1]
+    assert one["metadata"]["namespace"] == "vision"
+    pod = one["spec"]["template"]["spec"]
+    assert pod["imagePullSecrets"] == [{"name": "registry-login"}]
+    assert pod["nodeSelector"] == {
+        "kubernetes.io/arch": "amd64", "pool": "gpu", "node.kubernetes.io/instance-type": "p5.48xlarge",
+    }  # fmt: skip
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert volumes["workspace"]["persistentVolumeClaim"] == {"claimName": "datasets"}
+    (container,) = pod["containers"]
+    assert container["envFrom"] == [{"secretRef": {"name": "tokens"}}]
+    assert container["resources"] == {
+        "requests": {"cpu": "16", "memory": "512Gi"},
+        "limits": {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "1", "memory": "512Gi"},
+    }
+    assert container["imagePullPolicy"] == "IfNotPresent" and pod["terminationGracePeriodSeconds"] == 300
+    assert [taint["key"] for taint in pod["tolerations"]] == [
+        "nvidia.com/gpu",
+        "dedicated",
+        "example.com/gpu",
+        "spot",
+    ]
+    assert volumes["shm"]["emptyDir"]["sizeLimit"] == "32Gi"
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
 
 
 def test_a_job_has_a_deadline_and_counts_failures_of_its_own() -> None:
-    _, job = manifests("cu128-hopper", kubernetes.FILE)
+    _, job = manifests("cu128-hopper")
     assert job["spec"]["activeDeadlineSeconds"] == 86400
     # all pods fail with one
     assert job["spec"]["backoffLimit"] == 3 * 4
@@ -191,14 +191,13 @@ def test_a_job_of_a_repository_reads_the_slices_beside_it(tmp_path: Path) -> Non
             assert (ran.returncode, ran.stderr, ran.stdout.split()) == (0, "", told)
 
 
-@pytest.mark.parametrize("file", [kubernetes.FILE, kubernetes.SERVE_FILE])
-def test_a_manifest_of_a_repository_gets_its_slice_as_its_head_says(tmp_path: Path, file: str) -> None:
+def test_a_manifest_of_a_repository_gets_its_slice_as_its_head_says(tmp_path: Path) -> None:
     """By the very words of the head, up to kubectl; all else in the manifest stays. kubectl reads the answer."""
     of = plan(place="recipes/llm-v2.9").targets[-1]
-    text = text_in(kubernetes.render(of), file)
+    text = text_in(kubernetes.render(of), kubernetes.FILE)
     shutil.copytree(ROOT / "recipes" / "_shared", tmp_path / "_shared")
     shutil.copytree(ROOT / "recipes" / of.spec, tmp_path / of.spec)
-    (tmp_path / of.spec / of.target / file).write_text(text)
+    (tmp_path / of.spec / of.target / kubernetes.FILE).write_text(text)
     line = next(line for line in text.split("\n") if " kubectl apply " in line).removeprefix("# ")
     first, applied = line.split(" | ")
     assert applied == "kubectl apply -f -"
@@ -214,17 +213,6 @@ def test_a_manifest_of_a_repository_gets_its_slice_as_its_head_says(tmp_path: Pa
         words = ["kubectl", "label", "--local", "-f", "-", "-o", "name", "a=b"]
         read = subprocess.run(words, input=ran.stdout, capture_output=True, text=True)
         assert read.stdout.split()[0].startswith("service/"), read.stderr
-
-
-def test_what_serves_has_a_service_and_says_when_it_is_ready() -> None:
-    service, deployment = manifests("cu128-hopper", kubernetes.SERVE_FILE)
-    pod = deployment["spec"]["template"]
-    (container,) = pod["spec"]["containers"]
-    assert deployment["spec"]["replicas"] == 2 and container["args"] == ["vllm", "serve", "/workspace/model"]
-    assert container["readinessProbe"]["httpGet"] == {"path": "/health", "port": "serve"}
-    assert container["ports"] == [{"name": "serve", "containerPort": 8080}]
-    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
-    assert service["spec"]["ports"] == [{"name": "serve", "port": 8080, "targetPort": "serve"}]
 
 
 def test_kubernetes_puts_no_value_into_a_word_of_the_spec() -> None:

@@ -102,7 +102,7 @@ def _of_package(lock: Lock, change: Change, published: Published) -> Lock:
     assert found, f"the lock has no {name}"
     # no older schema has these keys
     lock = replace(lock, schema=3) if {"overwrites", "requires-python"} & set(said) else lock
-    lock = replace(lock, schema=CODE_VERSION) if "code" in said else lock
+    lock = replace(lock, schema=CODE_VERSION) if {"code", "inert"} & set(said) else lock
     return each_pin(lock, name, lambda pin: _pin(pin, said, lock, published), kind, target)
 
 
@@ -241,7 +241,7 @@ def _artifact(pin: Pin, said: Change, lock: Lock, published: Published) -> Artif
     if "variant" in said:
         values = _frozen(said["variant"])
         variant = replace(variant, **values) if variant else WheelVariant(**values)
-    return Artifact(file, sha256, size, said.get("md5", before.md5), variant)
+    return Artifact(file, sha256, size, said.get("md5", before.md5), variant, said.get("inert", before.inert))
 
 
 def _build_pin(said: Change, lock: Lock, published: Published) -> BuildPin:

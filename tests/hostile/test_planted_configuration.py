@@ -153,7 +153,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
         ("specs/demo.toml", "-o", "{results}", "--steps", "1"),
         *(("specs/demo.toml", "-o", "{results}-" + name, "--runner", name) for name in ("docker", "slurm")),
     ],
-    "doctor": [(), ("specs/demo.toml",), ("--ticket",)],
+    "doctor": [(), ("specs/demo.toml",)],
     "builds": [("torch",)],
     "base read": [(".",), ("base.sif",)],
     "git-unreviewed": [("--from", "HEAD", "specs/demo.toml")],

@@ -398,7 +398,6 @@ ATTACKS = {
     "[licences] deny": "test_a_licence_that_the_lock_only_claims",
     "[licences] known": "test_the_specs_own_word_on_a_licence",
     "[signatures] signers": "hostile/test_forged_signatures.py::test_a_repository_cant_say_whom_to_trust",
-    "[signatures] required": "cli/test_sign.py::test_one_key_twice_is_one",
     "[signatures] revoked": "cli/test_sign.py::test_a_revoked_key_counts_until_its_day",
     "[proof] required": "cli/test_policy.py::test_what_cant_be_checked_yet_is_refused",
 }

@@ -9,10 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support.index import Index
+from support.installs import PYTHON
 from support.machine import Machine, cpu
 from support.matrix import SLOW
 from support.packages import Dist, metadata_text, sdist, wheel
+
+from envspec.lock.model import CODE_VERSION
+from envspec.lock.store import LockFolder
 
 pytestmark = pytest.mark.e2e
 
@@ -146,8 +151,8 @@ def test_a_source_that_passes_for_one_without_code(machine: Machine, index: Inde
     index.add(wheel("setuptools", "80.0"), wheel("wheel", "0.45"))
     before = machine.folder / machine.spec(cpu("lib"))
     said = before.read_text()
-    ran = machine.envspec("lock", "specs/demo.toml", "--allow-static")
-    assert ran.status == 1 and "runs no code" not in ran.err and "--allow-needed" in ran.hint, ran.err
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "--allow-needed" in ran.hint, ran.err
     assert before.read_text() == said and not witness.exists()
 
 
@@ -164,12 +169,12 @@ def test_its_code_does_run(tmp_path: Path, where: str) -> None:
     assert witness.exists()
 
 
-SETTINGS = ("ENVSPEC_ALLOW_STATIC", "ENVSPEC_LOCK_ALLOW_STATIC", "ENVSPEC_ALLOW_NEEDED", "ENVSPEC_ALLOW_SOURCE")
+SETTINGS = ("ENVSPEC_ALLOW_NEEDED", "ENVSPEC_LOCK_ALLOW_NEEDED", "ENVSPEC_ALLOW_SOURCE")
 
 
 def test_no_setting_and_no_lock_allows_a_source(machine: Machine, witness: Path) -> None:
     """Only an option and the spec's own word: no variable, no file of a pull request, no lock that says that it was."""
-    said = "allow-static = true\nallow-needed = true\nallow-source = ['setup-untold']\n"
+    said = "allow-needed = true\nallow-source = ['setup-untold']\n"
     for name in ("envspec.toml", "pyproject.toml", ".config/envspec/config.toml", "locks/demo/envspec.toml"):
         (machine.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (machine.folder / name).write_text(f"{said}[pip]\n{said}[tool.envspec]\n{said}")
@@ -181,6 +186,30 @@ def test_no_setting_and_no_lock_allows_a_source(machine: Machine, witness: Path)
     ran = machine.envspec("lock", path, env=dict.fromkeys(SETTINGS, "1"))
     assert ran.status == 1 and "setup-untold" in lock.read_text() and not witness.exists(), ran.err
     assert "allow-source" not in (machine.folder / path).read_text()
+
+
+def test_a_lock_that_calls_a_source_inert(machine: Machine, index: Index, witness: Path) -> None:
+    """By the hand of a pull request: `check` asks nobody, and what reads the source refuses it before it is built."""
+    index.add(wheel("setuptools", "80.0"), wheel("wheel", "0.45"))
+    path = machine.spec(cpu("setup-told", extra="allow-source = ['setup-told']", python=PYTHON))
+    machine.locked()
+    witness.unlink(missing_ok=True)
+    honest = machine.lock()
+    (target,) = honest.targets
+    pins = tuple(
+        replace(pin, artifact=replace(pin.artifact, inert=True)) if pin.name == "setup-told" and pin.artifact else pin
+        for pin in target.pins
+    )
+    inputs = replace(honest.inputs, allow_source=())
+    forged = replace(honest, inputs=inputs, targets=(replace(target, pins=pins),), schema=CODE_VERSION)
+    LockFolder(machine.folder / "locks", "demo").write(forged)
+    machine.spec(cpu("setup-told", python=PYTHON))
+    assert machine.envspec("check").status == 0
+    ran = machine.envspec("install", path, "--target", "cpu", "--prefix", "prefix")
+    assert ran.status and "says that its build runs no code of its own, and it may run some" in ran.err, ran.err
+    ran = machine.envspec("verify", path)
+    assert ran.status == 1 and "may run code of its own" in ran.out, ran.out
+    assert not witness.exists()
 
 
 @pytest.mark.slow

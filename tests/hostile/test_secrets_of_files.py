@@ -239,7 +239,7 @@ def test_addresses_that_only_look_so(here: Path, capsys: pytest.CaptureFixture[s
         (f"[image]\nenv = {{ X = 'https://me:{CANARY}@example.org/' }}\n", "image.env: X may hold a secret"),
         (f"[kubernetes]\nprogram = ['train', '--wandb-key', '{CANARY}']\n", "kubernetes.program has a secret"),
         (f"[kubernetes]\nprogram = ['train', '--hub=https://me:{CANARY}@h/']\n", "kubernetes.program has a secret"),
-        (f"[kubernetes.serve]\nprogram = ['serve', '--api-key={CANARY}']\n", "kubernetes.program has a secret"),
+        (f"[kubernetes]\nprogram = ['serve', '--api-key={CANARY}']\n", "kubernetes.program has a secret"),
     ],
 )
 def test_other_places_of_a_spec(tmp_path: Path, table: str, subject: str) -> None:

@@ -52,7 +52,6 @@ platform = 'linux-64'
 SIGNED = """
 [signatures]
 signers = ["{}", "{}"]
-required = 2
 """
 LOGIN = ("robot", "hunter2-Zq")
 HUB_LOGIN = ("me", "a-password")
@@ -220,7 +219,7 @@ def main(folder: Path) -> None:
                 pypi.add(wheel("torch-like", "1.0", padding=2_000_000), uploaded=OLD)
                 told["upgraded"] = upgrade(site, pypi)
                 told["ports"]["internet a week later"] = urlsplit(pypi.url).port
-            sign_twice(site)
+            sign_lock(site)
             told["ci"] = check_in_ci(site)
             urls = {"mirror": mirror, "internal": internal.url, "hub": f"//{hub.host}"}
             told["ports"] |= {name: urlsplit(url).port for name, url in urls.items()}
@@ -357,16 +356,15 @@ def upgrade(site: Site, pypi: Index) -> list[str]:
     return [pin.version for pin in lock.targets[0].pins if pin.name == "torch-like"]
 
 
-def sign_twice(site: Site) -> None:
-    """From now on two people answer for each lock: one alone isn't enough, and the shared environment stays."""
+def sign_lock(site: Site) -> None:
+    """From now on one of two people answers for each lock, and the shared environment stays."""
     keys = [make_key(site.folder / "root", name) for name in ("head", "deputy")]
     policy = Path("/etc/envspec/policy.toml")
     policy.write_text(policy.read_text() + SIGNED.format(*(key.public for key in keys)))
     job = site.block("envspec doctor").splitlines()[1]
-    for key, code in zip(keys, ("missing", "missing"), strict=True):
-        site.refused(f"envspec check {SPEC}", 1, f"[signature-{code}]")
-        site.done(f"envspec sign {SPEC} --key {key.path}")
-        site.open_project()
+    site.refused(f"envspec check {SPEC}", 1, "[signature-missing]")
+    site.done(f"envspec sign {SPEC} --key {keys[1].path}")
+    site.open_project()
     site.refused(job, 3, "ssh-keygen needs a user: No user exists for uid 4002", user="bob")
     with Path("/etc/passwd").open("a") as people:
         people.writelines(f"{name}:x:{number}:{number}::/:/bin/sh\n" for name, number in USERS.items())

@@ -44,7 +44,7 @@ from envspec.lock.signing.model import SUFFIX
 from envspec.lock.store import rendered_files
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name
-from envspec.resolve.pip.sources_needed import BuildNeeds, SourcesNeeded, names_needed
+from envspec.resolve.pip.sources_needed import BuildNeeds, names_needed
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
 from envspec.resolve.workflow.relock import RelockRequest, relock, tell_images
@@ -61,8 +61,7 @@ class LockRequest(Struct, frozen=True):
     """A request for locks.
 
     `upgrade` names the pins that may change, `targets` the only ones to resolve (none: all). `images` looks up image
-    digests again, `allow_needed` adds to the spec the sources that its packages need, `allow_static` only those whose
-    build runs no code of theirs, `refresh` reads the live PyTorch
+    digests again, `allow_needed` adds to the spec the sources that its packages need, `refresh` reads the live PyTorch
     index, `dry_run` writes nothing. `pins` is another tool's lock, whose versions are preferred. `named_by` is what
     stands before a package's name on the command line.
     """
@@ -72,7 +71,6 @@ class LockRequest(Struct, frozen=True):
     locks_dir: Path | None = None
     images: bool = False
     allow_needed: bool = False
-    allow_static: bool = False
     offline: bool = False
     refresh: bool = False
     dry_run: bool = False
@@ -294,7 +292,7 @@ def _finish_merge(done: Locked, request: LockRequest) -> Locked:
 def _resolve(
     spec: Spec, old: Lock | None, policy: Policy | None, request: LockRequest, notes: Notes
 ) -> tuple[Spec, Lock]:
-    """Resolve the spec's new lock. With `allow_needed` or `allow_static` the spec itself may change: sources that the
+    """Resolve the spec's new lock. With `allow_needed` the spec itself may change: sources that the
     resolution needs are added to its allow-source, and what their builds need to build-dependencies, until it needs no
     more.
     """
@@ -334,10 +332,8 @@ def _resolve(
             # what else stands in the way is told once these are allowed, alone
             needed = [one for one in parts(refused) if names_needed(one)]
             builds = [one for one in parts(refused) if isinstance(one, BuildNeeds)]
-            inert = all(isinstance(one, SourcesNeeded) and one.inert for one in needed)
-            static = request.allow_static and inert and not builds
             needs = [NeededByBuild(one.about[0], one.line, one.tables) for one in builds]
-            if not (needed or builds) or not (request.allow_needed or static) or written.intersection(needs):
+            if not (needed or builds) or not request.allow_needed or written.intersection(needs):
                 raise
             names = tuple(dict.fromkeys(name for one in needed for name in names_needed(one)))
             if policy is not None:

@@ -65,5 +65,7 @@ class _FirstReader(SecondReader):
         name: kind for name, kind in SecondReader.package_keys.items() if name not in ("publisher", "built-with")
     }
     artifact_keys: ClassVar[Mapping[str, type]] = {
-        name: kind for name, kind in keys.ARTIFACT.items() if name not in ("variant", "properties", "priorities")
+        name: kind
+        for name, kind in v3.Reader.artifact_keys.items()
+        if name not in ("variant", "properties", "priorities")
     }

@@ -61,7 +61,9 @@ class Reader(LockText):
         name: kind for name, kind in keys.TARGET.items() if name != "addresses"
     }
     package_keys: ClassVar[Mapping[str, type]] = {name: kind for name, kind in keys.PACKAGE.items() if name != "code"}
-    artifact_keys: ClassVar[Mapping[str, type]] = keys.ARTIFACT
+    artifact_keys: ClassVar[Mapping[str, type]] = {
+        name: kind for name, kind in keys.ARTIFACT.items() if name != "inert"
+    }
 
     def lock(self) -> Lock:
         data = self.table()
@@ -296,7 +298,8 @@ class Reader(LockText):
             if values and label is None:
                 self.fail(f"{name} are a variant's", where, name)
         variant = None if label is None else WheelVariant(label, properties, priorities)
-        return Artifact(item["file"], item["sha256"], item.get("size"), item.get("md5"), variant), item.get("targets")
+        known = (item["file"], item["sha256"], item.get("size"), item.get("md5"))
+        return Artifact(*known, variant, item.get("inert", False)), item.get("targets")
 
     def check_targets(
         self, names: Sequence[str], known: tuple[str, ...], where: Where, key: str = "targets"

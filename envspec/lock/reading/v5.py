@@ -1,5 +1,5 @@
-"""The lock's text in schema 5: schema 4's tables, with or without a base, what `lock` read of wheels' code, and the
-addresses of the indexes that the spec names."""
+"""The lock's text in schema 5: schema 4's tables, with or without a base, what `lock` read of wheels' code and of
+sources' builds, and the addresses of the indexes that the spec names."""
 
 from __future__ import annotations
 
@@ -25,3 +25,4 @@ class ReaderWithCode(v3.Reader):
     env_keys: ClassVar[Mapping[str, type]] = KEYS
     target_keys: ClassVar[Mapping[str, type]] = keys.TARGET
     package_keys: ClassVar[Mapping[str, type]] = keys.PACKAGE
+    artifact_keys: ClassVar[Mapping[str, type]] = keys.ARTIFACT

@@ -226,9 +226,15 @@ def _is_beside(edge: Edge, case: LockedCase, repositories: Sequence[Address]) ->
 
 
 def built_sources(case: LockedCase) -> Iterator[Finding]:
-    """Yield the sources that allow-source doesn't name: building a package runs its code."""
-    for pin in case.pins("pip"):
-        if pin.is_wheel or pin.name in case.shared.allow_source:
+    """Yield the sources that allow-source doesn't name, but for those of indexes whose build runs no code of theirs;
+    and what is called so and isn't one of these."""
+    for pin in case.target.pins:
+        needs_none = pin.kind == "conda" or pin.is_wheel or pin.name in case.shared.allow_source
+        if pin.is_inert and (needs_none or pin.url):
+            yield case.flaw(
+                "wrong-inert", pin.name, f"{pin.name} is called inert, and isn't a source of an index alone"
+            )
+        if needs_none or pin.is_inert:
             continue
         if pin.git or pin.artifact:
             what = pin.artifact.file if pin.artifact else "a git checkout"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
-
-from envspec.base.finding import Finding
 
 LOCK, REPORT = "envspec-lock", "envspec-report"
 """The namespaces: a signature made for another purpose (a commit, a file) is none of a lock or of a smoke report."""
@@ -26,29 +24,6 @@ class Signer(Struct, frozen=True):
 
     name: str | None
     fingerprint: str
-
-
-_BLOCK = re.compile(rb"-----BEGIN SSH SIGNATURE-----\n[A-Za-z0-9+/=\n]+-----END SSH SIGNATURE-----\n")
-_MOST = 16
-
-
-def signatures_in(content: bytes) -> tuple[bytes, ...]:
-    """Split a file of signatures, one below the other. What isn't made of some signatures alone is one, and wrong."""
-    found = tuple(_BLOCK.findall(content))
-    return found if found and len(found) <= _MOST and b"".join(found) == content else (content,)
-
-
-def lack_of_signers(found: Sequence[Signer | Finding], required: int, namespace: str = LOCK) -> Finding | None:
-    """Say what is missing where fewer different keys signed than are required; None where enough did."""
-    keys = {one.fingerprint: one.name or one.fingerprint for one in found if isinstance(one, Signer)}
-    if len(keys) >= required:
-        return None
-    wrong = next((one for one in found if isinstance(one, Finding)), None)
-    if not keys and wrong is not None:
-        return wrong
-    more = f"; {wrong.message}" if wrong is not None else ""
-    said = f"{len(keys)} of {required} keys signed the {signed_thing(namespace)}: {', '.join(keys.values())}{more}"
-    return Finding("error", "signature-missing", said)
 
 
 def signed_thing(namespace: str) -> str:

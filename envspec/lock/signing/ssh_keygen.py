@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from envspec.base import programs
 from envspec.base.errors import InputError, Place, StorageError, ToolError
 from envspec.base.finding import Finding
-from envspec.lock.signing.model import MOST_SIGNATURE_BYTES, Signer, signatures_in, signed_thing
+from envspec.lock.signing.model import MOST_SIGNATURE_BYTES, Signer, signed_thing
 
 _SECONDS = 60
 _FINGERPRINT = re.compile(r"\bkey (SHA256:[A-Za-z0-9+/]{43})\b")
@@ -36,15 +36,6 @@ def sign(content: bytes, key: Path, namespace: str) -> bytes:
         hint = "name the private key, or a public key whose private key the SSH agent holds"
         raise InputError(f"ssh-keygen can't sign with this key: {_reason(ran)}", place=Place(str(key)), hint=hint)
     return ran.stdout
-
-
-def signers_of(
-    content: bytes, signature: bytes | None, namespace: str, allowed: str | None
-) -> tuple[Signer | Finding, ...]:
-    """Say of each signature in a file who made it, as `signer_of` does of one; a file without any gives one finding."""
-    if signature is None or len(signature) > MOST_SIGNATURE_BYTES:
-        return (signer_of(content, signature, namespace, allowed),)
-    return tuple(signer_of(content, one, namespace, allowed) for one in signatures_in(signature))
 
 
 def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: str | None) -> Signer | Finding:

@@ -220,7 +220,8 @@ def sources_needed(
     static: StaticReader,
     releases: Callable[[Request], Releases],
 ) -> SourcesNeeded | None:
-    """Find all packages of all targets that are needed from source and may not be built."""
+    """Find all packages of all targets that are needed from source and may not be built: the spec doesn't allow it, and
+    the build runs code of theirs."""
     needed: dict[NeededSource, list[str]] = {}
     for request, answer in answers.items():
         for package in answer.found:
@@ -228,6 +229,8 @@ def sources_needed(
             if file is None or not is_source(package, file) or package.name in request.allow_source:
                 continue
             facts = static.read(file, package.name, str(package.version))
+            if facts.inert:
+                continue
             if find_metadata(request.metadata, package.name, str(package.version)):
                 facts = replace(facts, trust="static")
             one = needed_source(package, facts, request, answer.edges, releases(request))

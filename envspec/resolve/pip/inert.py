@@ -41,9 +41,20 @@ _DATA = {
     "zip_safe",
 }  # fmt: skip
 """What setup() may be given. Not here: what names a class, an extension or a requirement of the build."""
+_PATHS = (
+    "data_files", "license_file", "license_files", "namespace_packages", "package_data", "package_dir", "packages",
+    "py_modules", "scripts",
+)  # fmt: skip
+"""What of it names files that setuptools copies, or where to."""
 _FINDERS = ("find_packages", "find_namespace_packages")
 _FROM = {"setuptools": {"setup", *_FINDERS}, "distutils.core": {"setup"}}
-_SECTIONS = frozenset({"metadata", "bdist_wheel", "sdist", "flake8", "pycodestyle", "pep8", "isort", "tool:pytest"})
+_SECTIONS: Mapping[str, frozenset[str] | None] = {
+    **dict.fromkeys(("metadata", "flake8", "pycodestyle", "pep8", "isort", "tool:pytest"), None),
+    "bdist_wheel": frozenset({"universal", "python-tag", "python_tag"}),
+    "sdist": frozenset({"formats"}),
+}
+"""Sections of a setup.cfg, and the keys of those that are a command's: its others name folders that it fills or
+removes."""
 _NO = ("", "0", "false", "no")
 _LOADED = ("distutils.", "setuptools.", "egg_info.", "hatch")
 """Groups of entry points that backends load while they build, also those of an egg-info in the source's folder."""
@@ -57,12 +68,12 @@ OTHER_PYTHONS = {
 }  # fmt: skip
 """The standard library's modules of Python 3.8 to 3.14 that not all of them have: a build may have another Python."""
 _SHADOWED = sys.stdlib_module_names - {"test"} | OTHER_PYTHONS | {
-    "Cython", "_distutils_hack", "_distutils_system_mod", "_manylinux", "_typeshed", "android", "autocommand",
-    "backports", "build", "distutils", "dl", "docutils", "editables", "flit_core", "hatchling", "hyperscan",
-    "importlib_metadata", "importlib_resources", "inflect", "jaraco", "jnius", "more_itertools", "ordered_set",
-    "packaging", "pathspec", "pkg_resources", "platformdirs", "pluggy", "poetry", "pyproject_hooks", "re2",
-    "setuptools", "sitecustomize", "tomli", "tomlkit", "trove_classifiers", "typeguard", "typing_extensions",
-    "usercustomize", "uv", "wheel", "zipp",
+    "Cython", "Pyrex", "_distutils_hack", "_distutils_system_mod", "_manylinux", "_typeshed", "android", "appdirs",
+    "autocommand", "backports", "build", "certifi", "distutils", "dl", "docutils", "editables", "flit_core",
+    "hatchling", "hyperscan", "importlib_metadata", "importlib_resources", "inflect", "jaraco", "jnius", "keyring",
+    "more_itertools", "ordered_set", "packaging", "pathspec", "pkg_resources", "platformdirs", "pluggy", "poetry",
+    "pyparsing", "pyproject_hooks", "pytoml", "re2", "setuptools", "sitecustomize", "six", "tomli", "tomlkit",
+    "trove_classifiers", "typeguard", "typing_extensions", "usercustomize", "uv", "wheel", "wincertstore", "zipp",
 }  # fmt: skip
 """Modules that a build may import, if they are there, after the source's folder has come before all others."""
 
@@ -126,12 +137,20 @@ def _loads_nothing(texts: Mapping[str, str]) -> bool:
             return False
         if path == "setup.cfg":
             tags = dict(sections.pop("egg_info", {}))
-            plain = set(sections) <= _SECTIONS and "attr:" not in text and "version" not in sections.get("metadata", {})
-            if not plain or any(not key.startswith("tag_") or value not in _NO for key, value in tags.items()):
+            plain = "attr:" not in text and "version" not in sections.get("metadata", {})
+            if (
+                not plain
+                or not all(map(_is_known_section, sections, sections.values()))
+                or any(not key.startswith("tag_") or value not in _NO for key, value in tags.items())
+            ):
                 return False
         elif any(group.startswith(_LOADED) for group in sections):
             return False
     return True
+
+
+def _is_known_section(name: str, keys: Mapping[str, str]) -> bool:
+    return name in _SECTIONS and {*keys} <= (_SECTIONS[name] or {*keys})
 
 
 def _sections(text: str) -> dict[str, dict[str, str]] | None:
@@ -161,13 +180,17 @@ def _is_declared(project: Mapping[str, Any], names: Sequence[str]) -> bool:
     groups = table.get("entry-points", {})
     if not isinstance(groups, dict) or any(str(group).startswith(_LOADED) for group in groups):
         return False
-    return not any(_RUNNING[one] & set(_keys(tool.get(one, {}))) for one in _RUNNING)
+    if any(_RUNNING[one] & set(_keys(tool.get(one, {}))) for one in _RUNNING):
+        return False
+    # the others write an archive, whose paths whoever installs it judges; setuptools copies files
+    return not any(map(_leads_out, _texts(tool.get("setuptools", {}))))
 
 
 _RUNNING = {
     "hatch": {"hooks", "hook"}, "setuptools": {"cmdclass", "dynamic", "ext-modules"}, "poetry": {"build"},
+    "flit": {"metadata"},
 }  # fmt: skip
-"""Keys of the backends' tables that name code."""
+"""Keys of the backends' tables that name code: flit-core before 3.2 imports the module of `[tool.flit.metadata]`."""
 
 
 def _keys(table: object) -> Iterator[str]:
@@ -178,6 +201,23 @@ def _keys(table: object) -> Iterator[str]:
     elif isinstance(table, list):
         for value in table:
             yield from _keys(value)
+
+
+def _leads_out(text: str) -> bool:
+    """Say whether a path leaves the folder that a build unpacks or writes to: it could write what runs later."""
+    return ".." in text.replace("\\", "/").split("/") or text.startswith(("/", "\\", "~")) or text[1:2] == ":"
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield all texts of a value of literals."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.items():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for one in value:
+            yield from _texts(one)
 
 
 def _of_literals(text: str) -> Setup | None:
@@ -227,7 +267,8 @@ def literal(value: ast.expr, known: Mapping[str, object]) -> object:
             return known[name]
         case ast.Call(called, arguments, keywords) if is_call(called, _FINDERS):
             for one in (*arguments, *(keyword.value for keyword in keywords)):
-                ast.literal_eval(one)
+                if any(map(_leads_out, _texts(ast.literal_eval(one)))):
+                    raise ValueError("a search outside of the source")
             return []
     return ast.literal_eval(value)
 
@@ -237,6 +278,8 @@ def _read_setup(said: Mapping[str, object]) -> Setup | None:
     if not set(said) <= _DATA or not isinstance(groups, dict):
         return None
     if any(str(group).startswith(_LOADED) for group in groups):
+        return None
+    if any(_leads_out(text) for key in _PATHS for text in _texts(said.get(key))):
         return None
     python, extras = said.get("python_requires"), said.get("extras_require") or {}
     lines = requirement_lines(said.get("install_requires"))

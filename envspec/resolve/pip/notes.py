@@ -17,6 +17,7 @@ from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.pins import file_to_install, tell_variants
 from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.uv.answer import Found
 
@@ -59,6 +60,7 @@ def tell_notes(
     solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
     releases: Callable[[Request], Releases],
     hashed: Sequence[str],
+    static: StaticReader,
     notice: Callable[[Finding], None],
 ) -> None:
     """Write what there is to say of solutions' files. `hashed` lists the URLs of files whose pages say no sha256."""
@@ -68,6 +70,23 @@ def tell_notes(
     tell_missing_dates(found, groups, releases, notice)
     warn_of_yanks(found, groups, releases, notice)
     tell_own_hashes(hashed, notice)
+    for finding in merge_targets(_inert_sources(solutions, static)):
+        notice(finding)
+
+
+def _inert_sources(
+    solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]], static: StaticReader
+) -> Iterator[Finding]:
+    """Name the sources that need no permission, but for those that the old lock had: they were told then."""
+    for request, (one, names) in solutions.items():
+        found = {package.name: package for package in one.answer.found}
+        for pin in one.pins:
+            if not pin.is_inert or one.kept.get(pin.name) == pin.version:
+                continue
+            file = file_to_install(found[pin.name], request)
+            why = static.read(file, pin.name, pin.version).inert if file else ""
+            said = f"{pin.name} {pin.version} is built from source without allow-source: {why}"
+            yield Finding("info", "source-inert", said, targets=names, package=pin.name)
 
 
 def moved_beside(before: Mapping[str, str], after: Mapping[str, str], told: Collection[str]) -> str:

@@ -144,11 +144,12 @@ class Reading(Struct):
         version = package.version or ""
         if said is not None:
             version = version or str(said.exact)
-            read = self.sources.static.read(file, package.name, version).metadata
-            told = metadata_of(said, version)
-            return _describe(file, replace(told, licence=read.licence, size=read.size))
+            facts = self.sources.static.read(file, package.name, version)
+            told = replace(metadata_of(said, version), licence=facts.metadata.licence, size=facts.metadata.size)
+            return _describe(file, told, inert=bool(facts.inert) and package.name not in self.allowed)
         if package.name not in self.allowed:
-            return _describe(file, self.sources.static.read(file, package.name, version).metadata)
+            facts = self.sources.static.read(file, package.name, version)
+            return _describe(file, facts.metadata, inert=bool(facts.inert))
         folder.mkdir()
         with about(package.name):
             return _describe(file, self.sources.read_sdist(file, package.name, version, folder))
@@ -252,8 +253,8 @@ def _file_key(file: FoundFile, stated: Stated) -> str:
     return f"{file.sha256} {file.url} {stated!r}{variant}"
 
 
-def _describe(file: FoundFile, metadata: Metadata) -> Description:
+def _describe(file: FoundFile, metadata: Metadata, *, inert: bool = False) -> Description:
     """Where the index leaves sizes out, what was once seen for this hash stays true."""
     size, said = file.size if file.size is not None else metadata.size, file.variant
     variant = WheelVariant(said.label, tuple(map(str, said.properties)), said.priorities) if said else None
-    return of_variant(metadata, said), Artifact(file.file, str(file.sha256), size, variant=variant)
+    return of_variant(metadata, said), Artifact(file.file, str(file.sha256), size, variant=variant, inert=inert)

@@ -295,7 +295,7 @@ class PipResolver(Struct, frozen=True):
 
         solutions = last_solutions(self._solutions, pins)
         hashed = self.hashes.hashed_urls() if self.hashes else ()
-        tell_notes(solutions, self._uv_indexes.releases, hashed, say)
+        tell_notes(solutions, self._uv_indexes.releases, hashed, self.sources.static, say)
         behind = []
         for request, (one, names) in solutions.items():
             for finding in self._moved.get(request, ()):

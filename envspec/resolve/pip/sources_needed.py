@@ -28,7 +28,6 @@ class NeededSource(Struct, frozen=True):
     unfit     it has wheels, and none fits
     glibc     with which, or a later one, a wheel would; None where none does
     python    with which a wheel would; None where none does
-    inert     its build runs no code of its own
     late      its wheels for the target came after the spec's `exclude-newer`
     fetches   the index from which its build downloads the wheel, where it holds nothing itself
     lacks     what its build imports beside what it declares
@@ -42,7 +41,6 @@ class NeededSource(Struct, frozen=True):
     compiles: str | None
     unfit: bool = False
     glibc: str | None = None
-    inert: bool = False
     late: bool = False
     python: str | None = None
     fetches: str | None = None
@@ -86,10 +84,9 @@ def with_lines(needs: Iterable[BuildNeeds]) -> list[BuildNeeds]:
 
 
 class SourcesNeeded(AnswerNo):
-    """The solution needs packages from source that `allow-source` doesn't name.
+    """The solution needs packages from source whose builds run their code, and that `allow-source` doesn't name.
 
-    `names` are those to allow; `inert` says that the build of each runs no code of its own. `pins` are those of the
-    solution, by target, for whoever judges all that is against it.
+    `names` are those to allow. `pins` are those of the solution, by target, for whoever judges all that is against it.
     """
 
     code = "source-needed"
@@ -104,13 +101,12 @@ class SourcesNeeded(AnswerNo):
         said: dict[tuple[str, str], NeededSource] = {}
         for one in self.needed:
             said.setdefault((one.name, one.version), one)
-        self.inert = all(one.inert for one in self.needed)
         told = "; ".join(map(_line, said.values()))
         count = f"{len(said)} packages" if len(said) > 1 else "a package"
         source = "from source" if any(one.unfit or one.late for one in self.needed) else "published only as source"
         super().__init__(
             f"{', '.join(targets)}: the newest solution needs {count} {source}: {told}" + _open_end(self.needed),
-            hint=_allowing(self.names, inert=self.inert) + _naming_indexes(self.needed),
+            hint=_allowing(self.names) + _naming_indexes(self.needed),
         )
         self.about = tuple(dict.fromkeys(one.path[0] for one in self.needed))
         self.targets, self.ways = tuple(targets), (*_newer_glibc(self.needed), *_other_python(self.needed))
@@ -143,15 +139,13 @@ def take_in_one_line(errors: Iterable[EnvspecError]) -> None:
         for one in needed:
             one.hint = None
         names = tuple(dict.fromkeys(name for one in needed for name in names_needed(one)))
-        needed[-1].hint = _allowing(names, inert=False)
+        needed[-1].hint = _allowing(names)
 
 
-def _allowing(names: Sequence[str], *, inert: bool) -> str:
-    """Name the option and the line that allow sources. `inert`: their builds run no code of their own."""
+def _allowing(names: Sequence[str]) -> str:
+    """Name the option and the line that allow sources."""
     listed = ", ".join(f'"{name}"' for name in names)
     lines = f"or add to [pip]: allow-source = [{listed}]"
-    if inert:
-        return f"if a build that runs no code of the package will do, run the same command with --allow-static, {lines}"
     return f"if you trust the code of what is built from source, run the same command with --allow-needed, {lines}"
 
 
@@ -193,8 +187,6 @@ def _line(one: NeededSource) -> str:
     notes = [" → ".join(one.path)] if len(one.path) > 1 else []
     contents = f"needs a compiler: {one.compiles}" if one.compiles else "pure Python"
     notes.append(f"its build downloads a wheel from {one.fetches}" if one.fetches else contents)
-    if one.inert:
-        notes.append("its build runs no code of its own")
     if one.trust != "static":
         notes.append(f"requirements {one.trust}")
     if one.late:
@@ -224,7 +216,6 @@ def needed_source(
         facts.compiles,
         bool(wheels),
         needed_glibc(wheels, request),
-        facts.inert,
         release is not None and wheels_fit([file for file, _ in release.late], request),
         needed_python(wheels, request),
         facts.fetches,

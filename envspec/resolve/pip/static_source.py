@@ -71,7 +71,8 @@ class Content(Struct, frozen=True):
     names  of all files
     code   small Python files near the top: what its build may import
     asks   a text says `setup_requires`, or wasn't read
-    odd    it has links, or paths that are another one's spelling: `names` don't say what lies where once it's unpacked
+    odd    it has links, a path twice or in another spelling, or more than one top folder: `names` don't say what lies
+           where once it's unpacked, or from which folder it's built
     """
 
     texts: dict[str, str]
@@ -93,10 +94,15 @@ def read_content(file: FoundFile, stream: Stream) -> Content:
     names: list[str] = []
     code: dict[str, str] = {}
     unpacked, asks, odd, left = 0, False, False, _CODE
+    seen: set[str] = set()
     try:
         for path, size, read in members(bounded):
             stem = path.removeprefix("./")
-            odd = odd or read is None or posixpath.normpath(stem) != stem
+            top = stem.partition("/")[0] + "/"
+            # uv builds an archive without one top folder where it lies; of files in one place, tools unpack either
+            odd = odd or read is None or posixpath.normpath(stem) != stem or top == f"{stem}/" or stem.lower() in seen
+            odd = odd or not next(iter(seen), top).startswith(top.lower())
+            seen.add(stem.lower())
             if read is None:
                 continue
             unpacked += size
@@ -196,7 +202,7 @@ class _Bounded(io.RawIOBase):
         return b"".join(pieces)
 
 
-_SCHEMA = 7
+_SCHEMA = 8
 _PIECE = 1 << 20
 
 Trust = Literal["static", "unproved", "unknown"]
@@ -222,7 +228,7 @@ class SourceFacts(Struct, frozen=True):
     compiles  the sign that a build needs a compiler: a file's name or the build backend; None for pure Python
     builds    what its build requires, as its pyproject.toml declares it, or the default for one that doesn't
     asks      its build backend may ask for more than that; if not, it needn't be run
-    inert     its build runs no code of its own
+    inert     why its build runs no code of its own; empty where it may run some
     fetches   the index from which its build downloads the wheel: NVIDIA's sources on PyPI hold nothing else
     imports   the modules that its build imports
     """
@@ -232,7 +238,7 @@ class SourceFacts(Struct, frozen=True):
     compiles: str | None
     builds: tuple[str, ...] = ()
     asks: bool = True
-    inert: bool = False
+    inert: str = ""
     fetches: str | None = None
     imports: BuildImports = BuildImports()
 
@@ -317,10 +323,26 @@ def facts_of(content: Content, name: str, version: str, size: int | None) -> Sou
         _compiles(names, project),
         build_requires(project),
         content.asks or not _is_setuptools_alone(project),
-        bool(setup) and not content.asks,
+        _why_inert(setup, project) if trust == "static" and not content.asks else "",
         _wheels_index(project),
         build_imports(content.code.get, own_modules(names), project),
     )
+
+
+def _why_inert(setup: Setup | bool, project: Mapping[str, Any]) -> str:
+    if isinstance(setup, Setup):
+        return "its setup.py is one setup() of literals"
+    backend = str(project.get("build-system", {}).get("build-backend", LEGACY)).partition(".")[0]
+    return f"its pyproject.toml declares all that {backend} builds" if setup else ""
+
+
+def runs_code(archive: Path, name: str, version: str) -> bool:
+    """Judge a source distribution that a lock calls inert, before it is built. Raises IndexFailure, OSError."""
+    size = archive.stat().st_size
+    with archive.open("rb") as opened:
+        stream = Stream(archive.name, size, iter(partial(opened.read, _PIECE), b""))
+        content = read_content(FoundFile(archive.as_uri(), archive.name, None, size), stream)
+    return not facts_of(content, name, version, size).inert
 
 
 def imports_of_folder(source: Path) -> BuildImports:

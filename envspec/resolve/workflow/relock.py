@@ -225,7 +225,7 @@ def _build_request(solved: Solved, pin: Pin) -> BuildWanted:
     prepared = solved.prepared
     # what a spec states of a source is there to spare a build
     stated = any(one.name == pin.name for one in prepared.inputs.metadata)
-    runs = pin.name in prepared.shared.allow_source and not stated
+    runs = (pin.is_inert or pin.name in prepared.shared.allow_source) and not stated
     shared = tuple(one for one in solved.pins if is_shared(one))
     numpy = next((bounds_on_numpy(one.version) for one in shared if one.name == NUMPY), ())
     bounds = (*build_bounds(solved.versions.get("torch")), *bounds_of(shared))

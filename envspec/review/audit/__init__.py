@@ -1,1 +1,1 @@
-"""Known vulnerabilities, licences, yanked and young releases of what a lock pins, and the waivers of a spec."""
+"""Known vulnerabilities, licences and yanked releases of what a lock pins, and the waivers of a spec."""

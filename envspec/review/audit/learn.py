@@ -115,14 +115,12 @@ class How(Struct, frozen=True):
     offline   use no network
     max_age   how old the file, or an answer taken offline, may be
     files     whether to ask what indexes say of files
-    min_age   a release younger than this is reported
     """
 
     database: Path | None
     offline: bool
     max_age: timedelta
     files: bool = True
-    min_age: timedelta = timedelta(days=7)
 
 
 def look_up_facts(

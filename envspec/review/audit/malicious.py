@@ -117,5 +117,5 @@ def _malicious_findings(
         for one in packages
         if (answer := answers.get(one.release) if one.release else None) and any(map(is_malicious, answer.advisories))
     ]
-    found = findings(told, Facts(answers, files=None), accepted, now, timedelta(0))
+    found = findings(told, Facts(answers, files=None), accepted, now)
     return tuple(one for one in found if one.code == "malicious" and one.accepted is None)

@@ -25,7 +25,6 @@ class AuditedPackage(Struct, frozen=True):
     """A package of the lock, once for all its targets.
 
     files      what the targets install of it: several where they differ
-    source     "wheel", "sdist", "git", "url" (a direct URL that is no wheel) or "conda"
     release    what to ask a database for, None where no database can know it: `unknown` says why
     builds     the sources that are built with it, where no target installs it: its code runs all the same
     """
@@ -37,7 +36,6 @@ class AuditedPackage(Struct, frozen=True):
     targets: tuple[str, ...]
     files: tuple[Artifact, ...] = ()
     licence: str | None = None
-    source: str = "wheel"
     release: PublishedRelease | None = None
     unknown: str = ""
     builds: tuple[str, ...] = ()
@@ -182,21 +180,10 @@ def _package(found: list[tuple[str, Pin]], builds: tuple[str, ...]) -> AuditedPa
         tuple(dict.fromkeys(name for name, _ in found)),
         tuple(files),
         pin.licence,
-        "sdist" if any(_source(p) == "sdist" for _, p in found) else _source(pin),
         release,
         unknown,
         builds,
     )
-
-
-def _source(pin: Pin) -> str:
-    if pin.kind == "conda":
-        return "conda"
-    if pin.git:
-        return "git"
-    if pin.is_wheel:
-        return "wheel"
-    return "url" if pin.url else "sdist"
 
 
 def _release(pin: Pin) -> tuple[PublishedRelease | None, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -77,7 +77,7 @@ def _waivers(accepted: Audit) -> Iterator[_Named]:
 def _is_covered(one: _Named, facts: Facts) -> bool:
     if one.code is None:
         return not facts.unread
-    if one.code in ("yanked", "young"):
+    if one.code == "yanked":
         return facts.files is not None and not facts.unread and not facts.unread_files
     return True
 
@@ -104,16 +104,7 @@ def _where(finding: Finding, waiver: Waiver) -> tuple[tuple[str, ...], tuple[str
 
 _SUBJECT = "An audit"
 
-OF_FILES = ("another-file", "yanked", "young")
-"""Findings that need an index's facts about files."""
-
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-
-_RUNS_CODE = {
-    "sdist": "it's a source distribution, so installing it runs its build code",
-    "git": "it's built from git, so installing it runs its build code",
-    "url": "it's built from an archive at a URL, so installing it runs its build code",
-}
 
 
 def audit_codes() -> Mapping[str, str]:
@@ -121,12 +112,9 @@ def audit_codes() -> Mapping[str, str]:
     return {one.code: one.means for one in meanings().values() if one.subject == _SUBJECT}
 
 
-def findings(
-    packages: Iterable[AuditedPackage], facts: Facts, accepted: Audit, now: datetime, min_age: timedelta
-) -> tuple[Finding, ...]:
-    """Return all findings, the worst first, then by package; ignored ones last. A release younger than `min_age` is
-    one."""
-    found = [one for package in packages for one in _of(package, facts, accepted, now, min_age)]
+def findings(packages: Iterable[AuditedPackage], facts: Facts, accepted: Audit, now: datetime) -> tuple[Finding, ...]:
+    """Return all findings, the worst first, then by package; ignored ones last."""
+    found = [one for package in packages for one in _of(package, facts, accepted)]
     return in_order(apply_waivers(found, accepted, now))
 
 
@@ -156,7 +144,8 @@ def unchecked_packages(packages: Iterable[AuditedPackage], facts: Facts) -> tupl
         reasons = {"vulnerability": package.unknown} if package.release is None else {}
         if package.release and not asked_in_vain and not getattr(facts.answers.get(package.release), "known", True):
             reasons["vulnerability"] = "releases that PyPI doesn't have"
-        reasons.update(_reasons_for_files(package, facts))
+        if reason := _reason_for_files(package, facts):
+            reasons["yanked"] = reason
         for reason in dict.fromkeys(reasons.values()):
             codes = tuple(code for code in order if reasons.get(code) == reason)
             found.setdefault((reason, codes), {})[package.name] = None
@@ -164,21 +153,18 @@ def unchecked_packages(packages: Iterable[AuditedPackage], facts: Facts) -> tupl
     return tuple(NotAsked(codes, reason, tuple(found[reason, codes])) for reason, codes in ordered)
 
 
-def _reasons_for_files(package: AuditedPackage, facts: Facts) -> dict[str, str]:
-    """Say why a package's files can't be checked, by finding."""
+def _reason_for_files(package: AuditedPackage, facts: Facts) -> str:
+    """Say why nobody can tell whether a package was yanked."""
     if facts.files is None:
-        return dict.fromkeys(OF_FILES, "any files (--skip-files)")
+        return "any files (--skip-files)"
     if package.kind == "conda":
-        return dict.fromkeys(OF_FILES, "conda packages")
+        return "conda packages"
     if not package.indexed_files:
-        return dict.fromkeys(OF_FILES, package.unknown or "packages whose files aren't known")
+        return package.unknown or "packages whose files aren't known"
     known = [fact for one in package.indexed_files if (fact := facts.files.get((package.index, one.file)))]
-    shipped = any(not fact.yanks for fact in known)
-    ours = "builds of the PyTorch index, about which envspec knows only its own facts"
-    reasons = {"yanked": ours} if shipped else {}
-    if any(moment_of(fact.uploaded) is None for fact in known):
-        reasons["young"] = ours if shipped else "files whose index doesn't say when they were uploaded"
-    return reasons
+    if any(not fact.yanks for fact in known):
+        return "builds of the PyTorch index, about which envspec knows only its own facts"
+    return ""
 
 
 def oldest(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
@@ -187,14 +173,12 @@ def oldest(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:
     return min((answer.fetched for answer in answers if answer is not None and answer.known), default=None)
 
 
-def _of(package: AuditedPackage, facts: Facts, accepted: Audit, now: datetime, min_age: timedelta) -> Iterator[Finding]:
+def _of(package: AuditedPackage, facts: Facts, accepted: Audit) -> Iterator[Finding]:
     answer = facts.answers.get(package.release) if package.release else None
     for advisory in merge_aliases(answer.advisories if answer else ()):
         yield _malicious(package, advisory) if is_malicious(advisory) else _vulnerability(package, advisory)
     yield from _licence(package, accepted)
-    yield from _files(package, facts, now, min_age)
-    if package.source in _RUNS_CODE:
-        yield _finding("source", "info", package, _RUNS_CODE[package.source], "prefer a release that has a wheel")
+    yield from _yanked(package, facts)
 
 
 def _finding(
@@ -278,34 +262,13 @@ def _licence(package: AuditedPackage, accepted: Audit) -> Iterator[Finding]:
         yield _finding("licence", "error", package, f'its licence is "{licence}", and {verdict}', remedy)
 
 
-def _files(package: AuditedPackage, facts: Facts, now: datetime, min_age: timedelta) -> Iterator[Finding]:
+def _yanked(package: AuditedPackage, facts: Facts) -> Iterator[Finding]:
     files = facts.files or {}
-    known = [(artifact, files.get((package.index, artifact.file))) for artifact in package.files]
-    pairs = [(artifact, fact) for artifact, fact in known if fact is not None]
-    for artifact, fact in pairs:
-        if fact.sha256 and fact.sha256 != artifact.sha256:
-            yield _finding(
-                "another-file",
-                "error",
-                package,
-                f'the index "{package.index}" has a different {artifact.file}: sha256 {fact.sha256}, but '
-                f"{artifact.sha256} in the lock",
-                "find out why before you install it: a published file never changes",
-            )
-    yanked = next((fact.yanked for _, fact in pairs if fact.yanked is not None), None)
+    known = (files.get((package.index, artifact.file)) for artifact in package.files)
+    yanked = next((fact.yanked for fact in known if fact is not None and fact.yanked is not None), None)
     if yanked is not None:
         reason = f": {yanked}" if yanked else ", without a reason given"
         yield _finding("yanked", "warning", package, f"its publisher yanked it{reason}", _upgrade(package))
-    newest = _newest(fact for _, fact in pairs)
-    if newest is not None and now - newest < min_age:
-        days = max(0, (now - newest).days)
-        yield _finding(
-            "young",
-            "warning",
-            package,
-            f"it was published {days} day{'s' * (days != 1)} ago, on {newest:%Y-%m-%d}",
-            "wait, or set exclude-newer in the spec",
-        )
 
 
 def newest_upload_day(packages: Iterable[AuditedPackage], facts: Facts) -> str | None:

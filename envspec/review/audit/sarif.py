@@ -15,7 +15,7 @@ from envspec.review.audit.model import Advisory, subject
 from envspec.review.audit.report import AuditReport, remedy_of
 from envspec.review.audit.rules import ENDED, UNUSED, audit_codes
 
-_LEVEL_OF_CODE = {"yanked": "warning", "young": "warning", "source": "note", ENDED: "warning", UNUSED: "warning"}
+_LEVEL_OF_CODE = {"yanked": "warning", ENDED: "warning", UNUSED: "warning"}
 # GitHub sorts by this CVSS-like number of a rule; the words are those of GitHub's own advisories
 _SECURITY_SEVERITY = {"critical": "9.5", "high": "8.0", "moderate": "5.5", "medium": "5.5", "low": "3.0"}
 _ROOT = "%SRCROOT%"

@@ -35,12 +35,11 @@ class Vulnerability(Struct, frozen=True):
 class Known(Struct, frozen=True):
     """The facts about a version. `vulnerabilities` is None where no database could say. `yanked` says that the
     publisher yanked the version and why; it is None where that isn't so or isn't known. `published` is the day of
-    its upload (2026-11-21), and `young` says that this was too lately. `releases` is its forge's page of releases."""
+    its upload (2026-11-21), and `releases` its forge's page of releases."""
 
     vulnerabilities: tuple[Vulnerability, ...] | None = None
     yanked: str | None = None
     published: str | None = None
-    young: str | None = None
     releases: str | None = None
 
 
@@ -140,9 +139,7 @@ def _yank_facts(old: Known | None, new: Known) -> Iterator[Fact]:
 
 
 def _upload_facts(new: Known) -> Iterator[Fact]:
-    if new.young is not None:
-        yield Fact("medium", "young", new.young)
-    elif new.published is not None:
+    if new.published is not None:
         yield Fact("low", "published", f"published on {new.published}")
 
 

@@ -104,7 +104,7 @@ def _index_changes(old: Spec, new: Spec, shared: Collection[str]) -> Iterator[Fa
 _WORTH_A_LOOK: Mapping[str, frozenset[str]] = {
     "image": frozenset({"base", "services", "user", "env", "apt", "build_apt", "build_env", "name"}),
     "slurm": frozenset({"environment", "options"}),
-    "kubernetes": frozenset({"namespace", "program", "volume", "pull_secret", "secret", "serve"}),
+    "kubernetes": frozenset({"namespace", "program", "volume", "pull_secret", "secret"}),
 }
 _SAFEGUARDS = frozenset({("smoke", "references")})
 _LOCKED = frozenset({("image", "python")})

@@ -165,7 +165,8 @@ def _risks_of_addition(new: Pin, around: Around) -> Iterator[Fact]:
             "medium", "from-git", f"comes from {new.git.url} at {new.git.commit[:12]}, which no index vouches for"
         )
     elif form(new) == "sdist":
-        yield Fact("medium", "builds-from-source", "is built from source: installing it runs its code")
+        runs = "by the lock, that runs no code of its own" if new.is_inert else "installing it runs its code"
+        yield Fact("medium", "builds-from-source", f"is built from source: {runs}")
     if new.url:
         yield Fact("medium", "from-url", f"comes from {new.url}, which no index vouches for")
     if not new.git and jump(new.kind, "0", new.version).to_prerelease:

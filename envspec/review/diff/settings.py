@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from envspec.lock.inputs import bare_address, same_address
 from envspec.lock.inventory import sentence
 from envspec.lock.model import Lock, LockedCorrection, LockedPython, Pin, SpecInputs, TargetInputs
-from envspec.lock.signing.model import signatures_in
 from envspec.packages.names import channel_name, conda_name, requirement_name
 from envspec.packages.version_numbers import numbers, numbers_in
 from envspec.review.diff.jump import jump
@@ -229,15 +228,14 @@ def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Itera
 
 
 def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:
-    """Yield the keys that no longer sign a lock, and those that do now, by the signatures beside it. Whether a
-    signature is right, `check` and `verify --signed` say."""
-    before, after = (_keys_in(text.encode()) if text is not None else frozenset() for text in (old, new))
-    if went := sorted(before - after):
-        now = f"signed by {', '.join(sorted(after))} alone" if after else "not signed any more"
-        message = f"the lock is {now}: {', '.join(went)} signed it before"
-        yield Fact("medium", "signers-changed", message)
-    elif came := sorted(after - before):
-        yield Fact("low", "signer-added", f"the lock is signed by {', '.join(came)} now")
+    """Yield another key that signs a lock, by the signature beside it. Whether a signature is right, `check` and
+    `verify --signed` say."""
+    before, after = (_key_in(text.encode()) if text is not None else None for text in (old, new))
+    if before and before != after:
+        now = f"signed by {after}" if after else "not signed any more"
+        yield Fact("medium", "signers-changed", f"the lock is {now}: {before} signed it before")
+    elif after and after != before:
+        yield Fact("low", "signer-added", f"the lock is signed by {after} now")
     elif old is not None and new is None:
         yield Fact("medium", "signers-changed", "the lock is not signed any more")
 
@@ -356,15 +354,13 @@ def _describe_change(what: str, old: str | None, new: str | None) -> str:
     return f"{what} {old or 'not set'} -> {new or 'not set'}"
 
 
-def _keys_in(content: bytes) -> frozenset[str]:
-    """Name the keys that a file of signatures claims to be by (`SHA256:…`), unchecked: a signature holds its public key
-    (OpenSSH, PROTOCOL.sshsig). What can't be read has none."""
-    found = set()
-    for block in signatures_in(content):
-        with suppress(ValueError):
-            blob = base64.b64decode(b"".join(block.split(b"\n")[1:-2]), validate=True)
-            length = int.from_bytes(blob[10:14], "big")
-            if blob.startswith(b"SSHSIG") and 0 < length <= len(blob) - 14:
-                digest = hashlib.sha256(blob[14 : 14 + length]).digest()
-                found.add(f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}")
-    return frozenset(found)
+def _key_in(content: bytes) -> str | None:
+    """Name the key that a signature claims to be by (`SHA256:…`), unchecked: it holds its public key (OpenSSH,
+    PROTOCOL.sshsig). None for what can't be read."""
+    with suppress(ValueError):
+        blob = base64.b64decode(b"".join(content.split(b"\n")[1:-2]), validate=True)
+        length = int.from_bytes(blob[10:14], "big")
+        if blob.startswith(b"SSHSIG") and 0 < length <= len(blob) - 14:
+            digest = hashlib.sha256(blob[14 : 14 + length]).digest()
+            return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
+    return None

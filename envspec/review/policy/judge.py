@@ -59,11 +59,10 @@ def _rules(policy: Policy) -> Iterator[tuple[str, str]]:
     if policy.deny_licences:
         yield "[licences] deny", f"no package is under {_join_or_nothing(policy.deny_licences)}"
     if policy.signers:
-        number, verb = ("one", "has") if policy.required == 1 else (str(policy.required), "have")
-        keys = f"{number} of {len(policy.signers)} keys" if len(policy.signers) > 1 else "a single key"
+        keys = f"one of {len(policy.signers)} keys" if len(policy.signers) > 1 else "a single key"
         yield (
             "[signatures] signers",
-            f"{keys} {verb} signed a lock before it is used: {_join_or_nothing(map(_whose, policy.signers))}",
+            f"{keys} has signed a lock before it is used: {_join_or_nothing(map(_whose, policy.signers))}",
         )
         for key, day in policy.revoked.items():
             yield "[signatures] revoked", f"{redact(_whose(key))} doesn't count from {day} on"

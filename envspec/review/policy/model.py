@@ -34,7 +34,6 @@ class Policy(Struct, frozen=True):
     deny_licences    as `[audit]`'s
     licences         package (normalised) → its licence, where the metadata doesn't say, or says it wrongly
     signers          whose signature a lock needs
-    required         how many of them must have signed
     revoked          key → the day from which its signatures don't count
     proof            the rung that a target needs (`envspec.prove.rungs`)
     """
@@ -55,7 +54,6 @@ class Policy(Struct, frozen=True):
     licences: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     advisories: bool = False
     signers: tuple[str, ...] = ()
-    required: int = 1
     revoked: Mapping[str, date] = field(default_factory=lambda: _NO_DAYS)
     proof: str | None = None
 

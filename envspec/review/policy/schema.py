@@ -16,7 +16,7 @@ from envspec import __version__
 from envspec.base.errors import InputError, Place, SpecError
 from envspec.base.places import read_site_file
 from envspec.base.reader.document import Document, parse_toml, table_name
-from envspec.base.reader.nodes import CONTROL, LINE, Array, Boolean, Integer, Names, Table, Text, schema_of
+from envspec.base.reader.nodes import CONTROL, LINE, Array, Boolean, Names, Table, Text, schema_of
 from envspec.base.reader.structure import Violation, violations
 from envspec.lock.signing.model import PUBLIC_KEY
 from envspec.packages.requirement import canonical_name
@@ -176,7 +176,7 @@ FORMAT = Table(
             doc="The keys that must have signed a lock.",
             keys={
                 "signers": Array(
-                    doc="SSH public keys, one of which must have signed, or as many as `required` says.",
+                    doc="SSH public keys, one of which must have signed.",
                     items=Text(
                         doc="A key, as a line of a public key file.",
                         example=_KEY,
@@ -188,7 +188,6 @@ FORMAT = Table(
                     min_items=1,
                     unique=True,
                 ),
-                "required": Integer(doc="How many different keys must have signed.", example=2, minimum=1, maximum=16),
                 "revoked": Names(
                     doc="Keys that don't count from a day on, whenever they signed: a signature proves no time.",
                     names=Text(
@@ -257,11 +256,6 @@ def parse_policy(text: str, path: str) -> Policy:
         raise _wrong(document, wrong)
     tables = {name: document.data.get(name, {}) for name in FORMAT.keys}
     indexes, sources, releases, licences = (tables[name] for name in ("indexes", "sources", "releases", "licences"))
-    signers = _texts(tables["signatures"], "signers") or ()
-    required = tables["signatures"].get("required", 1)
-    if required > max(1, len(signers)):
-        said = f"the site's policy: signatures.required is {required}, and signers are {len(signers)}"
-        raise PolicyError(said, hint=_ADMIN, place=document.place(("signatures", "required")))
     return Policy(
         path=path,
         contact=document.data["contact"],
@@ -278,8 +272,7 @@ def parse_policy(text: str, path: str) -> Policy:
         allow_licences=_texts(licences, "allow") or (),
         deny_licences=_texts(licences, "deny") or (),
         licences={canonical_name(name): licence for name, licence in licences.get("known", {}).items()},
-        signers=signers,
-        required=required,
+        signers=_texts(tables["signatures"], "signers") or (),
         revoked=_days(document, tables["signatures"].get("revoked", {})),
         proof=tables["proof"].get("required"),
     )

@@ -4,7 +4,7 @@ advisories."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 from envspec.base.documents import read_json
@@ -62,7 +62,7 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
     }
     facts = Facts(answers, files=None)
     # the database's own day: a page has no clock, and what the spec accepts may have an end
-    findings = rules.findings(found, facts, accepted, (moment_of(database.modified) or _NEVER), timedelta(0))
+    findings = rules.findings(found, facts, accepted, (moment_of(database.modified) or _NEVER))
     return AuditSummary(
         database=database.name,
         as_of=database.modified or None,

@@ -204,6 +204,8 @@ class _Asking(Struct):
         try:
             described = self.indexes.describe(claim, file)
             differences += tuple(compare.of_builds(claim, described.builds))
+            if claim.pin.is_inert and not described.inert:
+                differences += (compare.of_code(listed.file),)
             if described.metadata is not None:
                 differences += tuple(compare.of_metadata(claim, described.metadata))
                 differences += tuple(compare.of_beside(described.metadata, described.beside))

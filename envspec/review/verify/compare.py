@@ -199,6 +199,11 @@ def of_builds(claim: PinClaim, requires: Sequence[str]) -> Iterator[Finding]:
         )
 
 
+def of_code(file: str) -> Finding:
+    """Refuse a source that a lock calls inert, and whose build may run code of its own."""
+    return difference("other-inert", f"the build of {file} may run code of its own", "inert", None)
+
+
 def _is_met(line: str, has: Mapping[str, str]) -> bool:
     asked = parse_requirement(line)
     version = has.get(canonical_name(asked.name))

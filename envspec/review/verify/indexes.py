@@ -55,12 +55,14 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 class Described(Struct, frozen=True):
     """A file's own metadata. `unproved` says what can't be read there, `builds` what a source declares that its
-    build requires, `beside` what its index serves in its place where that is another."""
+    build requires, `beside` what its index serves in its place where that is another, `inert` that its build runs no
+    code of its own."""
 
     metadata: Metadata | None
     unproved: tuple[str, ...] = ()
     builds: tuple[str, ...] = ()
     beside: Metadata | None = None
+    inert: bool = True
 
 
 class Indexes(Struct, frozen=True):
@@ -189,13 +191,16 @@ class Indexes(Struct, frozen=True):
             return Described(of_variant(known, file.variant), (_BESIDE,))
         stated = find_metadata(claim.stated, pin.name, pin.version)
         if stated is not None:
-            return Described(replace(metadata_of(stated, pin.version), licence=pin.licence))
+            metadata = replace(metadata_of(stated, pin.version), licence=pin.licence)
+            inert = not pin.is_inert or bool(self.sources.read(file, pin.name, pin.version).inert)
+            return Described(metadata, inert=inert)
         facts = self.sources.read(file, pin.name, pin.version)
         if facts.trust == "static":
             # what a build is free to choose is the licence's wording alone
             metadata = replace(facts.metadata, licence=facts.metadata.licence or pin.licence)
-            return Described(metadata, builds=facts.builds)
-        return Described(None, (f"the requirements of {file.file}: only building it tells them",), facts.builds)
+            return Described(metadata, builds=facts.builds, inert=bool(facts.inert))
+        told = (f"the requirements of {file.file}: only building it tells them",)
+        return Described(None, told, facts.builds, inert=False)
 
     def _address(self, index: str) -> str:
         # one thread at a time: it may look for uv, and Python's sysconfig bears no two

@@ -66,6 +66,18 @@ def test_antlr() -> None:
         ANTLR.replace("console_scripts", "egg_info.writers"),
         ANTLR.replace("version=v,", "version=__import__('os').name,"),
         ANTLR.replace("['antlr4', 'antlr4.atn']", "find_packages(where=print())"),
+        ANTLR.replace("['antlr4', 'antlr4.atn']", "find_packages(where='../..')"),
+        ANTLR.replace("['antlr4', 'antlr4.atn']", "find_packages('/usr/lib')"),
+        ANTLR.replace("['antlr4', 'antlr4.atn']", "['antlr4', '../evil']"),
+        ANTLR.replace("{'': 'src'}", "{'': '../..'}"),
+        ANTLR.replace("version=v,", "version=v, data_files=[('../../../lib/python3.12/site-packages', ['evil.pth'])],"),
+        ANTLR.replace("version=v,", "version=v, data_files=[('/etc/profile.d', ['evil.sh'])],"),
+        ANTLR.replace("version=v,", "version=v, data_files=[('lib', ['a/../../x'])],"),
+        ANTLR.replace("version=v,", "version=v, package_data={'antlr4': ['../../../evil.pth']},"),
+        ANTLR.replace("version=v,", "version=v, py_modules=['../evil'],"),
+        ANTLR.replace("version=v,", "version=v, scripts=['~/x'],"),
+        ANTLR.replace("version=v,", "version=v, scripts=['C:\\\\x'],"),
+        ANTLR.replace("version=v,", "version=v, scripts=['a\\\\..\\\\..\\\\x'],"),
         ANTLR.replace("from setuptools import setup", "from evil import setup"),
         ANTLR.replace("from setuptools import setup", "from .setuptools import setup"),
         ANTLR.replace("from setuptools import setup", "from setuptools import setup as v"),
@@ -94,11 +106,18 @@ def test_a_setup_py_that_runs(setup: str) -> None:
         ("[build_py]\nx = 1\n", "", ()),
         ("[egg_info]\ntag_build = dev\n", "", ()),
         ("[egg_info]\negg_base = x\n", "", ()),
+        ("[bdist_wheel]\nbdist-dir = /home/user\n", "", ()),
+        ("[bdist_wheel]\nuniversal = 1\ndist_dir = x\n", "", ()),
+        ("[DEFAULT]\nbdist_dir = ..\n[bdist_wheel]\nuniversal = 1\n", "", ()),
+        ("[sdist]\ndist_dir = ..\n", "", ()),
+        ("[ metadata ]\nname = x\n", "", ()),
         ("no section", "", ()),
         (CFG, "[build-system]\nrequires = ['setuptools', 'evil']\n", ()),
         (CFG, "[build-system]\nrequires = ['setuptools @ https://example.org/s.whl']\n", ()),
         (CFG, "[build-system]\nrequires = []\nbuild-backend = 'evil'\n", ()),
         (CFG, "[build-system]\nrequires = []\nbackend-path = ['.']\n", ()),
+        (CFG, "[build-system]\nrequires = ['setuptools', 'setuptools-scm']\n", ()),
+        (CFG, "[build-system]\nrequires = ['setuptools']\nbuild-backend = 'setuptools.build_meta:other'\n", ()),
         (CFG, PROJECT, ()),
         (CFG, "[tool.setuptools.cmdclass]\nsdist = 'evil.sdist'\n", ()),
         (CFG, "", ("platform.py",)),
@@ -112,6 +131,11 @@ def test_a_setup_py_that_runs(setup: str) -> None:
 )
 def test_what_beside_a_setup_py_runs(cfg: str, project: str, names: tuple[str, ...]) -> None:
     assert judged(cfg=cfg, project=project, names=names) is False
+
+
+def test_a_setup_cfg_of_plain_keys() -> None:
+    cfg = "[bdist_wheel]\nuniversal = 1\n[sdist]\nformats = gztar\n[metadata]\nlicense_file = LICENSE\n"
+    assert isinstance(judged(cfg=CFG + cfg), Setup)
 
 
 def test_nothing_that_a_backend_imports_may_lie_in_a_source() -> None:
@@ -165,16 +189,22 @@ def archive(setup: tarfile.TarInfo) -> bytes:
         ("lib-1/setup.py", tarfile.LNKTYPE, False),
         ("lib-1/./setup.py", tarfile.REGTYPE, False),
         ("lib-1//setup.py", tarfile.REGTYPE, False),
+        ("lib-1/pyproject.toml", tarfile.REGTYPE, False),
+        ("lib-1/PyProject.toml", tarfile.REGTYPE, False),
+        ("lib-1/README", tarfile.REGTYPE, True),
+        ("pyproject.toml", tarfile.REGTYPE, False),
+        ("lib-2/README", tarfile.REGTYPE, False),
     ],
 )
 def test_names_that_do_not_say_what_lies_where(path: str, kind: bytes, inert: bool) -> None:
-    """A setup.py by a link or another spelling runs as any other."""
+    """A setup.py by a link or another spelling runs as any other; of two files in one place, tools unpack either, and
+    uv builds what has two top folders, or a file beside them, from where both lie."""
     entry = tarfile.TarInfo(path)
     entry.type, entry.linkname = kind, "lib-1/PKG-INFO" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
     packed = archive(entry)
     stream = Stream("x", len(packed), iter([packed]))
     content = read_content(FoundFile("https://example.org/lib-1.tar.gz", "lib-1.tar.gz", "0" * 64, len(packed)), stream)
-    assert facts_of(content, "lib", "1", len(packed)).inert is inert
+    assert bool(facts_of(content, "lib", "1", len(packed)).inert) is inert
 
 
 def test_entry_points_that_a_build_loads() -> None:
@@ -200,9 +230,18 @@ def test_tables_alone(backend: str) -> None:
         "[[tool.hatch.envs.x.hooks]]\n",
         "[tool.setuptools]\ncmdclass = { x = 'y' }\n",
         "[[tool.setuptools.ext-modules]]\nname = 'a'\n",
+        "[tool.setuptools.package-dir]\nlib = '../..'\n",
+        "[tool.setuptools.package-data]\nlib = ['../../../evil.pth']\n",
+        "[tool.setuptools.data-files]\n'../../lib/python3.12/site-packages' = ['evil.pth']\n",
+        "[tool.setuptools]\npy-modules = ['/tmp/x']\n",
+        "[tool.flit.metadata]\nmodule = 'lib'\n",
         "[tool.poetry]\nbuild = 'build.py'\n",
+        "[tool.poetry.build]\nscript = 'build.py'\n",
     ):
         assert judged(None, "", system + PROJECT + more) is False, more
+    for plugin in ("hatch-vcs", "setuptools-scm", "poetry-dynamic-versioning", "lib", "numpy"):
+        assert judged(None, "", system.replace("= [", f"= ['{plugin}', ") + PROJECT) is False, plugin
+    assert judged(None, "", f"{system}backend-path = ['.']\n{PROJECT}") is False
     assert judged(None, "", system + PROJECT, ("hatch_build.py",)) is False
     assert judged(None, "", system + PROJECT.replace('version = "1"\n', "")) is False
 

@@ -103,8 +103,8 @@ def test_allow_needed_writes_them_and_goes_on(machine: Machine, index: Index) ->
     assert machine.envspec("check").status == 0
 
 
-def test_allow_static_takes_what_runs_no_code(machine: Machine, index: Index) -> None:
-    """And no more than that: where another one is needed too, nothing is written."""
+def test_what_runs_no_code_needs_no_permission(machine: Machine, index: Index) -> None:
+    """And it alone: one that runs code is asked about, without the other."""
     setup = (
         "from setuptools import setup\nsetup(name='antlr', version='4.9.3', install_requires='gone;os_name==\"nt\"')"
     )
@@ -113,17 +113,25 @@ def test_allow_static_takes_what_runs_no_code(machine: Machine, index: Index) ->
     index.add(wheel("hydra", "1.3.2", "antlr==4.9.*"), sdist("lib", "2.0", static=False))
     index.add(wheel("setuptools", "80.9.0"), wheel("wheel", "0.45.1"))
     machine.spec(cpu("hydra", "lib"))
-    before = machine.folder.joinpath("specs/demo.toml").read_text()
-    ran = machine.envspec("lock", "specs/demo.toml", "--allow-static")
-    assert ran.status == 1 and "antlr 4.9.3 (hydra → antlr, pure Python, its build runs no code of its own)" in ran.err
-    assert "--allow-needed" in ran.hint and machine.folder.joinpath("specs/demo.toml").read_text() == before
-    machine.spec(cpu("hydra"))
-    assert (
-        "run the same command with --allow-static, or add to [pip]: " in machine.envspec("lock", "specs/demo.toml").hint
-    )
-    machine.locked("--allow-static")
+    ran = machine.envspec("lock", "specs/demo.toml")
+    assert ran.status == 1 and "lib 2.0 (" in ran.error and "antlr" not in ran.error
+    assert 'allow-source = ["lib"]' in ran.hint
+    spec = cpu("hydra")
+    machine.spec(spec)
+    ran = machine.envspec("lock", "specs/demo.toml", status=0)
+    note = "antlr 4.9.3 is built from source without allow-source: its setup.py is one setup() of literals"
+    assert f"note: cpu: {note}\n" in ran.err
     assert machine.versions("cpu") == {"antlr": "4.9.3", "hydra": "1.3.2"}
-    assert tomli.loads(machine.folder.joinpath("specs/demo.toml").read_text())["pip"]["allow-source"] == ["antlr"]
+    assert machine.folder.joinpath("specs/demo.toml").read_text() == spec
+    assert "inert = true }" in machine.lock_path().read_text() and machine.envspec("check").status == 0
+    antlr = next(pin for pin in machine.lock().targets[0].pins if pin.name == "antlr")
+    assert antlr.is_inert and {one.name for one in antlr.built_with or ()} == {"setuptools", "wheel"}
+    # what stays from the old lock was told when it was chosen
+    index.add(wheel("more", "1.0"))
+    assert machine.envspec("lock", machine.spec(cpu("hydra", "more"))).err == ""
+    # what the spec allows needs no judgement
+    machine.locked("--upgrade", spec=cpu("hydra", extra="allow-source = ['antlr']"))
+    assert "inert" not in machine.lock_path().read_text()
 
 
 @pytest.mark.slow

@@ -189,4 +189,4 @@ def test_nothing_is_written_but_the_cache(index: Index, tmp_path: Path) -> None:
     found = read(index, tmp_path, replace(sdist("a", "1.0"), content=buffer.getvalue()))
     assert found.trust == "unknown"
     written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
-    assert [path.parts[:2] for path in written] == [("cache", "sources-v7")]
+    assert [path.parts[:2] for path in written] == [("cache", "sources-v8")]

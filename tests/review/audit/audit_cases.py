@@ -1,6 +1,6 @@
 """Packages and what is known of them, for the tests of the audit."""
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,9 +15,6 @@ from envspec.review.audit.sarif import sarif
 from envspec.spec.model import Audit
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
-
-
-WEEK = timedelta(days=7)
 
 
 NO_FACTS, ALL_ACCEPTED = Facts(), Audit()
@@ -100,10 +97,8 @@ SARIF = _object(
 )
 
 
-def found(
-    *audited: AuditedPackage, facts: Facts = NO_FACTS, accepted: Audit = ALL_ACCEPTED, min_age: timedelta = WEEK
-) -> tuple[Finding, ...]:
-    return findings(audited, facts, accepted, NOW, min_age)
+def found(*audited: AuditedPackage, facts: Facts = NO_FACTS, accepted: Audit = ALL_ACCEPTED) -> tuple[Finding, ...]:
+    return findings(audited, facts, accepted, NOW)
 
 
 def about(subject: AuditedPackage, *advisories: Advisory) -> Facts:

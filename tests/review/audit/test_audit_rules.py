@@ -3,12 +3,11 @@
 import json
 import re
 from collections.abc import Iterable
-from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
-from audit_cases import LOCK, WEEK, about, checked_sarif, found, report
+from audit_cases import LOCK, about, checked_sarif, found, report
 from msgspec.structs import replace
 from support.audit import package
 
@@ -25,7 +24,7 @@ from envspec.review.audit.model import (
     PublishedRelease,
     packages,
 )
-from envspec.review.audit.rules import OF_FILES, audit_codes, merge_aliases, oldest, unchecked_packages
+from envspec.review.audit.rules import audit_codes, merge_aliases, oldest, unchecked_packages
 from envspec.review.audit.sarif import annotate
 from envspec.spec.model import Audit, Waiver
 from envspec.spec.parse import parse_spec
@@ -86,10 +85,10 @@ def test_licences(licence: str | None, accepted: Audit, code: str | None) -> Non
 
 def test_licences_of_conda_packages() -> None:
     accepted = Audit(allow_licences=("MIT",), licences={"ld-impl-linux-64": "MIT", "ruamel-yaml": "BSD"})
-    loader = package("ld_impl_linux-64", kind="conda", licence=None, source="conda")
+    loader = package("ld_impl_linux-64", kind="conda", licence=None)
     assert found(loader, accepted=accepted) == ()
     assert found(replace(loader, licence="GPL-3.0-only"), accepted=accepted) == ()
-    (wrong,) = found(package("ruamel.yaml", kind="conda", licence=None, source="conda"), accepted=accepted)
+    (wrong,) = found(package("ruamel.yaml", kind="conda", licence=None), accepted=accepted)
     assert wrong.code == "licence" and '"BSD"' in wrong.message
 
 
@@ -120,43 +119,11 @@ def test_yanked() -> None:
     assert found(lib, facts=of_file(lib)) == ()
 
 
-@pytest.mark.parametrize(
-    ("uploaded", "min_age", "message"),
-    [
-        ("2026-11-19T12:00:01.123Z", WEEK, "it was published 0 days ago, on 2026-11-19"),
-        ("2026-11-19T12:00:00Z", WEEK, "it was published 1 day ago, on 2026-11-19"),
-        ("2026-11-13T12:00:01.123456Z", WEEK, "it was published 6 days ago, on 2026-11-13"),
-        ("2026-11-13T12:00:00Z", WEEK, None),
-        ("2026-11-20T11:00:00Z", timedelta(0), None),
-        ("2026-11-21T00:00:00Z", WEEK, "it was published 0 days ago, on 2026-11-21"),
-        ("yesterday", WEEK, None),
-        (None, WEEK, None),
-    ],
-)
-def test_young(uploaded: str | None, min_age: timedelta, message: str | None) -> None:
-    lib = package("lib")
-    assert [one.message for one in found(lib, facts=of_file(lib, uploaded=uploaded), min_age=min_age)] == (
-        [message] if message else []
-    )
-
-
-def test_another_file_under_the_name() -> None:
-    lib = package("lib")
-    (one,) = found(lib, facts=of_file(lib, sha256="f" * 64))
-    assert (one.code, one.severity) == ("another-file", "error")
-    assert "f" * 64 in one.message and SHA in one.message
-
-
-@pytest.mark.parametrize(("source", "level"), [("wheel", None), ("conda", None), ("sdist", "info"), ("git", "info")])
-def test_code_that_runs(source: str, level: str | None) -> None:
-    assert [one.severity for one in found(package("lib", source=source))] == ([level] if level else [])
-
-
 def test_the_worst_first_and_the_ignored_last() -> None:
-    lib = package("lib", source="sdist", licence="AGPL")
+    lib = package("lib", licence="AGPL")
     facts = replace(of_file(lib, yanked=""), answers=about(lib, Advisory("A"), Advisory("B")).answers)
     made = found(lib, facts=facts, accepted=Audit(deny_licences=("AGPL",), ignore={"A": Waiver("so what")}))
-    assert [one.code for one in made] == ["vulnerability", "licence", "yanked", "source", "vulnerability"]
+    assert [one.code for one in made] == ["vulnerability", "licence", "yanked", "vulnerability"]
     assert made[-1].accepted == "so what"
 
 
@@ -176,25 +143,25 @@ def test_whom_a_database_is_asked_about() -> None:
         pin("conda", "multi", "1", "conda-forge/linux-64", "z.conda", provides=("a", "b")),
     )
     found = packages([LockedTarget("cpu", TargetInputs("linux-64", "3.12", None), pins)])
-    assert {one.name: (one.release, one.source) for one in found} == {
-        "torch": (PublishedRelease("torch", "2.9.1"), "wheel"),
-        "own": (None, "wheel"),
-        "flash": (None, "git"),
-        "tar": (None, "url"),
-        "deepspeed": (PublishedRelease("deepspeed", "0.18.0"), "sdist"),
-        "pytorch": (PublishedRelease("torch", "2.9.1"), "conda"),
-        "tzdata": (None, "conda"),
-        "multi": (None, "conda"),
+    assert {one.name: one.release for one in found} == {
+        "torch": PublishedRelease("torch", "2.9.1"),
+        "own": None,
+        "flash": None,
+        "tar": None,
+        "deepspeed": PublishedRelease("deepspeed", "0.18.0"),
+        "pytorch": PublishedRelease("torch", "2.9.1"),
+        "tzdata": None,
+        "multi": None,
     }
     assert {(one.reason, one.codes): one.packages for one in unchecked_packages(found, Facts())} == {
         ("conda packages that aren't on PyPI", ("vulnerability",)): ("multi", "tzdata"),
         ('packages of the index "internal"', ("vulnerability",)): ("own",),
-        ("packages from a URL", ("vulnerability", *OF_FILES)): ("tar",),
-        ("packages from git", ("vulnerability", *OF_FILES)): ("flash",),
-        ("conda packages", OF_FILES): ("multi", "pytorch", "tzdata"),
+        ("packages from a URL", ("vulnerability", "yanked")): ("tar",),
+        ("packages from git", ("vulnerability", "yanked")): ("flash",),
+        ("conda packages", ("yanked",)): ("multi", "pytorch", "tzdata"),
     }
     (skipped,) = unchecked_packages([one for one in found if one.release], Facts(files=None))
-    assert (skipped.codes, skipped.packages) == (OF_FILES, ("pytorch", "deepspeed", "torch"))
+    assert (skipped.codes, skipped.packages) == (("yanked",), ("pytorch", "deepspeed", "torch"))
 
 
 def test_a_version_once_for_all_its_targets() -> None:
@@ -246,12 +213,12 @@ def test_lines() -> None:
 
 
 def test_levels_that_count() -> None:
-    lib = package("lib", source="sdist")
+    lib = package("lib")
     facts = replace(of_file(lib, yanked=""), answers=about(lib, Advisory("A")).answers)
     made = report(*found(lib, facts=facts))
-    assert [len(made.at_least(level)) for level in ("note", "warning", "error")] == [3, 2, 1]
-    ignored = report(*found(lib, facts=about(lib, Advisory("A")), accepted=Audit(ignore={"A": Waiver("no")})))
-    assert [len(ignored.at_least(level)) for level in ("note", "warning", "error")] == [1, 0, 0]
+    assert [len(made.at_least(level)) for level in ("note", "warning", "error")] == [2, 2, 1]
+    ignored = report(*found(lib, facts=facts, accepted=Audit(ignore={"A": Waiver("no")})))
+    assert [len(ignored.at_least(level)) for level in ("note", "warning", "error")] == [1, 1, 0]
 
 
 def test_the_page_lists_every_finding_with_its_level(root: Path) -> None:
@@ -269,10 +236,11 @@ def test_the_page_lists_every_finding_with_its_level(root: Path) -> None:
 
 
 def test_sarif() -> None:
-    lib = package("lib", source="sdist")
-    facts = about(
+    lib = package("lib")
+    told = about(
         lib, Advisory("A", ("CVE-1",), "Bad.", link="https://example.org/A", severity="moderate"), Advisory("B")
     )
+    facts = replace(of_file(lib, yanked="bad"), answers=told.answers)
     run = checked_sarif(report(*found(lib, facts=facts, accepted=Audit(ignore={"B": Waiver("no")}))))
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
     assert list(rules) == [*audit_codes(), "A", "B"]
@@ -291,13 +259,14 @@ def test_sarif() -> None:
     }
     assert first["properties"] == {"targets": ["cpu"], "code": "vulnerability"}
     assert first["partialFingerprints"] == {"envspec/1": "pip:lib:1.0:A"} and "suppressions" not in first
-    assert second["ruleId"] == "source" and second["level"] == "note"
+    assert second["ruleId"] == "yanked" and second["level"] == "warning"
     assert third["suppressions"] == [{"kind": "inSource", "justification": "no"}]
 
 
 def test_gitlab_s_report_has_what_the_spec_does_not_accept() -> None:
-    lib = package("lib", source="sdist")
-    facts = about(lib, Advisory("A", summary="Bad\x1b."), Advisory("B"))
+    lib = package("lib")
+    told = about(lib, Advisory("A", summary="Bad\x1b."), Advisory("B"))
+    facts = replace(of_file(lib, yanked="bad"), answers=told.answers)
     made = report(*found(lib, facts=facts, accepted=Audit(ignore={"B": Waiver("no")})))
     first, second = json.loads(
         code_quality(annotate(made, LOCK), PurePosixPath("locks/s/envspec.lock"), "envspec-audit")
@@ -305,7 +274,7 @@ def test_gitlab_s_report_has_what_the_spec_does_not_accept() -> None:
     assert (first["check_name"], first["severity"]) == ("envspec-audit-vulnerability", "critical")
     assert first["location"] == {"path": "locks/s/envspec.lock", "lines": {"begin": 8}}
     assert first["description"].startswith("lib 1.0: A: Bad") and "\x1b" not in first["description"]
-    assert second["severity"] == "info" and len({first["fingerprint"], second["fingerprint"]}) == 2
+    assert second["severity"] == "major" and len({first["fingerprint"], second["fingerprint"]}) == 2
 
 
 def test_sarif_of_one_advisory_in_two_packages() -> None:
@@ -325,8 +294,10 @@ def test_sarif_takes_what_a_database_says_as_text() -> None:
 
 
 def test_sarif_names_the_lock_as_a_uri() -> None:
-    lib = package("lib", source="sdist")
-    run = checked_sarif(report(*found(lib)), PurePosixPath("my locks/100%/c:d/envspec.lock"))
+    lib = package("lib")
+    run = checked_sarif(
+        report(*found(lib, facts=of_file(lib, yanked="bad"))), PurePosixPath("my locks/100%/c:d/envspec.lock")
+    )
     (result,) = run["results"]
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == "my%20locks/100%25/c%3Ad/envspec.lock"

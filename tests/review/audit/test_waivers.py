@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from audit_cases import NOW, WEEK, about
+from audit_cases import NOW, about
 from msgspec.structs import replace
 from support.audit import package
 
@@ -19,7 +19,7 @@ ENDS = "2026-11-20"
 
 def found(accepted: Audit, facts: Facts = FLAW, *packages: AuditedPackage, days: int = 0) -> list[tuple[str, ...]]:
     now = NOW + timedelta(days=days)
-    told = findings(packages or (LIB,), facts, accepted, now, WEEK)
+    told = findings(packages or (LIB,), facts, accepted, now)
     return [_row(one) for one in (*told, *about_waivers(told, accepted, facts, now))]
 
 
@@ -53,23 +53,22 @@ def test_what_no_finding_needs_is_one() -> None:
 
 
 def test_what_couldnt_be_looked_for_isnt_known_to_be_unneeded() -> None:
-    accepted = Audit(ignore={"CVE-2": Waiver("x")}, accept={("lib", "young"): Waiver("x")})
+    accepted = Audit(ignore={"CVE-2": Waiver("x")}, accept={("lib", "yanked"): Waiver("x")})
     assert found(accepted, Facts(unread=("no answer",))) == []
     assert found(accepted, Facts(files=None)) == [("waiver-unused",)]
 
 
 def test_other_findings_are_taken_by_package_and_code() -> None:
-    lib = replace(LIB, source="sdist")
-    facts = Facts(files={(lib.index, lib.files[0].file): FileFacts(lib.files[0].sha256, "2026-11-19T00:00:00Z", "bad")})
-    codes = ("yanked", "young", "source")
-    assert sorted(found(Audit(), facts, lib)) == sorted((code, "cpu", "gpu") for code in codes)
-    accepted = Audit(accept={("lib", code): Waiver("known") for code in codes})
-    assert sorted(found(accepted, facts, lib)) == sorted((code, "cpu", "gpu", "ignored") for code in codes)
+    facts = Facts(files={(LIB.index, LIB.files[0].file): FileFacts(LIB.files[0].sha256, "2026-11-19T00:00:00Z", "bad")})
+    assert found(Audit(deny_licences=("MIT",)), facts) == [("licence", "cpu", "gpu"), ("yanked", "cpu", "gpu")]
+    accepted = {("lib", code): Waiver("known") for code in ("licence", "yanked")}
+    told = found(Audit(deny_licences=("MIT",), accept=accepted), facts)
+    assert told == [("licence", "cpu", "gpu", "ignored"), ("yanked", "cpu", "gpu", "ignored")]
 
 
 def test_a_malicious_release_is_its_own_finding() -> None:
     facts = about(LIB, Advisory("GHSA-1", ("MAL-2026-1",), "Steals keys."))
-    (one,) = findings((LIB,), facts, Audit(), NOW, WEEK)
+    (one,) = findings((LIB,), facts, Audit(), NOW)
     assert (one.code, one.severity, one.message) == ("malicious", "error", "GHSA-1 (MAL-2026-1): Steals keys.")
     assert found(Audit(ignore={"MAL-2026-1": Waiver("a false alarm")}), facts) == [
         ("malicious", "cpu", "gpu", "ignored")

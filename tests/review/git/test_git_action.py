@@ -265,6 +265,6 @@ def test_the_audit_fails_with_the_worst(bumped: Runner, tmp_path: Path) -> None:
     )
     codes = []
     for specs in ("c", "c a", "b a c"):
-        assert bumped.bash(STEPS["Audit"]["run"], SPECS=specs, AUDIT_ARGS="--min-age 3", SARIF="").returncode == 0
+        assert bumped.bash(STEPS["Audit"]["run"], SPECS=specs, AUDIT_ARGS="--max-age 3", SARIF="").returncode == 0
         codes.append(bumped.outputs()["code"])
     assert codes == ["0", "1", "3"]

@@ -63,7 +63,7 @@ def audit_document(**changes: Any) -> str:
         "findings": [finding],
         "not_asked": [
             {"codes": ["vulnerability"], "reason": "packages from git", "packages": ["speedup"]},
-            {"codes": ["another-file", "yanked", "young"], "reason": "conda packages", "packages": ["ffmpeg"]},
+            {"codes": ["yanked"], "reason": "conda packages", "packages": ["ffmpeg"]},
         ],
         "unread": [],
     }
