@@ -108,12 +108,12 @@ def read(machine: Machine, liar: Liar, name: str) -> Any:
     config = machine.home / ".docker" / "config.json"
     config.parent.mkdir(exist_ok=True)
     config.write_text(json.dumps({"auths": {liar.host: {"auth": LOGIN}}}))
-    before = {path for path in machine.folder.rglob("*")}
+    before = set(machine.folder.rglob("*"))
     begun = time.monotonic()
     ran = machine.envspec("base", "read", f"{liar.host}/team/{name}", seconds=60)
     assert time.monotonic() - begun < 30, ran.err
     assert "Traceback" not in ran.err and "has a fault" not in ran.err and "s3cret-word" not in ran.out + ran.err
-    assert {path for path in machine.folder.rglob("*")} == before
+    assert set(machine.folder.rglob("*")) == before
     others = [one for one in liar.asked if one[0] != liar.host]
     assert all(login is None for _, _, login in others), others
     kept = [path for path in machine.base.rglob("*") if path.is_file() and path != config]
