@@ -13,6 +13,7 @@ from envspec.app.evidence import standings_of
 from envspec.app.observer import warn
 from envspec.base.errors import InputError, LockError, OutsideError, Place
 from envspec.base.plain_files import read_operand
+from envspec.base.reader.document import decode
 from envspec.base.texts import printable
 from envspec.lock.model import Lock, LockedTarget
 from envspec.lock.write import digest
@@ -96,9 +97,7 @@ def _audit(
     if audit:
         place = Place(str(audit))
         try:
-            text = read_operand(audit, _MOST).decode()
-        except UnicodeDecodeError:
-            raise InputError("this isn't UTF-8", place=place) from None
+            text = decode(read_operand(audit, _MOST), str(audit))
         except OSError as error:
             raise InputError(f"the audit can't be read: {error.strerror}", place=place) from None
         return from_json(text, place, digest, chosen)

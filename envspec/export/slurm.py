@@ -258,11 +258,16 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
         *ranks,
         *_training(plan, begin, carried, python, torchrun),
     ]
-    if any(" fail " in line for line in lines):
-        lines.insert(lines.index("set -euo pipefail") + 1, 'fail() { echo "envspec: $1" >&2 && exit 2; }')
+    begun = lines.index("set -euo pipefail") + 1
+    lines[begun:begun] = ['fail() { echo "envspec: $1" >&2 && exit 2; }', _NUMBERS]
     return "\n".join(lines) + "\n"
 
 
+_NUMBERS = (
+    "for name in SLURM_JOB_ID SLURM_GPUS_ON_NODE ENVSPEC_RANKS_PER_NODE; do"
+    ' [[ ${!name:-0} =~ ^[0-9]+$ ]] || fail "$name is no number: ${!name}"; done'
+)
+"""A line of bash that refuses what isn't a number: in arithmetic bash would run the `$(…)` of such a value's `a[$(…)]`."""
 _SAME_GPUS = (
     'seen=$gpus; [[ ! -v CUDA_VISIBLE_DEVICES ]] || seen=$(srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \\',
     "    bash -c 'IFS=,; set -- $CUDA_VISIBLE_DEVICES; echo $#' | sort -nu | paste -sd/)",

@@ -5,6 +5,7 @@ Source: the header and descriptors of the format (github.com/apptainer/sif, pkg/
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 import subprocess
@@ -40,15 +41,16 @@ def open_sif(path: Path) -> Sif:
     """Read a SIF's header. Raises InputError for a file that is none, whose root is no squashfs, or to which a link
     leads out of its repository, NotPlain, OSError."""
     with open_plain(path) as file:
+        size = os.fstat(file.fileno()).st_size
         try:
             _, magic, _, arch, _, _, _, _, total, offset, *_ = _HEADER.unpack(file.read(_HEADER.size))
-            if not magic.startswith(b"SIF_MAGIC") or not 0 <= total <= _MOST_DESCRIPTORS:
+            if not magic.startswith(b"SIF_MAGIC") or not 0 <= total <= _MOST_DESCRIPTORS or not 0 <= offset <= size:
                 raise ValueError
             file.seek(offset)
             for _ in range(total):
                 kind, used, _, _, _, begin, *_, extra = _DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))
                 filesystem, part = struct.unpack_from("<ii", extra)
-                if used and kind == _PARTITION and part == _PRIMARY and filesystem == _SQUASHFS and begin >= 0:
+                if used and kind == _PARTITION and part == _PRIMARY and filesystem == _SQUASHFS and 0 <= begin <= size:
                     return Sif(path, begin, _PLATFORMS.get(arch[:2]))
         except (struct.error, ValueError, OverflowError):
             pass

@@ -301,6 +301,8 @@ class Repository:
                 raise too_slow(shown, LIMITS.whole_seconds, 0) from None
             except HTTPError as error:
                 raise _Broken(f"{shown} can't be reached: {reason_of(error)}", hint="check the network") from None
+            except ValueError:  # urllib3's, of a Location that can't be parsed
+                raise IndexFailure(f"{shown} redirects to something that isn't an address") from None
             self._answered = True
             return _Answer(response.status, response.headers, _body(response, limit, shown, whole))
 

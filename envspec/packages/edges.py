@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
-from envspec.packages.requirement import TEXTS, RequirementHead, canonical_name, head_of, parse_marker
+from envspec.packages.requirement import EXTRA_MARKER, TEXTS, RequirementHead, canonical_name, head_of, parse_marker
 from envspec.packages.tags import marker_environment
 
 # Overrides: requirements that take the place of all others on their package, as uv's `--overrides` has them.
@@ -44,28 +44,13 @@ class Overrides:
         found = self._by_name.get(one.name)
         if found is None or one.marker is None:
             return found
-        marker = str(one.marker)
-        return found if _of_extras(marker, _that_matter(marker, extras)) else ()
+        return found if _of_extras(str(one.marker), _that_matter(one, extras)) else ()
 
 
-_NAMED_EXTRA = re.compile(r"""\bextra\s*[=!]=\s*(?:"([^"]*)"|'([^']*)')|(?:"([^"]*)"|'([^']*)')\s*[=!]=\s*extra\b""")
-
-
-@lru_cache(maxsize=TEXTS)
-def named_extras(marker: str) -> frozenset[str] | None:
-    """Give the extras that a marker compares with: any other extra has the answer that none has. None where it compares
-    extras in another way than by `==` and `!=`.
-
-    A marker is then judged once for each extra that it names, however many extras a package is asked for: METADATA in
+def _that_matter(requirement: RequirementHead, extras: Collection[str]) -> tuple[str, ...]:
+    """Give the extras that a requirement's marker is judged with, however many its package is asked for: METADATA in
     which extras lead to each other would cost the cube of its size otherwise."""
-    if "extra" in _NAMED_EXTRA.sub("", marker):
-        return None
-    return frozenset(canonical_name("".join(names)) for names in _NAMED_EXTRA.findall(marker))
-
-
-def _that_matter(marker: str, extras: Collection[str]) -> tuple[str, ...]:
-    named = named_extras(marker)
-    return tuple(sorted(extras if named is None else named.intersection(extras)))
+    return tuple(sorted(requirement.extras_of_marker.intersection(extras)))
 
 
 @lru_cache(maxsize=TEXTS)
@@ -91,7 +76,8 @@ class Markers:
     """
 
     def __init__(self, platform: str, python: str) -> None:
-        self._environment = marker_environment(platform, python)
+        none = frozenset[str]()  # METADATA has no groups, and uv takes `extras` for empty there
+        self._environment = {**marker_environment(platform, python), "extras": none, "dependency_groups": none}
         self._held: dict[frozenset[str], _Held] = {}
         self._judged: dict[tuple[str, str], bool] = {}
 
@@ -110,12 +96,13 @@ class Markers:
         return self._judge(requirement, extras)
 
     def _judge(self, requirement: str, extras: Collection[str]) -> bool:
-        marker = head_of(requirement).marker
+        head = head_of(requirement)
+        marker = head.marker
         if marker is None:
             return True
         # Many requirements share a marker, and writing one out costs more than judging it.
         text = requirement.partition(";")[2].strip()
-        for extra in ("", *_that_matter(text, extras)):
+        for extra in ("", *_that_matter(head, extras)):
             key = (text, extra)
             if key not in self._judged:
                 self._judged[key] = marker.evaluate({**self._environment, "extra": extra})
@@ -181,12 +168,15 @@ class ByExtra:
     """The requirements of a package by the extras that bring them."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self._by_extra: dict[str | None, list[str]] = {}
+        self._by_extra: dict[str, list[str]] = {}
         for line in lines:
-            named = named_extras(line.partition(";")[2].strip())
-            for extra in (None,) if named is None else named:
+            try:
+                named: Iterable[str] = head_of(line).extras_of_marker
+            except ValueError:  # an error once one of its extras is asked for
+                named = set(map(canonical_name, EXTRA_MARKER.findall(line)))
+            for extra in named:
                 self._by_extra.setdefault(extra, []).append(line)
 
     def lines(self, extras: Iterable[str]) -> Iterable[str]:
         """Give the requirements that may hold with one of these extras and don't hold without one."""
-        return dict.fromkeys(line for extra in (*sorted(extras), None) for line in self._by_extra.get(extra, ()))
+        return dict.fromkeys(line for extra in sorted(extras) for line in self._by_extra.get(extra, ()))

@@ -56,6 +56,8 @@ _LENIENT = (
 )
 """Spellings of old releases on PyPI that PEP 440 and 508 reject, and what uv reads them as, one after the other until
 the text can be read. A property test asks uv."""
+EXTRA_MARKER = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
+"""An extra in the marker of a requirement, of one too that can't be parsed."""
 _URL_END = re.compile(r";(?=\s)")
 """Where uv ends an address that no space stands behind."""
 _AHEAD_OF_MARKER = re.compile(r"[^@;]*(?:@[ \t]*[^ \t]+[ \t]+)?;")
@@ -68,6 +70,8 @@ class RequirementHead(Struct, frozen=True):
     name: str
     extras: frozenset[str]
     marker: Marker | None
+    extras_of_marker: frozenset[str] = frozenset()
+    """The extras that the marker compares with: with any other one it has the answer that it has without."""
 
 
 @lru_cache(maxsize=TEXTS)
@@ -138,7 +142,8 @@ def _readings(text: str) -> Iterator[str]:
 
 def _judgeable(marker: Marker) -> Marker | None:
     """Leave out the comparisons of a marker that uv leaves out: of a version with what is none (`python_version >=
-    "3.6.*"`), of two texts, of what has no order. None where nothing is left."""
+    "3.6.*"`), of two texts, of what has no order, of an extra by another operator than `==` and `!=`. None where
+    nothing is left."""
     kept = _judgeable_terms(marker._markers)
     if not kept:
         return None
@@ -184,6 +189,8 @@ def _says_something(term: tuple[Any, Any, Any]) -> bool:
     if len(variables) != 1:
         return False
     value = right if variables[0] is left else left
+    if variables[0].value == "extra" and operator.value not in ("==", "!="):
+        return False
     if variables[0].value in _VERSIONS:
         try:
             if operator.value in ("in", "not in"):
@@ -207,7 +214,19 @@ def head_of(text: str) -> RequirementHead:
     """Read a published requirement without its version: following edges needs nothing else. Raises ValueError as
     `published_requirement` does."""
     read = published_requirement(text)
-    return RequirementHead(canonical_name(read.name), frozenset(map(canonical_name, read.extras)), read.marker)
+    named = frozenset(_extras_of(read.marker._markers)) if read.marker is not None else frozenset()
+    return RequirementHead(canonical_name(read.name), frozenset(map(canonical_name, read.extras)), read.marker, named)
+
+
+def _extras_of(terms: list[Any]) -> Iterator[str]:
+    """Yield the extras that the terms of a marker compare with."""
+    for term in terms:
+        if isinstance(term, list):
+            yield from _extras_of(term)
+        elif isinstance(term, tuple):
+            left, _, right = term
+            if "extra" in [one.value for one in (left, right) if isinstance(one, Variable)]:
+                yield from (canonical_name(one.value) for one in (left, right) if not isinstance(one, Variable))
 
 
 @lru_cache(maxsize=TEXTS)

@@ -328,3 +328,28 @@ def test_while_the_modules_are_still_being_read(machine: Machine, number: int) -
     words = [sys.executable, "-c", AT_AN_IMPORT, str(number), "check", "specs/nowhere.toml"]
     ran = subprocess.run(words, cwd=machine.folder, env=machine.environment(), capture_output=True, text=True)
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted: nothing was changed\n")
+
+
+@pytest.mark.parametrize("program", ["envspec", "-m envspec"])
+def test_within_the_first_tenths_of_a_second(machine: Machine, program: str) -> None:
+    """Before the first line of envspec's runs, the signal is Python's own, which may show its start-up and no more."""
+    beside = str(Path(sys.executable).with_name("envspec"))
+    words = [beside] if program == "envspec" else [sys.executable, "-m", "envspec"]
+    interrupted = 0
+    for after in range(0, 300, 12):
+        with subprocess.Popen(
+            [*words, "gpus"], cwd=machine.folder, env=machine.environment(), stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            time.sleep(after / 1000)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=60)[1]
+        interrupted += process.returncode == 130
+        if process.returncode in (0, 130):
+            right = "" if process.returncode == 0 else "interrupted: nothing was changed\n"
+            assert said.lstrip("\n") == right, (process.returncode, said)
+        else:
+            assert process.returncode in (1, -signal.SIGINT), said
+            frames = [line for line in said.splitlines() if line.startswith("  File ")]
+            assert not any("/envspec/" in line for line in frames), said
+    assert interrupted

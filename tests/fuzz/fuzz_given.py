@@ -17,6 +17,9 @@ from envspec.draft.targets import CPU
 from envspec.export.leftovers import removable
 from envspec.export.plan import CARRIED_FOLDER, read_sums
 from envspec.facts.gpus import capability_of, find, nearest
+from envspec.image.base import BaseFiles
+from envspec.image.holdings import WANTED, take_stock
+from envspec.image.sif import open_sif
 from envspec.lock.inventory import read_inventory
 from envspec.lock.judge import judge
 from envspec.lock.model import Lock
@@ -189,6 +192,29 @@ def inventory(data: bytes, folder: Path) -> object:
     return found.packages_besides(()), found.constraints_on(("numpy",)), found.cuda
 
 
+def sif(data: bytes, folder: Path) -> object:
+    path = folder / "a.sif"
+    path.write_bytes(data)
+    return open_sif(path)
+
+
+def base_files(data: bytes, folder: Path) -> object:
+    """What a base gives: parts, each a path with a file's content below it, or with where a link leads behind it. The
+    inventory that is made of them can be read again."""
+    files, paths, links = {}, set(), {}
+    for part in parts(data, 50):
+        path, _, content = part.partition("\n")
+        path, arrow, target = path.partition(" -> ")
+        if WANTED.kept.fullmatch(path) and not arrow:
+            files[path] = content.encode("utf-8", "surrogateescape")
+        if WANTED.seen.fullmatch(path):
+            paths.add(path)
+            links |= {path: target} if arrow else {}
+    found = take_stock(BaseFiles(files, {}, frozenset(paths), links), "./base", {"PATH": "/opt/venv/bin:/usr/bin"})
+    assert read_inventory(found.text, Place("base.toml")) == found
+    return found
+
+
 def report(data: bytes, folder: Path) -> object:
     return report_json(read_report(data.decode("utf-8", "replace"), "report.json"))
 
@@ -253,6 +279,8 @@ GIVEN = (
     Parser("device-code", device_code, (2, 3)),
     Parser("references", references, (2,)),
     Parser("inventory", inventory, (2,)),
+    Parser("sif", sif, (2,)),
+    Parser("base-files", base_files, (2,)),
     Parser("smoke-report", report, (2,)),
     Parser("audit-report", audit, (2,)),
     Parser("advisories", advisories, (2,)),

@@ -2,8 +2,10 @@
 ssh-keygen."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 from support.index import Index
@@ -172,6 +174,52 @@ def test_a_key_that_may_not_sign_locks_now(
     allowed = allow(tmp_path / "allowed", ada, options=options)
     ran = project.envspec("verify", SPEC, "--signed", "--allowed-signers", str(allowed))
     assert ran.status == 1 and "[signature-foreign]" in ran.out and str(tmp_path) not in ran.out, ran.out
+
+
+def mangled(text: bytes, chance: Random) -> bytes:
+    """A signature with a few bytes of it changed, lost, doubled or moved."""
+    data = bytearray(text)
+    for _ in range(chance.randint(1, 3)):
+        at, other = chance.randrange(len(data)), chance.randrange(len(data))
+        match chance.randrange(6):
+            case 0:
+                data[at] ^= 1 << chance.randrange(8)
+            case 1:
+                del data[at : at + chance.choice((1, 4, 76))]
+            case 2:
+                data[at:at] = data[other : other + chance.choice((1, 4, 76))]
+            case 3:
+                data[at:at] = chance.choice((b"\n", b"\r\n", b"\0", b"=", b"-----END SSH SIGNATURE-----\n", b"\xff"))
+            case 4:
+                data[at], data[other] = data[other], data[at]
+            case _:
+                data += bytes(data)
+    return bytes(data)
+
+
+def theirs(text: bytes, lock: bytes, allowed: Path, folder: Path) -> bool:
+    """Whether OpenSSH takes one signature."""
+    (folder / "one.sig").write_bytes(text)
+    words = ["ssh-keygen", "-Y", "verify", "-f", allowed, "-I", "ada@example.org", "-n", LOCK, "-s", folder / "one.sig"]
+    return subprocess.run(words, input=lock, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("count", [25, pytest.param(500, marks=pytest.mark.nightly)])
+def test_a_signature_mangled_at_random(project: Machine, keys: tuple[Key, Key], tmp_path: Path, count: int) -> None:
+    """None is taken that OpenSSH itself doesn't take for this lock, this key and this purpose."""
+    ada, eve = keys
+    lock, allowed = project.lock_path().read_bytes(), allow(tmp_path / "allowed", ada)
+    made = [signature(lock, ada, LOCK), signature(lock, eve, LOCK), signature(lock, ada, "git")]
+    for seed in range(count):
+        chance = Random(seed)
+        text = mangled(made[0] if seed % 3 else chance.choice(made), chance)
+        beside(project).write_bytes(text)
+        begun = b"-----BEGIN SSH SIGNATURE-----"
+        right = any(theirs(begun + one, lock, allowed, tmp_path) for one in text.split(begun)[1:])
+        ran = project.envspec("verify", SPEC, "--signed", "--allowed-signers", str(allowed))
+        assert ran.status in (0, 1) and "Traceback" not in ran.err, (seed, ran.err)
+        assert ran.status or right, (seed, ran.out)
+        assert ran.status == 0 or "[signature-" in ran.out, (seed, ran.out)
 
 
 def test_a_repository_cant_say_whom_to_trust(project: Machine, keys: tuple[Key, Key]) -> None:

@@ -33,8 +33,8 @@ def pins(number: int, dependencies: Callable[[int], Sequence[str]] = lambda at: 
     ]
 
 
-def extras(number: int) -> list[Pin]:
-    lines = (f'alpha[e{at + 1},e{at + 2}]; extra == "e{at}"' for at in range(number))
+def extras(number: int, marker: str = 'extra == "e{}"') -> list[Pin]:
+    lines = (f"alpha[e{at + 1},e{at + 2}]; {marker.format(at)}" for at in range(number))
     alpha = replace(pip_pin(wheel("alpha", "1.0")), dependencies=tuple(sorted(lines)), direct=False)
     return [alpha, replace(pip_pin(wheel("beta", "1.0")), dependencies=("alpha[e0]",))]
 
@@ -53,6 +53,7 @@ KINDS: Mapping[str, Callable[[int], Mapping[str, Sequence[Pin]]]] = {
     "a star": lambda number: {"t": pins(number, lambda at: [f"p{n}" for n in range(1, number)] if at == 0 else [])},
     "edges": lambda number: {"t": pins(9, lambda at: [f"p{at + 1}<{n}.9" for n in range(2, number) if at < 8])},
     "extras": lambda number: {"t": extras(number)},
+    "extras by in": lambda number: {"t": extras(number, 'extra == "e{}" and (extra in "e0" or extra < "e1")')},
     "extras of one line": lambda number: {"t": all_extras(number)},
     "targets": lambda number: {f"t{n}": pins(3, lambda at: ["p1", "p2"] if at == 0 else []) for n in range(number)},
     "licences": lambda number: {"t": pins(2, licence=" OR ".join(f"LicenseRef-{n}" for n in range(number)))},
@@ -136,6 +137,8 @@ def test_a_command_costs_what_it_reads_and_writes(tmp_path: Path, index: Index, 
     [
         ("extras", "check"),
         ("extras", "diff"),
+        ("extras by in", "check"),
+        ("extras by in", "diff"),
         ("a chain", "diff"),
         ("targets", "export dockerfile"),
         ("pins", "export sbom"),

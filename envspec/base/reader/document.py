@@ -102,7 +102,10 @@ def toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-_OTHER_ENCODINGS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
+_OTHER_ENCODINGS = (
+    *((b"\xff\xfe\0\0", "UTF-32"), (b"\0\0\xfe\xff", "UTF-32")),
+    *((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16")),
+)
 # By the beginning of tomli's message.
 _HINTS = (
     ("Unescaped '\\'", "write '\\\\' for a backslash, or put the text in single quotes"),
@@ -174,7 +177,8 @@ def _place(file: str, mark: Mark) -> Place:
 
 
 def decode(data: bytes, file: str) -> str:
-    """Decode the text of a spec. Raises SpecError, with line and column, where it isn't UTF-8."""
+    """Decode the text of a spec, or of another file that people write. Raises SpecError, with line and column, where it
+    isn't UTF-8."""
     for mark, encoding in _OTHER_ENCODINGS:
         if data.startswith(mark):
             raise SpecError(f"the file is {encoding}, not UTF-8", hint="save it as UTF-8", place=Place(file, 1, 1))

@@ -16,7 +16,7 @@ from envspec.base.texts import UNSEEN, printable
 from envspec.facts.cuda_stack import cuda_major_in, of_any_cuda
 from envspec.packages.edges import ByExtra, Markers, Overrides, effective, markers_of, reach
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import TEXTS, canonical_name, head_of, published_requirement
+from envspec.packages.requirement import EXTRA_MARKER, TEXTS, canonical_name, head_of, published_requirement
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.request import Request
 
@@ -125,9 +125,6 @@ def edges_of(
         if instead or (overrides and _lines_that_hold(line, extras, markers, _NONE))
     }
     return tuple(map(_visible, sorted(held))), tuple(text for instead in told.values() for text in instead)
-
-
-EXTRA_MARKER = re.compile(r"""\bextra\s*==\s*['"]([^'"]+)['"]""")
 
 
 def for_other_cuda(

@@ -20,9 +20,9 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.python_range import binding_range
-from envspec.packages.requirement import canonical_name, published_requirement
+from envspec.packages.requirement import EXTRA_MARKER, canonical_name, published_requirement
 from envspec.packages.tags import ReleaseFile, choose_file
-from envspec.resolve.pip.edges import EXTRA_MARKER, for_other_cuda
+from envspec.resolve.pip.edges import for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Releases, is_sole, newer
 from envspec.resolve.pip.reading import Description, Reading

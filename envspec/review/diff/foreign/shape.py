@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import re
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from envspec.base.documents import Unreadable, read_toml, read_yaml
 from envspec.base.errors import InputError, Place, StorageError
 from envspec.base.plain_files import read_operand
+from envspec.base.reader.document import decode
 from envspec.base.redact import without_credentials
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SpecInputs, TargetInputs
 from envspec.packages.requirement import head_of
@@ -217,13 +219,11 @@ def text_of(path: Path, hint: str = "") -> str:
         content = read_operand(path, MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise InputError(f"this is larger than {MOST_BYTES >> 20} MiB", place=place, hint=hint or None)
-        text = content.decode("utf-8-sig")
+        text = decode(content.removeprefix(codecs.BOM_UTF8), str(path))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError("there is no such file", place=place) from None
     except IsADirectoryError:
         raise InputError("this is a folder", place=place, hint="name the file in it") from None
-    except UnicodeDecodeError:
-        raise InputError("this is not UTF-8 text", place=place, hint=hint or None) from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise InputError("there is no such file: its name is too long", place=place) from None
