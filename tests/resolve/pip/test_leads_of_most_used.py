@@ -57,7 +57,7 @@ def test_beside_torch_its_leaders_are_what_they_are_alone(cuda: str, platform: s
         assert ran.status in (0, 1), ran.err
         return None if ran.status else {n: v.partition("+")[0] for n, v in machine.versions("t").items()}
 
-    wrong = []
+    wrong: list[tuple[object, ...]] = []
     for name in LEADERS:
         alone, first, last = found(name), found("torch", name), found(name, "torch")
         if not first or not last or not alone:
@@ -77,7 +77,8 @@ def answer(folder: Path, *lines: str) -> tuple[Lock | None, dict[str, Sequence[R
         spec, os.environ, offline=False, refresh=False, progress=Progress(), notice=told.append
     ) as resolver:
         asked = Request("linux-64", "3.12", "2.28", tuple(names))
-        pages = {name: admitted_releases(name, asked, resolver._uv_indexes.releases(asked)) for name in names}
+        releases = resolver._uv_indexes.releases(asked)
+        pages: dict[str, Sequence[Release]] = {name: admitted_releases(name, asked, releases) for name in names}
         try:
             return relock(RelockRequest(spec), Resolvers(resolver, tell=resolver.tell), told.append), pages, told
         except (AnswerNo, SpecError):
