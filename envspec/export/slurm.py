@@ -267,7 +267,7 @@ _NUMBERS = (
     "for name in SLURM_JOB_ID SLURM_GPUS_ON_NODE ENVSPEC_RANKS_PER_NODE; do"
     ' [[ ${!name:-0} =~ ^[0-9]+$ ]] || fail "$name is no number: ${!name}"; done'
 )
-"""A line of bash that refuses what isn't a number: in arithmetic bash would run the `$(…)` of such a value's `a[$(…)]`."""
+"""A line of bash that refuses what isn't a number: in arithmetic bash would run the `$(…)` of `HOME[$(…)]`."""
 _SAME_GPUS = (
     'seen=$gpus; [[ ! -v CUDA_VISIBLE_DEVICES ]] || seen=$(srun --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 \\',
     "    bash -c 'IFS=,; set -- $CUDA_VISIBLE_DEVICES; echo $#' | sort -nu | paste -sd/)",

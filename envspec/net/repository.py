@@ -345,6 +345,7 @@ def _body(response: Any, limit: int, shown: str, whole: Deadline) -> bytes:
         response.release_conn()
         return body
     except TooMuch:
+        response.close()
         raise IndexFailure(f"{shown} sends more than {limit} bytes, the limit for such an answer") from None
     except HTTPError as error:
         raise _Broken(f"{shown} breaks off: {reason_of(error)}", hint="check the network") from None

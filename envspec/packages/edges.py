@@ -66,6 +66,8 @@ def _is_extra(comparison: re.Match[str]) -> bool:
     return "extra" in comparison.groups()
 
 
+_NO_NAMES: frozenset[str] = frozenset()
+
 Package = TypeVar("Package", bound=Hashable)
 
 
@@ -76,8 +78,9 @@ class Markers:
     """
 
     def __init__(self, platform: str, python: str) -> None:
-        none = frozenset[str]()  # METADATA has no groups, and uv takes `extras` for empty there
-        self._environment = {**marker_environment(platform, python), "extras": none, "dependency_groups": none}
+        # METADATA has no groups, and uv takes `extras` for empty there
+        self._environment: dict[str, str | frozenset[str]] = {"extras": _NO_NAMES, "dependency_groups": _NO_NAMES}
+        self._environment |= marker_environment(platform, python)
         self._held: dict[frozenset[str], _Held] = {}
         self._judged: dict[tuple[str, str], bool] = {}
 

@@ -201,7 +201,9 @@ def sif(data: bytes, folder: Path) -> object:
 def base_files(data: bytes, folder: Path) -> object:
     """What a base gives: parts, each a path with a file's content below it, or with where a link leads behind it. The
     inventory that is made of them can be read again."""
-    files, paths, links = {}, set(), {}
+    files: dict[str, bytes] = {}
+    links: dict[str, str] = {}
+    paths = set()
     for part in parts(data, 50):
         path, _, content = part.partition("\n")
         path, arrow, target = path.partition(" -> ")

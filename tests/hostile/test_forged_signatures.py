@@ -200,7 +200,8 @@ def mangled(text: bytes, chance: Random) -> bytes:
 def theirs(text: bytes, lock: bytes, allowed: Path, folder: Path) -> bool:
     """Whether OpenSSH takes one signature."""
     (folder / "one.sig").write_bytes(text)
-    words = ["ssh-keygen", "-Y", "verify", "-f", allowed, "-I", "ada@example.org", "-n", LOCK, "-s", folder / "one.sig"]
+    words = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "ada@example.org", "-n", LOCK]
+    words += ["-s", str(folder / "one.sig")]
     return subprocess.run(words, input=lock, capture_output=True, check=False).returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""Files in other charsets than UTF-8: each reader names the file, the line and the byte, or reads what pip and uv read."""
+"""Files in other charsets than UTF-8: each reader names file, line and byte, or reads what pip and uv read."""
 
 import pytest
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ FILES = {
     "pyproject.toml": "[project]\nname = 'x'\nversion = '1'\ndescription = 'caf\u00e9'\ndependencies = ['alpha']\n",
     "setup.cfg": "[metadata]\ndescription = caf\u00e9\n[options]\ninstall_requires = alpha\n",
     "setup.py": "# caf\u00e9\nfrom setuptools import setup\nsetup(name='x', install_requires=['alpha'])\n",
-    "pixi.toml": "[workspace]\nname = 'caf\u00e9'\nchannels = []\nplatforms = ['linux-64']\n[dependencies]\nnumpy = '*'\n",
+    "pixi.toml": "[workspace]\nname = 'caf\u00e9'\nchannels = []\nplatforms = []\n[dependencies]\nnumpy = '*'\n",
     "cog.yaml": "# caf\u00e9\nbuild:\n  python_version: '3.12'\n  python_packages: ['alpha']\n",
     "Dockerfile": "# caf\u00e9\nFROM python:3.12\nRUN pip install alpha\n",
 }

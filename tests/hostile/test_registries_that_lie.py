@@ -65,9 +65,9 @@ class Handler(Quiet):
         liar, host = self.liar, self.headers["Host"]
         liar.asked.append((host, self.path, self.headers.get("Authorization")))
         status, headers, body = liar.answer(host, self.path)
-        whole = isinstance(body, bytes)
+        length = {"Content-Length": str(len(body))} if isinstance(body, bytes) else {}
         self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items() if whole else headers.items():
+        for name, value in {**length, **headers}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command == "HEAD":
@@ -77,7 +77,7 @@ class Handler(Quiet):
                 self.wfile.write(piece)
         except OSError:
             pass
-        self.close_connection = self.close_connection or not whole or "Content-Length" in headers
+        self.close_connection = self.close_connection or not length or "Content-Length" in headers
 
     do_HEAD = do_POST = do_GET
 

@@ -49,6 +49,7 @@ def all_extras(number: int) -> list[Pin]:
 
 KINDS: Mapping[str, Callable[[int], Mapping[str, Sequence[Pin]]]] = {
     "pins": lambda number: {"t": pins(number)},
+    "requirements": lambda number: {"t": [replace(pin, direct=True) for pin in pins(number)]},
     "a chain": lambda number: {"t": pins(number, lambda at: [f"p{at + 1}"] if at + 1 < number else [])},
     "a star": lambda number: {"t": pins(number, lambda at: [f"p{n}" for n in range(1, number)] if at == 0 else [])},
     "edges": lambda number: {"t": pins(9, lambda at: [f"p{at + 1}<{n}.9" for n in range(2, number) if at < 8])},

@@ -71,8 +71,8 @@ COMPOUND = (
 @pytest.mark.parametrize("extra", ["", "x", "y", "z", "b"])
 def test_an_extra_is_compared_by_two_operators(extra: str, served: Index, tmp_path: Path) -> None:
     """By any other than `==` and `!=` a comparison says nothing: it isn't judged anew for each extra."""
-    markers = OF_EXTRAS + COMPOUND
-    markers += tuple(f"{one} {word} {other}" for one in OF_EXTRAS for word in ("and", "or") for other in OF_EXTRAS)
+    markers = [*OF_EXTRAS, *COMPOUND]
+    markers += (f"{one} {word} {other}" for one in OF_EXTRAS for word in ("and", "or") for other in OF_EXTRAS)
     lines = [f"of{number}; {marker}" for number, marker in enumerate(markers)]
     served.add(*(wheel(f"of{number}", "1.0") for number in range(len(lines))))
     served.add(wheel("top", "1.0", *lines, extras=["x", "y", "z", "b"]))
