@@ -18,7 +18,6 @@ from envspec.app.policy import permit_addresses
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
 from envspec.lock.write import digest, dumps
-from envspec.review.annotations import code_quality
 from envspec.review.audit.learn import How, look_up_facts
 from envspec.review.audit.model import AuditedPackage, Facts, as_json, packages
 from envspec.review.audit.report import AuditReport, Database, lines
@@ -31,7 +30,7 @@ from envspec.review.audit.rules import (
     page_of,
     unchecked_packages,
 )
-from envspec.review.audit.sarif import annotate, sarif
+from envspec.review.audit.sarif import sarif
 
 
 class Audited(Struct, frozen=True):
@@ -67,11 +66,6 @@ class Audited(Struct, frozen=True):
     def sarif(self) -> dict[str, Any]:
         """Give the audit for code scanning."""
         return sarif(self.report, within_repository(Path(self.report.lock)), dumps(self.lock), __version__)
-
-    def code_quality(self) -> str:
-        """Give the audit for GitLab."""
-        found = annotate(self.report, dumps(self.lock))
-        return code_quality(found, within_repository(Path(self.report.lock)), "envspec-audit")
 
 
 def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -> Audited:
