@@ -75,15 +75,13 @@ class DatabaseAnswer(Struct, frozen=True):
     """A database's knowledge of a release, and the time of reading (RFC 3339, UTC).
 
     `files` by name; empty where the database says nothing about files. `known` is False where the database doesn't have
-    the release: then the lack of an advisory means nothing. `page` is where its authors say what changed, or else
-    where its source is (https only).
+    the release: then the lack of an advisory means nothing.
     """
 
     fetched: str
     advisories: tuple[Advisory, ...] = ()
     files: Mapping[str, FileFacts] = field(default_factory=dict)
     known: bool = True
-    page: str | None = None
 
 
 class Risk(Struct, frozen=True):

@@ -6,7 +6,6 @@ version, but isn't used: a mirror keeps that file from the day of the last relea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,8 +17,6 @@ from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
-
-_HTTPS = re.compile(r"https://[A-Za-z0-9._~:/?#\[\]@!$&()*+,;=%-]{1,300}")
 
 
 def release_url(index: str, release: PublishedRelease) -> str:
@@ -40,31 +37,10 @@ def parse_release(body: bytes, release: PublishedRelease, url: str, fetched: str
             raise ValueError
         advisories = tuple(_advisory(row) for row in document["vulnerabilities"] if not row.get("withdrawn"))
         files = {row["filename"]: _file(row) for row in document.get("urls", ())}
-        page = _page(document["info"].get("project_urls") or {})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         message = f"{redact(split_credentials(url)[0])} isn't PyPI's JSON for {release.name} {release.version}"
         raise IndexFailure(message, hint="check what serves this address, or give a database with --database") from None
-    return DatabaseAnswer(fetched, advisories, files, page=page)
-
-
-_PAGES = (
-    "changelog",
-    "changes",
-    "releasenotes",
-    "whatsnew",
-    "history",
-    "releases",
-    "source",
-    "sourcecode",
-    "repository",
-)
-"""The well-known labels of a project's URLs, normalised as packaging.python.org has it, the most telling first."""
-
-
-def _page(urls: Mapping[str, Any]) -> str | None:
-    found = {re.sub(r"[\W_]", "", label).lower(): str(url) for label, url in urls.items()}
-    listed = (found[label] for label in (*_PAGES, "github", "homepage") if label in found)
-    return next((url for url in listed if _HTTPS.fullmatch(url)), None)
+    return DatabaseAnswer(fetched, advisories, files)
 
 
 def _advisory(row: Mapping[str, Any]) -> Advisory:

@@ -279,11 +279,5 @@ def newest_upload_day(packages: Iterable[AuditedPackage], facts: Facts) -> str |
     return None if newest is None else f"{newest:%Y-%m-%d}"
 
 
-def page_of(package: AuditedPackage, facts: Facts) -> str | None:
-    """Return where a release's authors say what changed in it, or where its source is; None where that isn't known."""
-    answer = facts.answers.get(package.release) if package.release else None
-    return answer.page if answer else None
-
-
 def _newest(files: Iterable[FileFacts]) -> datetime | None:
     return max((time for one in files if (time := moment_of(one.uploaded)) is not None), default=None)
