@@ -18,20 +18,17 @@ from envspec.app.policy import permit_addresses
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
 from envspec.lock.write import digest, dumps
-from envspec.review.annotations import code_quality
 from envspec.review.audit.learn import How, look_up_facts
-from envspec.review.audit.model import AuditedPackage, Facts, as_json, packages
+from envspec.review.audit.model import Facts, as_json, packages
 from envspec.review.audit.report import AuditReport, Database, lines
 from envspec.review.audit.rules import (
     about_waivers,
     findings,
     in_order,
-    newest_upload_day,
     oldest,
-    page_of,
     unchecked_packages,
 )
-from envspec.review.audit.sarif import annotate, sarif
+from envspec.review.audit.sarif import sarif
 
 
 class Audited(Struct, frozen=True):
@@ -54,7 +51,6 @@ class Audited(Struct, frozen=True):
             "targets": report.targets,
             "packages": len(report.names),
             "database": report.database,
-            "releases": [_release(*one) for one in report.releases if any(one[1:])],
             "findings": [as_json(one) for one in report.findings],
             "not_asked": report.not_asked,
             "unread": report.unread,
@@ -67,11 +63,6 @@ class Audited(Struct, frozen=True):
     def sarif(self) -> dict[str, Any]:
         """Give the audit for code scanning."""
         return sarif(self.report, within_repository(Path(self.report.lock)), dumps(self.lock), __version__)
-
-    def code_quality(self) -> str:
-        """Give the audit for GitLab."""
-        found = annotate(self.report, dumps(self.lock))
-        return code_quality(found, within_repository(Path(self.report.lock)), "envspec-audit")
 
 
 def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -> Audited:
@@ -98,14 +89,8 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -
         told,
         unchecked_packages(found, facts),
         (*facts.unread, *facts.unread_files),
-        tuple((one, newest_upload_day((one,), facts), page_of(one, facts)) for one in found),
     )
     return Audited(report, lock, facts)
-
-
-def _release(package: AuditedPackage, published: str | None, page: str | None) -> dict[str, Any]:
-    named = {"kind": package.kind, "package": package.name, "version": package.version, "index": package.index}
-    return {**named, "published": published, "page": page}
 
 
 def tell_unread(facts: Facts) -> bool:

@@ -91,7 +91,7 @@ class Compared(Struct, frozen=True):
         if form in ("github", "gitlab"):
             found = annotate(self.review, self._files())
             place = within_repository(self.lock)
-            return workflow_commands(found, place) if form == "github" else code_quality(found, place, "envspec")
+            return workflow_commands(found, place) if form == "github" else code_quality(found, place)
         if form == "markdown":
             return markdown(self.review, limit)
         return text(self.review, style) if form == "text" else html(self.review)

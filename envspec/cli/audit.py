@@ -9,7 +9,7 @@ import click
 
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.cli import options
-from envspec.cli.console import columns, out, out_file, out_json, silence_stdout, wants_json
+from envspec.cli.console import columns, out, out_json, silence_stdout, wants_json
 from envspec.cli.look_up import look_up
 from envspec.cli.table import colour_word
 
@@ -35,7 +35,7 @@ a database or an index couldn't be read, or wasn't asked: such an audit never pa
     "--format",
     "-f",
     "form",
-    type=click.Choice(["text", "json", "sarif", "gitlab"]),
+    type=click.Choice(["text", "json", "sarif"]),
     default="text",
     show_default=True,
     help="What to print on stdout.",
@@ -57,18 +57,16 @@ def command(path: str, targets: tuple[str, ...], locks_dir: Path | None, form: s
     """
     from envspec.app.audit import audit, tell_unread
 
-    if wants_json() and form in ("sarif", "gitlab"):
-        raise InputError(f"--json and --format {form} exclude each other", hint="give one of the two")
+    if wants_json() and form == "sarif":
+        raise InputError("--json and --format sarif exclude each other", hint="give one of the two")
     audited = audit(path, targets, locks_dir, how)
     try:
         if form == "json" or wants_json():
             options.print_json("audit", audited.document(fail_on))
         elif form == "text":
             out("\n".join(audited.text(columns(), colour_word)))
-        elif form == "sarif":
-            out_json(audited.sarif())
         else:
-            out_file(audited.code_quality())
+            out_json(audited.sarif())
     except BrokenPipeError:
         # who reads only the first line must not take this for a pass
         silence_stdout()

@@ -102,13 +102,12 @@ def workflow_commands(found: Iterable[Annotation], lock: PurePosixPath) -> str:
     )
 
 
-def code_quality(found: Iterable[Annotation], lock: PurePosixPath, prefix: str) -> str:
-    """Render annotations for GitLab. `lock` is the lock's path from the root of its repository, `prefix` stands before
-    the codes."""
+def code_quality(found: Iterable[Annotation], lock: PurePosixPath) -> str:
+    """Render annotations for GitLab. `lock` is the lock's path from the root of its repository."""
     rows = [
         {
             "description": f"{clean_text(one.title)}: {clean_text(one.finding.message)}",
-            "check_name": f"{prefix}-{one.finding.code}",
+            "check_name": f"envspec-{one.finding.code}",
             # without the line, so that GitLab knows it again where the lock grew above it
             "fingerprint": hashlib.sha256(
                 f"{lock}\n{one.finding.code}\n{one.title}\n{one.detail}".encode()

@@ -76,7 +76,6 @@ def test_a_vulnerability(pypi: Pypi, envspec: Envspec) -> None:
     document = as_json(envspec, code=1)
     assert document["ok"] is False and codes(document) == [("lib", "vulnerability")]
     assert document["findings"][0]["advisory"]["fixed_in"] == ["2.6"]
-    assert {one["package"] for one in document["releases"] if one["published"]} >= {"lib"}
     run = json.loads(envspec("audit", PATH, "--format", "sarif").out)["runs"][0]
     line = run["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"]
     lock = Path(run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])

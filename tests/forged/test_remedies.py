@@ -58,7 +58,11 @@ FORGED: tuple[Change, ...] = (
     {"package": "f", "no-file": True},
     {"package": "g", "direct": True, "overwrites": ["nobody"], "build": "0"},
     {"package": "j", "file": "j-1.0.tar.gz", "code": ["sm_90"]},
-    {"package": "k", "built-with": [{"name": "ninja", "version": "1.0", "file": "ninja-1.0-py3-none-any.whl"}]},
+    {
+        "package": "k",
+        "built-with": [{"name": "ninja", "version": "1.0", "file": "ninja-1.0-py3-none-any.whl"}],
+        "inert": True,
+    },
     {"package": "l", "variant": {"label": "null", "properties": ["blas :: lib :: mkl"], "priorities": ["blas"]}},
     {"package": "m", "variant": {"label": "null", "properties": [], "priorities": ["nvidia"]}},
     {"package": "src", "new-edges": ["a"]},
@@ -235,8 +239,8 @@ STATES = {
         requirement-missing requirement-unmet constraint-unmet nothing-asks installed-twice wrong-index unasked-source
         source-not-allowed wrong-dependencies wrong-file wrong-platform no-file wrong-build wrong-hash
         no-build-environment wrong-build-environment wrong-publisher wrong-python wrong-cuda cpu-variant wrong-variant
-        wrong-direct wrong-provides wrong-code wrong-overwrites wrong-architectures wrong-driver-floor correction-broken
-        correction-unfounded"""),
+        wrong-direct wrong-provides wrong-code wrong-inert wrong-overwrites wrong-architectures wrong-driver-floor
+        correction-broken correction-unfounded"""),
     "foreign": State(foreign, """
         other-requires-python other-size other-licence too-new other-variant
         other-requirements not-published""", VERIFY),
@@ -262,6 +266,7 @@ STATES = {
 ELSEWHERE = {
     "lock-damaged": "review/git/test_git_merge_scenarios.py: each conflict is ended by the command that is printed",
     "other-build": "as the others of `verify`; a source and its build are needed",
+    "other-inert": "a source that nobody allows is needed: hostile/test_sdist_code_runs_unasked.py",
     "other-build-number": "as the others of `verify`; a channel's records are needed: forged/test_verify.py",
     "merge-lost": "it says what holds a package, and takes nothing back",
     "not-inspected": "an index that answers again is needed",

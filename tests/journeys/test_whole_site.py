@@ -3,7 +3,7 @@ loopback alone.
 
 The site's servers are the only ones there are: a mirror of plain files, an index and a registry with logins. Whatever
 asked another address would fail, and strace would tell. Root fills what is shared; two plain users then run it, without
-a variable of theirs. A week later there are new releases, two people sign, the servers are down and a node has no
+a variable of theirs. A week later there are new releases, a lock is signed, the servers are down and a node has no
 routes at all.
 """
 

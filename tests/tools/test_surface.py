@@ -12,6 +12,11 @@ LOST: dict[str, str] = {
     "library Complaint": "decisions/0373-one-finding-one-text-one-details.md",
     **dict.fromkeys(("code another-file", "code source", "code young"), "scope.md"),
     **dict.fromkeys(("command audit --min-age", "command diff --min-age"), "scope.md"),
+    "key audit.json releases": "scope.md",
+    **{
+        f"key audit.json releases[].{key}": "scope.md"
+        for key in ("index", "kind", "package", "page", "published", "version")
+    },
     "key spec.schema.json kubernetes.serve": "scope.md",
     **{f"key spec.schema.json kubernetes.serve.{key}": "scope.md" for key in ("health", "port", "program", "replicas")},
 }

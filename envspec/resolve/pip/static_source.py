@@ -35,7 +35,7 @@ from packaging.version import Version
 from envspec.base.cache import keep_value, read_value
 from envspec.base.documents import Unreadable, read_python, read_toml
 from envspec.base.errors import IndexFailure, InputError
-from envspec.base.plain_files import read_plain
+from envspec.base.plain_files import open_plain, read_plain
 from envspec.base.redact import redact
 from envspec.lock.toml_text import value
 from envspec.net.fetch import Fetcher, Stream
@@ -339,7 +339,7 @@ def _why_inert(setup: Setup | bool, project: Mapping[str, Any]) -> str:
 def runs_code(archive: Path, name: str, version: str) -> bool:
     """Judge a source distribution that a lock calls inert, before it is built. Raises IndexFailure, OSError."""
     size = archive.stat().st_size
-    with archive.open("rb") as opened:
+    with open_plain(archive, links_out=True) as opened:
         stream = Stream(archive.name, size, iter(partial(opened.read, _PIECE), b""))
         content = read_content(FoundFile(archive.as_uri(), archive.name, None, size), stream)
     return not facts_of(content, name, version, size).inert

@@ -75,15 +75,14 @@ class DatabaseAnswer(Struct, frozen=True):
     """A database's knowledge of a release, and the time of reading (RFC 3339, UTC).
 
     `files` by name; empty where the database says nothing about files. `known` is False where the database doesn't have
-    the release: then the lack of an advisory means nothing. `page` is where its authors say what changed, or else
-    where its source is (https only); `releases` is the page of releases at the forge that has its source.
+    the release: then the lack of an advisory means nothing. `releases` is the page of releases at the forge that has
+    its source.
     """
 
     fetched: str
     advisories: tuple[Advisory, ...] = ()
     files: Mapping[str, FileFacts] = field(default_factory=dict)
     known: bool = True
-    page: str | None = None
     releases: str | None = None
 
 

@@ -19,8 +19,6 @@ from envspec.base.settings import split_credentials
 from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import Advisory, DatabaseAnswer, FileFacts, PublishedRelease
 
-_HTTPS = re.compile(r"https://[A-Za-z0-9._~:/?#\[\]@!$&()*+,;=%-]{1,300}")
-
 
 def release_url(index: str, release: PublishedRelease) -> str:
     """Return the URL of a release's JSON, beside the simple index at `index`, as on PyPI and its mirrors."""
@@ -40,32 +38,18 @@ def parse_release(body: bytes, release: PublishedRelease, url: str, fetched: str
             raise ValueError
         advisories = tuple(_advisory(row) for row in document["vulnerabilities"] if not row.get("withdrawn"))
         files = {row["filename"]: _file(row) for row in document.get("urls", ())}
-        urls = document["info"].get("project_urls") or {}
-        page, releases = _page(urls), releases_page(urls)
+        releases = releases_page(document["info"].get("project_urls") or {})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         message = f"{redact(split_credentials(url)[0])} isn't PyPI's JSON for {release.name} {release.version}"
         raise IndexFailure(message, hint="check what serves this address, or give a database with --database") from None
-    return DatabaseAnswer(fetched, advisories, files, page=page, releases=releases)
+    return DatabaseAnswer(fetched, advisories, files, releases=releases)
 
 
-_PAGES = (
-    "changelog",
-    "changes",
-    "releasenotes",
-    "whatsnew",
-    "history",
-    "releases",
-    "source",
-    "sourcecode",
-    "repository",
+_LABELS = (
+    *("source", "sourcecode", "repository", "code", "github", "homepage"),
+    *("changelog", "changes", "releasenotes", "whatsnew", "history", "releases"),
 )
-"""The well-known labels of a project's URLs, normalised as packaging.python.org has it, the most telling first."""
-
-
-def _page(urls: Mapping[str, Any]) -> str | None:
-    found = {re.sub(r"[\W_]", "", label).lower(): str(url) for label, url in urls.items()}
-    listed = (found[label] for label in (*_PAGES, "github", "homepage") if label in found)
-    return next((url for url in listed if _HTTPS.fullmatch(url)), None)
+"""The well-known labels of a project's URLs, normalised as packaging.python.org has it."""
 
 
 _FORGE = re.compile(
@@ -80,7 +64,7 @@ def releases_page(urls: Mapping[str, Any]) -> str | None:
     """Find the page of releases of a project's repository, by its METADATA's URLs; None where none is at a known
     forge."""
     found = {re.sub(r"[\W_]", "", label).lower(): str(url) for label, url in urls.items()}
-    for label in ("source", "sourcecode", "repository", "code", "github", "homepage", *_PAGES):
+    for label in _LABELS:
         place = _FORGE.fullmatch(found.get(label, ""))
         if place is not None:
             page = "-/releases" if place["host"] == "gitlab.com" else "releases"

@@ -24,7 +24,6 @@ class Database(Struct, frozen=True):
 class AuditReport(Struct, frozen=True):
     """One audited lock.
 
-    releases   each package with the day of its newest file and its authors' page, None where that isn't known
     not_asked  what wasn't looked for in some packages, with the reason
     unread     what should have been read and wasn't: with any, the audit is incomplete and doesn't pass
     """
@@ -37,7 +36,6 @@ class AuditReport(Struct, frozen=True):
     findings: tuple[Finding, ...]
     not_asked: tuple[NotAsked, ...]
     unread: tuple[str, ...]
-    releases: tuple[tuple[AuditedPackage, str | None, str | None], ...] = ()
 
     @property
     def names(self) -> frozenset[tuple[str, str]]:

@@ -154,7 +154,7 @@ def unchecked_packages(packages: Iterable[AuditedPackage], facts: Facts) -> tupl
 
 
 def _reason_for_files(package: AuditedPackage, facts: Facts) -> str:
-    """Say why nobody can tell whether a package was yanked."""
+    """Give why it can't be known whether a package was yanked; empty where it is."""
     if facts.files is None:
         return "any files (--skip-files)"
     if package.kind == "conda":
@@ -178,7 +178,7 @@ def _of(package: AuditedPackage, facts: Facts, accepted: Audit) -> Iterator[Find
     for advisory in merge_aliases(answer.advisories if answer else ()):
         yield _malicious(package, advisory) if is_malicious(advisory) else _vulnerability(package, advisory)
     yield from _licence(package, accepted)
-    yield from _yanked(package, facts)
+    yield from _judge_yank(package, facts)
 
 
 def _finding(
@@ -262,7 +262,7 @@ def _licence(package: AuditedPackage, accepted: Audit) -> Iterator[Finding]:
         yield _finding("licence", "error", package, f'its licence is "{licence}", and {verdict}', remedy)
 
 
-def _yanked(package: AuditedPackage, facts: Facts) -> Iterator[Finding]:
+def _judge_yank(package: AuditedPackage, facts: Facts) -> Iterator[Finding]:
     files = facts.files or {}
     known = (files.get((package.index, artifact.file)) for artifact in package.files)
     yanked = next((fact.yanked for fact in known if fact is not None and fact.yanked is not None), None)
@@ -277,12 +277,6 @@ def newest_upload_day(packages: Iterable[AuditedPackage], facts: Facts) -> str |
     known = (files.get((one.index, artifact.file)) for one in packages for artifact in one.files)
     newest = _newest(fact for fact in known if fact is not None)
     return None if newest is None else f"{newest:%Y-%m-%d}"
-
-
-def page_of(package: AuditedPackage, facts: Facts) -> str | None:
-    """Return where a release's authors say what changed in it, or where its source is; None where that isn't known."""
-    answer = facts.answers.get(package.release) if package.release else None
-    return answer.page if answer else None
 
 
 def _newest(files: Iterable[FileFacts]) -> datetime | None:

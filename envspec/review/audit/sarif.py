@@ -1,16 +1,15 @@
-"""An audit as platforms read it: SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), in the parts that code
-scanning reads, and annotations."""
+"""An audit as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), in the parts that code scanning reads."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from envspec.base.finding import LEVELS, Finding
-from envspec.review.annotations import Annotation, Lines, lines_of
+from envspec.review.annotations import Lines, lines_of
 from envspec.review.audit.model import Advisory, subject
 from envspec.review.audit.report import AuditReport, remedy_of
 from envspec.review.audit.rules import ENDED, UNUSED, audit_codes
@@ -29,15 +28,6 @@ def _line_of(finding: Finding, lines: Lines) -> int:
         return 1
     of_sources = (line for (kind, name, _), line in lines.items() if kind == "pip" and name in one.builds)
     return lines.get((one.kind, one.name, one.version)) or next(of_sources, 1)
-
-
-def annotate(report: AuditReport, lock_text: str) -> Iterator[Annotation]:
-    """Yield the findings that the spec doesn't accept, at the lines of the lock."""
-    lines = lines_of(lock_text)
-    for one in report.findings:
-        if one.accepted is None:
-            advisory = one.evidence.advisory
-            yield Annotation(one, subject(one), _line_of(one, lines), advisory.id if advisory else "")
 
 
 def sarif(report: AuditReport, lock: PurePosixPath, lock_text: str, version: str) -> dict[str, Any]:

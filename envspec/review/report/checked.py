@@ -15,7 +15,7 @@ from envspec.review.audit import rules
 from envspec.review.audit.model import DatabaseAnswer, Facts, PublishedRelease, as_json, packages
 from envspec.review.audit.osv import OsvDatabase
 from envspec.review.report.collect import numbers_of
-from envspec.review.report.model import AuditSummary, KnownRelease, Trouble
+from envspec.review.report.model import AuditSummary, Trouble
 from envspec.spec.model import Audit as Rules
 from envspec.spec.newer import moment_of
 
@@ -48,7 +48,6 @@ def from_json(text: str, place: Place, digest: str, targets: Sequence[LockedTarg
             ),
             unread=tuple(map(str, document["unread"])) or (() if document["complete"] else ("it wasn't completed",)),
             left_out=tuple(place for place, target in enumerate(targets) if target.name not in audited),
-            releases=tuple(_releases(document.get("releases", ()))),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError("this isn't what `envspec audit --json` prints", place=place, hint=_AGAIN) from None
@@ -73,14 +72,6 @@ def from_database(database: OsvDatabase, accepted: Rules, targets: Sequence[Lock
         unread=(),
         left_out=(),
     )
-
-
-def _releases(rows: Iterable[Mapping[str, Any]]) -> Iterable[KnownRelease]:
-    for row in rows:
-        kind, name, version, index = (str(row[key]) for key in ("kind", "package", "version", "index"))
-        page = _text(row["page"])
-        safe = page if page and page.startswith("https://") else None
-        yield KnownRelease(kind, name, version, index, _text(row["published"]), safe)
 
 
 def _troubles(findings: Iterable[Mapping[str, Any]], targets: Sequence[LockedTarget]) -> Iterable[Trouble]:

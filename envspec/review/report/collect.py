@@ -22,7 +22,6 @@ from envspec.review.report.model import (
     Cell,
     Coverage,
     CoverageRow,
-    KnownRelease,
     Licence,
     Link,
     PackageRow,
@@ -152,7 +151,7 @@ def page_of(
     proved = {one.target: one.line for one in standings}
     numbers = numbers_of(targets)
     names = _licence_names(targets, spec.audit)
-    packages = tuple(_packages(targets, numbers, names, spec.audit, audit.releases if audit else ()))
+    packages = tuple(_packages(targets, numbers, names, spec.audit))
     return Page(
         name=spec.name,
         description=spec.description,
@@ -215,14 +214,12 @@ def _packages(
     numbers: Mapping[Node, int],
     names: Iterable[str | None],
     rules: Rules,
-    releases: Iterable[KnownRelease],
 ) -> Iterable[PackageRow]:
     pins: dict[Node, dict[int, Pin]] = {node: {} for node in numbers}
     for place, target in enumerate(targets):
         for pin in target.pins:
             pins[Node(pin.kind, pin.name)][place] = pin
     licences = {name: number for number, name in enumerate(names)}
-    known = {(one.kind, one.name, one.version, one.index): one for one in releases}
     for node, found in pins.items():
         groups: dict[tuple[object, ...], list[int]] = {}
         for place, pin in found.items():
@@ -233,10 +230,8 @@ def _packages(
             artifact, licence = pin.artifact, licences[_name(_licence(pin, rules))]
             file, size = artifact.file if artifact else None, _size(pin)
             source, origin = _source(pin), pin.git.url if pin.git else pin.url
-            told = known.get((pin.kind, pin.name, pin.version, pin.index))
-            asked = (told.published, told.page) if told else (None, None)
             variants.append(
-                Variant(pin.version, pin.build, pin.index, source, licence, file, size, origin, *asked, tuple(places))
+                Variant(pin.version, pin.build, pin.index, source, licence, file, size, origin, tuple(places))
             )
         direct = tuple(place for place, pin in found.items() if pin.direct)
         yield PackageRow(node.kind, node.name, direct, tuple(variants))

@@ -43,7 +43,6 @@ class Variant(Struct, frozen=True):
 
     `source` is "wheel", "sdist", "git", "url" or "conda"; `licence` is its place in `Page.licences`. `origin` is the
     address that the lock names, which it does for git and URLs alone: indexes have names there, and no hosts.
-    `published` is the day of its files, and `page` where its authors say what changed: an audit has asked.
     """
 
     version: str
@@ -54,8 +53,6 @@ class Variant(Struct, frozen=True):
     file: str | None
     size: int | None
     origin: str | None
-    published: str | None
-    page: str | None
     targets: tuple[int, ...]
 
 
@@ -155,17 +152,6 @@ class CountedAdvisory(Struct, frozen=True):
     packages: tuple[int, ...]
 
 
-class KnownRelease(Struct, frozen=True):
-    """An audit's facts about a release."""
-
-    kind: str
-    name: str
-    version: str
-    index: str
-    published: str | None
-    page: str | None
-
-
 class AuditSummary(Struct, frozen=True):
     """The reach of an audit. A package in `unknown` and a target in `left_out` aren't known to be sound. While `unread`
     isn't empty, no package is.
@@ -180,7 +166,6 @@ class AuditSummary(Struct, frozen=True):
     unknown: tuple[tuple[str, tuple[int, ...]], ...]
     unread: tuple[str, ...]
     left_out: tuple[int, ...]
-    releases: tuple[KnownRelease, ...] = ()
 
     @property
     def vulnerabilities(self) -> tuple[Trouble, ...]:

@@ -37,22 +37,6 @@ def parsed(content: object) -> Any:
     return parse_release(json.dumps(content).encode(), JINJA, "https://me:secret@example.org/x", NOW)
 
 
-def test_the_page_that_the_authors_of_a_release_name() -> None:
-    def page(**urls: str) -> str | None:
-        made = document("Jinja2", "3.1.2")
-        made["info"]["project_urls"] = urls
-        found: str | None = parsed(made).page
-        return found
-
-    changes, source = "https://example.org/changes", "https://example.org/source"
-    assert page(**{"Source Code": source, "Release Notes": changes, "Donate": "https://example.org"}) == changes
-    assert page(Changelog="javascript:alert(1)", Source=source, Homepage="https://example.org") == source
-    assert page(Changelog="https://x y") is None and page() is None
-    made = document("Jinja2", "3.1.2")
-    made["info"]["project_urls"] = None
-    assert parsed(made).page is None
-
-
 def test_a_release() -> None:
     made = document(
         "Jinja2",

@@ -1,6 +1,5 @@
 """What is found, from facts alone; and how it looks as SARIF."""
 
-import json
 import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -13,7 +12,7 @@ from support.audit import package
 
 from envspec.base.finding import Finding
 from envspec.lock.model import Artifact, BuildPin, GitSource, LockedTarget, Pin, TargetInputs
-from envspec.review.annotations import code_quality, lines_of
+from envspec.review.annotations import lines_of
 from envspec.review.audit.model import (
     Advisory,
     AuditedPackage,
@@ -25,7 +24,6 @@ from envspec.review.audit.model import (
     packages,
 )
 from envspec.review.audit.rules import audit_codes, merge_aliases, oldest, unchecked_packages
-from envspec.review.audit.sarif import annotate
 from envspec.spec.model import Audit, Waiver
 from envspec.spec.parse import parse_spec
 
@@ -261,20 +259,6 @@ def test_sarif() -> None:
     assert first["partialFingerprints"] == {"envspec/1": "pip:lib:1.0:A"} and "suppressions" not in first
     assert second["ruleId"] == "yanked" and second["level"] == "warning"
     assert third["suppressions"] == [{"kind": "inSource", "justification": "no"}]
-
-
-def test_gitlab_s_report_has_what_the_spec_does_not_accept() -> None:
-    lib = package("lib")
-    told = about(lib, Advisory("A", summary="Bad\x1b."), Advisory("B"))
-    facts = replace(of_file(lib, yanked="bad"), answers=told.answers)
-    made = report(*found(lib, facts=facts, accepted=Audit(ignore={"B": Waiver("no")})))
-    first, second = json.loads(
-        code_quality(annotate(made, LOCK), PurePosixPath("locks/s/envspec.lock"), "envspec-audit")
-    )
-    assert (first["check_name"], first["severity"]) == ("envspec-audit-vulnerability", "critical")
-    assert first["location"] == {"path": "locks/s/envspec.lock", "lines": {"begin": 8}}
-    assert first["description"].startswith("lib 1.0: A: Bad") and "\x1b" not in first["description"]
-    assert second["severity"] == "major" and len({first["fingerprint"], second["fingerprint"]}) == 2
 
 
 def test_sarif_of_one_advisory_in_two_packages() -> None:

@@ -63,7 +63,7 @@ def test_the_forged_file_goes_before_many_of_another_kind() -> None:
     assert "title=year::SAME VERSION, DIFFERENT FILE" in lines[0]
     every = list(annotate(found, AnnotatedFiles()))
     assert lines[-1].endswith(f"(and {len(every) - 10} more in the comment)") and "more in" not in "".join(lines[:-1])
-    assert code_quality(every, LOCK, "envspec").count('"location"') == len(every), "GitLab takes all"
+    assert code_quality(every, LOCK).count('"location"') == len(every), "GitLab takes all"
 
 
 def test_ten_are_ten() -> None:

@@ -126,14 +126,6 @@ def test_a_licence_that_is_a_whole_text_is_cut() -> None:
     assert len(name) == 121 and name.startswith("Permission is hereby ")
 
 
-def test_an_audit_brings_release_dates_and_authors_pages() -> None:
-    row = {"kind": "pip", "package": "lib", "version": "2.6", "index": "pypi", "published": "2026-10-01"}
-    for url, found in (("https://example.org/changes", "https://example.org/changes"), ("javascript:alert(1)", None)):
-        audit = from_json(audit_document(releases=[{**row, "page": url}]), PLACE, DIGEST, sample.lock().targets)
-        told = {(one.published, one.page) for one in package(page(audit=audit), "lib").variants if one.version == "2.6"}
-        assert told == {("2026-10-01", found)}
-
-
 def test_what_builds_a_source_stands_with_the_source() -> None:
     finding = json.loads(audit_document())["findings"][0] | {"package": "tool", "version": "80", "builds": ["lib"]}
     (one,) = from_json(audit_document(findings=[finding]), PLACE, DIGEST, sample.lock().targets).troubles

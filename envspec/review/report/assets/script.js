@@ -180,7 +180,7 @@
     if (was) cell.classList.add("old");
     const sign = was === "new" ? "+ " : was && was !== variant.version ? `${was} → ` : "";
     cell.textContent = sign + variant.version + source + (was === variant.version ? ", but changed" : "");
-    cell.title = [was === "new" ? "new here" : was ? `was ${was}` : "", `${variant.version}${variant.build ? ` ${variant.build}` : ""}`, variant.index, variant.file, variant.published && `released ${variant.published}`].filter(Boolean).join("\n");
+    cell.title = [was === "new" ? "new here" : was ? `was ${was}` : "", `${variant.version}${variant.build ? ` ${variant.build}` : ""}`, variant.index, variant.file].filter(Boolean).join("\n");
     return cell;
   }
   function differs(one) {
@@ -468,11 +468,9 @@
       const size = variant.size === null ? "size unknown" : bytes(variant.size);
       const licence = licences[variant.licence] ?? "licence not stated";
       const where = variant.targets ? named(variant.targets) : "all targets";
-      const released = variant.published ? `released ${variant.published}` : "";
-      const what = [variant.build, variant.source, variant.index, released, size, licence].filter(Boolean).join(" · ");
+      const what = [variant.build, variant.source, variant.index, size, licence].filter(Boolean).join(" · ");
       const origin = /^https:/.test(variant.origin ?? "") ? [" · ", make("a", { href: variant.origin, rel: "noreferrer noopener" }, "where it comes from")] : [];
-      const page = /^https:/.test(variant.page ?? "") ? [" · ", make("a", { href: variant.page, rel: "noreferrer noopener" }, "its authors' page")] : [];
-      list.append(make("li", {}, make("strong", {}, variant.version), ` ${what}`, ...origin, ...page, make("br"), make("small", {}, where)));
+      list.append(make("li", {}, make("strong", {}, variant.version), ` ${what}`, ...origin, make("br"), make("small", {}, where)));
     }
     const bad = one.bad.length ? [make("p", { class: "high" }, `Known vulnerabilities: ${one.bad.join(", ")}`)] : [];
     return make("div", {}, make("h3", {}, one.name), ...bad, list);
