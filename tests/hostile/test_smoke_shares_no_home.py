@@ -57,7 +57,7 @@ def image(tmp_path: Path) -> Path:
             place = root / library.relative_to("/")
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(library.resolve(), place)
-    (root / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/sh\n")
+    (root / "etc" / "passwd").write_text("root:x:0:0::/:/bin/sh\n")
     return root
 
 

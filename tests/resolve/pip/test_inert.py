@@ -233,7 +233,7 @@ def test_tables_alone(backend: str) -> None:
         "[tool.setuptools.package-dir]\nlib = '../..'\n",
         "[tool.setuptools.package-data]\nlib = ['../../../evil.pth']\n",
         "[tool.setuptools.data-files]\n'../../lib/python3.12/site-packages' = ['evil.pth']\n",
-        "[tool.setuptools]\npy-modules = ['/tmp/x']\n",
+        "[tool.setuptools]\npy-modules = ['/opt/x']\n",
         "[tool.flit.metadata]\nmodule = 'lib'\n",
         "[tool.poetry]\nbuild = 'build.py'\n",
         "[tool.poetry.build]\nscript = 'build.py'\n",

@@ -55,8 +55,8 @@ def test_beside_torch_its_leaders_are_what_they_are_alone(cuda: str, platform: s
         asked = cpu(*lines, targets=target, extra="inspect = false")
         ran = machine.envspec("lock", machine.spec(asked, "-".join(lines)), "--allow-needed", seconds=300)
         assert ran.status in (0, 1), ran.err
-        pins = () if ran.status else machine.lock("-".join(lines)).target("t").pins
-        return {pin.name: pin.version.partition("+")[0] for pin in pins} or None
+        locked = None if ran.status else machine.lock("-".join(lines)).target("t")
+        return {pin.name: pin.version.partition("+")[0] for pin in locked.pins} if locked else None
 
     wrong: list[tuple[object, ...]] = []
     for name in LEADERS:
