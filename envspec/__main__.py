@@ -30,6 +30,7 @@ def main() -> None:
 
         start()
     except KeyboardInterrupt:
+        os.write(2, b"interrupted\n")
         sys.exit(130)
 
 

@@ -137,8 +137,9 @@ def _beside(own: TargetInputs, locked: TargetInputs) -> TargetInputs:
     lock has no address of none is known."""
     spec = dict(own.addresses)
     addresses = tuple(
-        (name, address if name not in spec or same_address(address, spec[name]) else spec[name])
+        (name, address if same_address(address, spec[name]) else spec[name])
         for name, address in locked.addresses
+        if name in spec
     )
     return replace(own, addresses=addresses)
 

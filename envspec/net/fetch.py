@@ -9,6 +9,7 @@ import re
 import ssl
 import subprocess
 import threading
+import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -373,8 +374,10 @@ class Fetcher:
             if whole.cut:
                 raise too_slow(bare, self.limits.whole_seconds, 0) from None
             raise self._unread(bare, error) from None
-        except ValueError:
-            # urllib3 joins where a redirect leads with urljoin, and lets its error through
+        except ValueError as error:
+            # urllib3 joins where a redirect leads with urljoin, and lets its error through, whose frames alone have the
+            # answer: its connection ends with them
+            traceback.clear_frames(error.__traceback__)
             hint = "check the address, and tell who runs it"
             raise IndexFailure(f"{bare} redirects to something that isn't an address", hint=hint) from None
 

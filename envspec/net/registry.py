@@ -362,7 +362,6 @@ class Registries:
             except PeerTooSlow:
                 raise too_slow(shown, LIMITS.whole_seconds, 0) from None
             except TooMuch:
-                response.close()
                 raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, the limit for a manifest") from None
             except (HTTPError, ValueError) as error:
                 raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None

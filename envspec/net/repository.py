@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -301,7 +302,9 @@ class Repository:
                 raise too_slow(shown, LIMITS.whole_seconds, 0) from None
             except HTTPError as error:
                 raise _Broken(f"{shown} can't be reached: {reason_of(error)}", hint="check the network") from None
-            except ValueError:  # urllib3's, of a Location that can't be parsed
+            except ValueError as error:  # urllib3's, of a Location that can't be parsed
+                # its frames alone have the answer, whose connection ends with it
+                traceback.clear_frames(error.__traceback__)
                 raise IndexFailure(f"{shown} redirects to something that isn't an address") from None
             self._answered = True
             return _Answer(response.status, response.headers, _body(response, limit, shown, whole))
@@ -345,7 +348,6 @@ def _body(response: Any, limit: int, shown: str, whole: Deadline) -> bytes:
         response.release_conn()
         return body
     except TooMuch:
-        response.close()
         raise IndexFailure(f"{shown} sends more than {limit} bytes, the limit for such an answer") from None
     except HTTPError as error:
         raise _Broken(f"{shown} breaks off: {reason_of(error)}", hint="check the network") from None

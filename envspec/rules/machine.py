@@ -294,8 +294,8 @@ def chip_problems(case: Case) -> Iterator[Finding]:
         if elsewhere:
             share = f"share{'s' if len(elsewhere) == 1 else ''} {shared} with an Arm CPU"
             message = f"{', '.join(elsewhere)} {share}, and the target is for {case.platform}"
-            code, ways = "jetson" if integrated else "gpu-platform", (Way(platform="linux-aarch64"),)
-            yield Finding("error", code, message, key="gpus", ways=ways)
+            ways = (Way(platform="linux-aarch64"),)
+            yield Finding("error", "jetson" if integrated else "gpu-platform", message, key="gpus", ways=ways)
         elif integrated and of_kind and (jetpack := first_jetpack(case, case.cuda)):
             names = ", ".join(dict.fromkeys(gpu.name for gpu in of_kind))
             message = f"{names} runs CUDA {case.cuda} with JetPack {jetpack} or newer"

@@ -140,11 +140,11 @@ def test_the_images_that_would_do(site: Machine, tmp_path: Path, asked: str, cud
     text = SPEC.format(base=base, more="").replace("torch>=2.9", asked)
     ran = site.envspec("lock", site.spec(text.replace('"linux-64"', f'"linux-64"\ncuda = "{cuda}"')), status=1)
     assert f"has CUDA 13.0, and the target is for {cuda}" in ran.err
-    assert ("these have it: " in ran.err) == bool(tags)
-    assert not tags or f"these have it: {tags}" in ran.err
+    assert ("images have it: " in ran.err) == bool(tags)
+    assert not tags or f"if another base will do, these of NVIDIA's images have it: {tags}" in ran.err
     of_torch = site.envspec("lock", site.spec(text), status=1).err
     assert f"asks for {asked}, but the base has torch 2.9.0" in of_torch and "[base] replace = { torch" in of_torch
-    assert bool(tags) == ("these have it: " in of_torch)
+    assert bool(tags) == ("images have it: " in of_torch)
 
 
 def test_an_inventory_that_was_changed(site: Machine, base: Path) -> None:

@@ -119,7 +119,7 @@ def test_what_the_audit_printed(project: Project, envspec: Envspec) -> None:
 def test_what_is_no_audit(project: Project, envspec: Envspec, content: bytes) -> None:
     Path("audit.json").write_bytes(content)
     told = envspec("report", SPEC, "-o", "x.html", "--audit", "audit.json")
-    assert told.code == 2 and told.err.startswith("error: audit.json: ") and not Path("x.html").exists()
+    assert told.code == 2 and told.err.startswith("error: audit.json:") and not Path("x.html").exists()
 
 
 def test_an_audit_or_a_database(project: Project, envspec: Envspec) -> None:

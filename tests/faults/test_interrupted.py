@@ -346,8 +346,9 @@ def test_within_the_first_tenths_of_a_second(machine: Machine, program: str) -> 
             said = process.communicate(timeout=60)[1]
         interrupted += process.returncode == 130
         if process.returncode in (0, 130):
-            right = "" if process.returncode == 0 else "interrupted: nothing was changed\n"
-            assert said.lstrip("\n") == right, (process.returncode, said)
+            # outside of the command itself it isn't known what was changed
+            right = ("",) if process.returncode == 0 else ("interrupted: nothing was changed\n", "interrupted\n")
+            assert said.lstrip("\n") in right, (process.returncode, said)
         else:
             assert process.returncode in (1, -signal.SIGINT), said
             frames = [line for line in said.splitlines() if line.startswith("  File ")]

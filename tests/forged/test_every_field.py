@@ -107,6 +107,10 @@ OTHER: Mapping[str, Any] = {
 """What an attacker would write. Other texts get a letter more, numbers one more, lists an item more."""
 
 
+PAIRS = ("overrides", "find_links", "addresses", "accept")
+"""Lists of names with a text each."""
+
+
 def changes(field: str, value: Any) -> Iterator[Any]:
     if field == "Pin.kind":
         yield "conda" if value == "pip" else "pip"
@@ -124,7 +128,7 @@ def changes(field: str, value: Any) -> Iterator[Any]:
     elif isinstance(value, int):
         yield value + 1
     elif isinstance(value, tuple):
-        yield (*value, ("evil", "1") if field.rpartition(".")[2] in ("overrides", "find_links", "accept") else "evil")
+        yield (*value, ("evil", "1") if field.rpartition(".")[2] in PAIRS else "evil")
     else:
         yield "1" if value is None else f"{value}1"
     if value is not None and "None" in str(FIELDS[field]):

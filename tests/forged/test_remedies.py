@@ -116,6 +116,7 @@ python = "3.12"
 [pip]
 dependencies = ["app", "gone", "moved<2"]
 constraints = ["app<2"]
+indexes = { former = "https://former.example/simple" }
 [targets.cpu]
 platform = "linux-64"
 [targets.gpu]
@@ -248,7 +249,8 @@ STATES = {
         exclude-newer-changed image-changed image-python-changed allow-source-changed source-changed channels-changed
         corrections-changed target-added target-removed platform-changed python-changed glibc-changed cuda-changed
         gpus-changed driver-changed cpu-changed inspect-changed requirement-added requirement-removed
-        requirement-changed constraint-changed override-changed find-links-changed accept-changed metadata-changed"""),
+        requirement-changed constraint-changed override-changed find-links-changed accept-changed metadata-changed
+        index-address-changed"""),
     "new": State(lambda machine, index: (index.add(wheel("app", "1.0")), machine.spec(cpu("app"))), "lock-missing"),
     "rendered": State(rendered, "rendered-missing rendered-edited rendered-extra"),
     "exported": State(exported, "recipe-missing recipe-differs recipe-extra"),

@@ -247,12 +247,17 @@ class Retreated(Infeasible):
     """The only answers are older releases that name nothing of what the target has. `ways` may lead to one, as may the
     word of the spec that it knows better."""
 
-    def __init__(self, message: str, ways: Iterable[Way], codes: Mapping[str, str]) -> None:
-        """`codes` has the code under which each package can be accepted."""
+    def __init__(self, message: str, ways: Iterable[Way], codes: Mapping[str, str], by: tuple[str, ...] = ()) -> None:
+        """`codes` has the code under which each package can be accepted; `by` are those that sent them back."""
         super().__init__(message)
+        self._by = by
         self.ways = (*ways, Way(accept=tuple((code, name) for name, code in codes.items())))
         self.code = min(codes.values(), default="retreat")
         self.with_packages(*codes)
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return (*self.about, *self._by)
 
 
 def refuse_retreats(lost: Sequence[Retreat], request: Request, label: str, releases: Releases) -> NoReturn:

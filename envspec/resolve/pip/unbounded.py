@@ -131,7 +131,7 @@ def refuse_outgrown(several: Sequence[Lag], request: Request, label: str) -> Non
         if first.needs:
             newer = [Way(glibc=first.glibc)]
         ways = [*newer, older]
-        raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: "retreat" for one in lost})
+        raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: "retreat" for one in lost}, ("torch",))
 
 
 def _other_cudas(lag: Lag, request: Request) -> list[str]:

@@ -19,7 +19,9 @@ from envspec.pytest_plugin import Ran, SmokeTarget, Unproved, cases, prove, skip
 pytest_plugins = ["pytester"]
 
 CPU = SmokeTarget("specs/cpu-py311.toml", "cpu-py311", "cpu")
-ALLOWED = {f"envspec.{name}" for name in ("pytest_plugin", "base", "base.errors", "base.texts", "base.redact")}
+ALLOWED = {
+    f"envspec.{name}" for name in ("pytest_plugin", "base", "base.conflict", "base.errors", "base.texts", "base.redact")
+}
 OPTIONS = ("-p", "envspec.pytest_plugin", "--envspec-specs", "specs", "-p", "no:cacheprovider")
 
 

@@ -185,7 +185,7 @@ def test_also_when_the_named_index_does_not_have_it(machine: Machine, index: Ind
     with Index() as internal:
         for asked in ("acme", "app"):
             machine.spec(named(asked, url=internal.url))
-            assert "acme was not found in the package registry" in refused(machine, status=1)
+            assert "there are no versions of acme" in refused(machine, status=1)
 
 
 @pytest.mark.slow
