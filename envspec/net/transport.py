@@ -241,6 +241,7 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
                     raise
                 if head.cut or (whole and whole.cut):
                     # a head that was cut reads as one that ended
+                    answer.close()
                     raise PeerTooSlow
                 return answer
 
