@@ -371,12 +371,14 @@ class Fetcher:
             passed = self.limits.whole_seconds if whole.cut else self.limits.first_seconds
             raise own.gave_up(bare) if own and not whole.cut else too_slow(bare, passed, 0) from None
         except HTTPError as error:
+            # where a redirect leads may be no address: the error's frames alone have the answer, whose connection ends
+            # with them
+            traceback.clear_frames(error.__traceback__)
             if whole.cut:
                 raise too_slow(bare, self.limits.whole_seconds, 0) from None
             raise self._unread(bare, error) from None
         except ValueError as error:
-            # urllib3 joins where a redirect leads with urljoin, and lets its error through, whose frames alone have the
-            # answer: its connection ends with them
+            # urllib3 joins where a redirect leads with urljoin, and lets its error through
             traceback.clear_frames(error.__traceback__)
             hint = "check the address, and tell who runs it"
             raise IndexFailure(f"{bare} redirects to something that isn't an address", hint=hint) from None

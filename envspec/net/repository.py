@@ -301,9 +301,10 @@ class Repository:
             except PeerTooSlow:
                 raise too_slow(shown, LIMITS.whole_seconds, 0) from None
             except HTTPError as error:
+                # the error's frames alone may have an answer, whose connection ends with them
+                traceback.clear_frames(error.__traceback__)
                 raise _Broken(f"{shown} can't be reached: {reason_of(error)}", hint="check the network") from None
             except ValueError as error:  # urllib3's, of a Location that can't be parsed
-                # its frames alone have the answer, whose connection ends with it
                 traceback.clear_frames(error.__traceback__)
                 raise IndexFailure(f"{shown} redirects to something that isn't an address") from None
             self._answered = True

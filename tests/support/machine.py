@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 # A process started under nohup ignores SIGHUP, and hands that on; the program's own answer is what is tested.
 _PROGRAM = (
     "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL);"
+    "from envspec.__main__ import _end, main; signal.signal(signal.SIGINT, _end);"  # as from main's first line on
     "from envspec.base import places; places.ETC = '/nonexistent';"  # this machine's site is no part of a test
-    "from envspec.__main__ import main; main()"
+    "main()"
 )
 
 

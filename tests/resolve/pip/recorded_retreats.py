@@ -95,7 +95,8 @@ CASES = {
     "unsloth": case("unsloth", python="3.12", right="refuse", said=("xformers",), cuda="13.0"),
     "schnetpack": case(
         "schnetpack", python="3.11", right="refuse", cuda="13.0",
-        said=("schnetpack 2.1.1", "2.0.4", 'python = "3.12"', "schnetpack<=2.0.4"),
+        # three ways are tried, and the older release would be the fourth
+        said=("schnetpack 2.1.1", "2.0.4", 'python = "3.12"'),
     ),
     "mlserver": case("mlserver", python="3.13", right="refuse", said=("<3.13", 'python = "3.12"', "mlserver<=1.3.5")),
     "pandasai": case("pandasai", python="3.12", right="refuse", said=("pandasai<=2.3.2", 'python = "3.11"')),
