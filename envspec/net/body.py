@@ -102,9 +102,9 @@ def read_whole(response: urllib3.response.BaseHTTPResponse, most: int, pace: Pac
     """Yield a body, unpacked. Raises TooMuch beyond `most` bytes, IndexFailure for a slow peer or a coding that envspec
     didn't ask for, and urllib3's HTTPError."""
     coding = response.headers.get("Content-Encoding", "").strip().lower()
-    unpack = _plain if coding in ("", "identity") else _unpacker(coding, pace.url)
     body = bytearray()
     try:
+        unpack = _plain if coding in ("", "identity") else _unpacker(coding, pace.url)
         for piece in pieces(response, pace):
             body += unpack(piece, most + 1 - len(body))
             if len(body) > most:
