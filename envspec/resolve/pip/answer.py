@@ -341,10 +341,9 @@ def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsati
     if not found:
         return conflict
     told = "; ".join(map(_describe_correction, found))
-    named = Unsatisfiable(f"{conflict.message.rstrip('.')} ({told}).", hint=conflict.hint)
-    named.ways = (*conflict.ways, Way(corrections=tuple(dict.fromkeys(row.name for row in found))))
-    named.corrections, named.code, named.conflict = conflict.corrections, conflict.code, proof
-    return named
+    conflict.message = f"{conflict.message.rstrip('.')} ({told})."
+    conflict.ways += (Way(corrections=tuple(dict.fromkeys(row.name for row in found))),)
+    return conflict
 
 
 def _describe_correction(row: Correction) -> str:

@@ -302,11 +302,10 @@ def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable
     if not named:
         return conflict
     whose = "the base has" if request.on_base else "conda installs"
-    message = f"{conflict.message.rstrip('.')} ({whose} {', '.join(named)})."
     first = named[0].split()[0]
-    told = Unsatisfiable(message, hint=REPLACE.format(name=first) if request.on_base else _hint(first))
-    told.ways, told.code, told.conflict = conflict.ways, conflict.code, conflict.conflict
-    return told
+    conflict.message = f"{conflict.message.rstrip('.')} ({whose} {', '.join(named)})."
+    conflict.hint = REPLACE.format(name=first) if request.on_base else _hint(first)
+    return conflict
 
 
 def _ways_to_python(conflict: Conflict, request: Request) -> tuple[Way, ...]:
