@@ -44,6 +44,11 @@ def late(send: Send, answer: bytes) -> None:
     send(answer)
 
 
+def closes(send: Send, answer: bytes) -> None:
+    late(send, answer)
+    raise ConnectionError
+
+
 STALLS: dict[str, Callable[[Send], None]] = {
     "nothing": lambda send: time.sleep(60),
     "status": lambda send: drip(send, b"HTTP/1.1 200 "),
@@ -64,8 +69,8 @@ STALLS: dict[str, Callable[[Send], None]] = {
     "trailers": lambda send: drip(send, CHUNKED + b"2\r\n{}\r\n0\r\n", b"X: y\r\n"),
     "tries": lambda send: late(send, AT_ONCE),
     "redirects": lambda send: late(send, ELSEWHERE),
-    "closed": lambda send: late(send, b""),
-    "cut off": lambda send: late(send, OK + b"Content-Length: 9\r\n\r\nx"),
+    "closed": lambda send: closes(send, b""),
+    "cut off": lambda send: closes(send, OK + b"Content-Length: 9\r\n\r\nx"),
 }
 HANDSHAKES: dict[str, Callable[[Send], None]] = {
     "nothing": lambda send: time.sleep(60),
@@ -96,9 +101,15 @@ def peer(stall: Callable[[Send], None], *, reads: bool = True) -> Iterator[str]:
                 while True:
                     threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
 
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-        ended.set()
+        accepting = threading.Thread(target=accept, daemon=True)
+        accepting.start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            ended.set()
+            # a thread that hasn't yet begun to wait would take the connections of the next server with this descriptor
+            server.shutdown(socket.SHUT_RDWR)
+            accepting.join()
 
 
 def fetcher(folder: Path, bounds: limits.Limits = SMALL) -> Fetcher:
