@@ -17,11 +17,7 @@ def recording() -> Recording:
 
 @pytest.mark.by_commit(3)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_locks(
-    example: Path, recording: Recording, recorded_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # what changes no pin isn't recorded
-    monkeypatch.setattr("envspec.resolve.pip.solve.may_retreat", lambda case: False)
+def test_an_example_locks(example: Path, recording: Recording, recorded_data: Path, tmp_path: Path) -> None:
     pypi = RecordedPyPI(recording=recording)
     with pypi:
         machine = Machine(tmp_path, pypi.url)

@@ -48,8 +48,6 @@ DATE = "2026-11-01T00:00:00Z"
 
 EACH_COMMIT = ("open-clip", "jax", "speechbrain-torch-2.1", "mamba", "pyg-lib")
 """A library for torch, another framework, and one each for an old torch, a source and a flat page."""
-BESIDE_UV = (*EACH_COMMIT, "lerobot")
-"""Those whose recording has what uv takes without our bounds, with which the answer is compared."""
 
 _NUMPYS = {1: b"module compiled against API version", 2: b"numpy._core._multiarray_umath"}
 
@@ -245,10 +243,8 @@ def machine_of(project: Project, folder: Path, index: str | None) -> Iterator[Ma
     """Give a machine of its own with the spec of a stack. What changes no pin isn't asked for, as it isn't recorded."""
     machine = Machine(folder, index)
     machine.spec(project.spec_path.read_text(encoding="utf-8"), project.name)
-    with flat_page(project) as page, pytest.MonkeyPatch.context() as patched:
+    with flat_page(project) as page:
         machine.configure(page.mirror if page else "")
-        if project.name not in BESIDE_UV:
-            patched.setattr("envspec.resolve.pip.solve.may_retreat", lambda case: False)
         yield machine
 
 

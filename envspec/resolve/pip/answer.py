@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, field
@@ -52,6 +53,8 @@ from envspec.resolve.uv.answer import Found, FoundFile
 # METADATA for the index proxy: of wheels, of sources that may be built, and of those that may not.
 #
 # METADATA is read once, and kept for that file of that index: the lock's edges and licences come from it too.
+
+_Answer = TypeVar("_Answer")
 
 _NO_METADATA = b"Metadata-Version: 2.1\n\n"
 """METADATA that says nothing: uv skips such a release, and reports it if there is no other."""
@@ -384,14 +387,14 @@ def attribute_to(targets: tuple[str, ...]) -> Iterator[None]:
         raise
 
 
-def raise_again(error: EnvspecError) -> Resolution:
+def raise_again(error: EnvspecError) -> NoReturn:
     """Raise an error in the place of an answer."""
     raise error
 
 
 def answer_together(
-    pool: Executor, jobs: Mapping[Request, Callable[[], Resolution]], groups: Mapping[Request, tuple[str, ...]]
-) -> dict[Request, Resolution]:
+    pool: Executor, jobs: Mapping[Request, Callable[[], _Answer]], groups: Mapping[Request, tuple[str, ...]]
+) -> dict[Request, _Answer]:
     """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended: of several refusals the
     first has the others beside it, and equal ones are one."""
     futures = {request: pool.submit(job) for request, job in jobs.items()}

@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from envspec.base.finding import Finding, Severity
+from envspec.facts import torch_builds
 from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, is_toolkit
 from envspec.facts.frameworks import LEADING
 from envspec.facts.wheels import FAMILY
@@ -44,12 +45,14 @@ class BehindCause(Struct, frozen=True):
              go with; or the torch that the facts lack
     line     the requirement by which that one refuses them; none where theirs refuse it
     glibc    that they want
+    torch    the newest known release of torch that they go with, where the target has none of these
     """
 
     kind: Kind
     subject: str = ""
     line: str = ""
     glibc: str = ""
+    torch: str = ""
 
 
 class Behind(Struct, frozen=True):
@@ -101,8 +104,8 @@ def _unfit(name: str, release: Release, case: LeadCase) -> BehindCause:
     return BehindCause("python")
 
 
-def _cuda(case: LeadCase) -> BehindCause:
-    return BehindCause("cuda", next((one.version for one in case.releases("torch")), "none"))
+def _cuda(case: LeadCase, torch: str = "") -> BehindCause:
+    return BehindCause("cuda", next((one.version for one in case.releases("torch")), "none"), torch=torch)
 
 
 class _Reading(Struct):
@@ -133,7 +136,9 @@ class _Reading(Struct):
             if other in FAMILY and not self.case.can_have(line, {}):
                 unheld = holes.find_unheld([(other, str(asked.specifier))], self.case.request, self.index)
                 yield from (BehindCause("hole", one.sentence(self.case.request)) for one in unheld if one.hole)
-                yield _cuda(self.case)
+                known = (one.version for one in torch_builds.releases() if other == "torch")
+                within = [version for version in known if asked.specifier.contains(version, prereleases=True)]
+                yield _cuda(self.case, max(within, key=torch_builds.order, default=""))
                 continue
             page = [one for one in self.case.releases(other) if one.version in asked.specifier]
             admitted = [one for one in page if suits_target(one, self.case.request, other, None)]

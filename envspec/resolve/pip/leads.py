@@ -14,9 +14,9 @@ from functools import cached_property
 from itertools import islice, takewhile
 
 from msgspec import Struct
+from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 
-from envspec.base.errors import AnswerNo
 from envspec.facts.frameworks import LEADING
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import Release, is_older, version_of
@@ -29,6 +29,7 @@ from envspec.resolve.pip.newest import (
     is_skipped,
     suits_target,
 )
+from envspec.resolve.pip.problem import Bound, Strength
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found
 
@@ -256,72 +257,80 @@ def names_below(name: str, paths: Mapping[str, Iterable[str]]) -> frozenset[str]
     return frozenset(found)
 
 
-def raise_in_order(
-    own: tuple[Found, ...],
-    several: Sequence[Lead],
-    last: Mapping[str, str],
-    ask: Callable[[tuple[str, ...]], tuple[Found, ...]],
-) -> tuple[Found, ...]:
-    """Give the answer with as many of the bounds as can be had, and uv's `own` where that has them, or after four
-    questions. `ask` solves with constraints.
+class Leading(Struct, frozen=True):
+    """The bounds by which the spec's own requirements lead, and what is left of them.
 
     A conflict costs the bound that stands latest in the order and in it, whole: first those at the newest, whose
     packages then may be older, but not behind; then that too, and what went for it comes back. Nothing goes below the
-    `last` lock's versions while there is an answer without that.
-    """
-    names = [one.name for one in several]
-    bounds = _Bounds([*names, *sorted(last.keys() - {*names})], {name: f">={had}" for name, had in last.items()})
-    at_newest = {one.name: one.newest for one in several if one.newest}
-    bounds.newest |= {n: f">={one}" for n, one in at_newest.items() if n not in last or is_older(last[n], one)}
-    bounds.near |= {one.name: one.near for one in several if one.near}
-    taken = public_versions(own)
-    is_near = _admits(bounds.near, taken)
-    for left in reversed(range(_SOLVES)):
-        if all(_admits(part, taken) for part in bounds.parts):
-            return own
-        if left == 1 and not is_near:
-            # nothing else says whether there is an answer in which none is behind
-            bounds.set_aside()
-        if not left and not _admits(bounds.last, taken):
-            bounds.newest, bounds.near = {}, {}
-        try:
-            return ask(tuple(sorted(f"{name}{one}" for part in bounds.parts for name, one in part.items())))
-        except AnswerNo as conflict:
-            bounds.let_go(frozenset(conflict.packages))
-    return own
+    last lock's versions while there is an answer without that.
 
-
-class _Bounds(Struct):
-    """Specifiers by package, in the order in which they are let go: the newest releases, those that aren't behind, and
-    what isn't below the last lock. `gone` are those at the newest that were let go, each with what its conflict named.
+    order  of the packages
+    taken  versions of uv's own answer
+    newest, near, last  specifiers by package: the newest releases, those that aren't behind, and what isn't below the
+           last lock
+    gone   those at the newest that yielded, each with what its conflict named
+    left   questions
     """
 
-    order: list[str]
-    last: dict[str, str]
-    newest: dict[str, str] = {}
-    near: dict[str, str] = {}
-    gone: dict[str, tuple[str, frozenset[str]]] = {}
+    order: tuple[str, ...]
+    taken: Mapping[str, str]
+    newest: Mapping[str, str]
+    near: Mapping[str, str]
+    last: Mapping[str, str]
+    gone: Mapping[str, tuple[str, frozenset[str]]] = {}
+    left: int = _SOLVES
+    is_near: bool = True
 
     @property
-    def parts(self) -> tuple[dict[str, str], ...]:
-        return self.newest, self.near, self.last
+    def bounds(self) -> tuple[Bound, ...]:
+        parts = ((self.newest, Strength.NEWEST), (self.near, Strength.NEAR), (self.last, Strength.UPGRADE))
+        bounds = [Bound(f"{name}{one}", strength=each) for part, each in parts for name, one in part.items()]
+        return tuple(sorted(bounds, key=lambda bound: bound.line))
 
-    def set_aside(self) -> None:
-        """Let all at the newest go, until it is known that one must be behind."""
-        self.gone |= {name: (bound, frozenset(self.order)) for name, bound in self.newest.items()}
-        self.newest = {}
+    @property
+    def following(self) -> Leading | None:
+        """What the next question has; None where uv's own answer has all of it, or after four."""
+        if not self.left or all(_admits(part, self.taken) for part in (self.newest, self.near, self.last)):
+            return None
+        following = replace(self, left=self.left - 1)
+        if following.left == 1 and not self.is_near:
+            # nothing else says whether there is an answer in which none is behind
+            set_aside = {name: (bound, frozenset(self.order)) for name, bound in self.newest.items()}
+            return replace(following, newest={}, gone={**self.gone, **set_aside})
+        if not following.left and not _admits(self.last, self.taken):
+            return replace(following, newest={}, near={})
+        return following
 
-    def let_go(self, conflict: frozenset[str]) -> None:
-        """Let the latest bound of a conflict go, or the latest of all where the conflict has none."""
-        named = [(part, [name for name in self.order if name in part and name in conflict]) for part in self.parts]
-        every = [(part, [name for name in self.order if name in part]) for part in self.parts]
-        part, names = next(one for one in (*named, *every) if one[1])
+    def without(self, conflict: frozenset[str]) -> Leading:
+        """Give what is left beside the packages of a conflict: the latest bound that it names goes, or the latest of
+        all where it names none."""
+        parts = {"newest": self.newest, "near": self.near, "last": self.last}
+        every = [(key, [name for name in self.order if name in part]) for key, part in parts.items()]
+        named = [(key, [name for name in names if name in conflict]) for key, names in every]
+        key, names = next(one for one in (*named, *every) if one[1])
         name = names[-1]
-        bound = part.pop(name)
-        if part is self.newest:
-            self.gone[name] = bound, conflict
-        elif part is self.near:
-            self.newest |= {one: had for one, (had, named) in self.gone.items() if one != name and name in named}
+        less = {other: bound for other, bound in parts[key].items() if other != name}
+        if key == "newest":
+            return replace(self, newest=less, gone={**self.gone, name: (self.newest[name], conflict)})
+        if key == "near":
+            back = {other: bound for other, (bound, names) in self.gone.items() if other != name and name in names}
+            return replace(self, near=less, newest={**self.newest, **back})
+        return replace(self, last=less)
+
+
+def leading(leads: Sequence[Lead], last: Mapping[str, str], taken: Mapping[str, str]) -> Leading:
+    """Give the bounds of what leads beside uv's own answer, whose versions are `taken`. `last` are the last lock's."""
+    names = [one.name for one in leads]
+    near = {one.name: one.near for one in leads if one.near}
+    at_newest = {one.name: one.newest for one in leads if one.newest}
+    return Leading(
+        order=(*names, *sorted(last.keys() - {*names})),
+        taken=taken,
+        newest={n: f">={one}" for n, one in at_newest.items() if n not in last or is_older(last[n], one)},
+        near=near,
+        last={name: f">={version}" for name, version in last.items()},
+        is_near=_admits(near, taken),
+    )
 
 
 def _admits(bounds: Mapping[str, str], versions: Mapping[str, str]) -> bool:

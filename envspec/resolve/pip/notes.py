@@ -25,21 +25,35 @@ _LISTED = 8
 """Packages that a note about others names."""
 
 
+class PipAnswer(Struct, frozen=True):
+    """A solved request.
+
+    findings  what is to be said of how it came about
+    shared    the versions that another target has, and that it took where they fit
+    """
+
+    resolution: Resolution
+    findings: tuple[Finding, ...]
+    shared: Mapping[str, str]
+
+    @property
+    def found(self) -> tuple[Found, ...]:
+        return self.resolution.found
+
+
 class Solution(Struct, frozen=True):
     """A solved request, with what notes about it need.
 
     kept    the versions of the old lock, which were told when they were chosen
     direct  the files that its requirements name by their URL
-    shared  the versions that another target has, and that it took where they fit
     """
 
     request: Request
-    answer: Resolution
+    answer: PipAnswer
     index: TorchIndex
     kept: Mapping[str, str]
     direct: DirectFiles
     pins: tuple[Pin, ...]
-    shared: Mapping[str, str]
 
 
 def last_solutions(

@@ -10,6 +10,7 @@ nothing of that Python either, unless it has a wheel for exactly this Python, or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NoReturn
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import canonical_name, head_of, published_requirement, with_extras
 from envspec.packages.tags import takes_python
 from envspec.packages.version_numbers import numbers
+from envspec.resolve.pip.answer import Resolution
 from envspec.resolve.pip.newest import (
     Asks,
     Releases,
@@ -35,7 +37,8 @@ from envspec.resolve.pip.newest import (
     suits_target,
     wheels_fit,
 )
-from envspec.resolve.pip.request import Request, with_constraints
+from envspec.resolve.pip.problem import Bound, Problem
+from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
 
 CODE = "requires-python"
@@ -212,12 +215,58 @@ def newest_python(retreat: Retreat, request: Request) -> str | None:
     return None
 
 
-def in_place_of(back: Sequence[Retreat], request: Request) -> Request:
-    """Give the request whose answer has releases that name the target's Python, or the newest one's source, in the
-    place of these."""
-    unfit = tuple(one.name for one in back if one.may_be_built)
-    bounds = tuple(f"{one.name}<={one.named}" for one in back if not one.may_be_built)
-    return with_constraints(replace(request, unfit=(*request.unfit, *unfit)), bounds)
+def bounds_of(
+    several: Iterable[Retreat], request: Request, above: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Bound, ...]:
+    """Give the bounds that leave releases to be had which name the target's Python, or the newest one's source, in the
+    place of these. `above` has the versions of what leads to them."""
+    return tuple(
+        Bound(one.name, "source")
+        if one.may_be_built
+        else Bound(
+            f"{one.name}<={one.named}",
+            why=one.why(request) if one.refuses else "",
+            retreat=one,
+            above=tuple(sorted(above.items())),
+        )
+        for one in several
+    )
+
+
+def caps(problem: Problem, releases: Releases) -> tuple[Bound, ...]:
+    """Give the bounds of what the spec asks for whose newest release the target's Python is too new for: uv takes no
+    notice of that. Raises Retreated where no release names the Python."""
+    request = problem.question
+    several = retreats(newest_releases(request, releases), request, asks_of(request, {}), releases)
+    if lost := [one for one in several if one.named is None]:
+        refuse_retreats(lost, request, problem.label, releases)
+    return bounds_of(several, problem.request)
+
+
+def review_python(
+    problem: Problem, found: tuple[Found, ...], resolution: Callable[[], Resolution], releases: Releases
+) -> tuple[Bound, ...]:
+    """Bound the packages of an answer that stand at a release which the target's Python is too new for. Raises
+    Retreated where no answer is left."""
+    request, before = problem.question, [bound for bound in problem.bounds if bound.retreat]
+    above = {name: version for bound in before for name, version in bound.above}
+    if went_back(above, found, request, releases):
+        refuse_bounded(problem, releases)
+    unsure = suspects(found, request, releases)
+    if not unsure:
+        return ()
+    answer = resolution()
+    several = [one for one in retreats(unsure, request, answer.asks, releases) if not one.is_asked(request)]
+    if lost := [one for one in several if not one.may_be_built and one.named is None]:
+        refuse_retreats(lost, request, problem.label, releases)
+    names = [bound.package for bound in before] + [one.name for one in several if not one.may_be_built]
+    return bounds_of(several, problem.request, versions_above(names, found, answer.edges))
+
+
+def refuse_bounded(problem: Problem, releases: Releases) -> None:
+    """Raise Retreated where a problem has bounds for the target's Python, beside which there is no answer."""
+    if before := [bound.retreat for bound in problem.bounds if bound.retreat]:
+        refuse_retreats(before, problem.request, problem.label, releases)
 
 
 def versions_above(names: Iterable[str], found: Iterable[Found], edges: Mapping[str, Sequence[str]]) -> dict[str, str]:

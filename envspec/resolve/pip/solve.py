@@ -11,16 +11,14 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.conflict import Conflict, Stray
-from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, OutsideError, Unsatisfiable, Way
+from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, Unsatisfiable, Way
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.facts import torch_builds
@@ -32,9 +30,7 @@ from envspec.net.index_proxy.releases import is_older
 from envspec.net.index_proxy.server import IndexProxy, open_proxy
 from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages
-from envspec.packages.address import Address, parse_address
-from envspec.packages.names import requirement_name
-from envspec.packages.requirement import head_of, parse_requirement
+from envspec.packages.requirement import head_of
 from envspec.resolve.pip.answer import (
     Describer,
     Resolution,
@@ -42,38 +38,33 @@ from envspec.resolve.pip.answer import (
     answer_of,
     answer_together,
     attribute_to,
-    dated_sources,
-    drop_unreachable,
     hint_about_pre_releases,
     in_own_addresses,
-    older_sources,
     prefix,
     raise_again,
     read_metadata,
     refuse_two_answers,
     sources_needed,
-    with_hashes,
 )
 from envspec.resolve.pip.behind import OF_TARGET, Behind, behind_findings, find_behind, reason_of
 from envspec.resolve.pip.compile import sources_for_uv
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.indexes import Question, UvIndexes
-from envspec.resolve.pip.leads import LeadCase, leads, raise_in_order
+from envspec.resolve.pip.leads import LeadCase, Leading, leading, leads
+from envspec.resolve.pip.loop import Answer, Unsettled, settle
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import (
     Releases,
-    asks_of,
     find_newest,
     first_day,
-    has_pre_release,
     is_behind,
     newer_glibc,
-    possible_sources,
-    stray_pre_releases,
 )
-from envspec.resolve.pip.notes import Solution, downgrades, last_solutions, rejected_findings, tell_notes
+from envspec.resolve.pip.notes import PipAnswer, Solution, downgrades, last_solutions, rejected_findings, tell_notes
+from envspec.resolve.pip.outgrown import find_outgrown, refuse_outgrown
 from envspec.resolve.pip.pins import extras_of, in_rounds, pins_of
+from envspec.resolve.pip.problem import Problem
 from envspec.resolve.pip.published import Published
 from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository, with_metadata_line
 from envspec.resolve.pip.request import (
@@ -85,18 +76,8 @@ from envspec.resolve.pip.request import (
     requests_of,
     with_constraints,
 )
-from envspec.resolve.pip.retreat import (
-    Retreat,
-    in_place_of,
-    lost_extras,
-    newest_releases,
-    refuse_lost_extras,
-    refuse_retreats,
-    retreats,
-    suspects,
-    versions_above,
-    went_back,
-)
+from envspec.resolve.pip.retreat import caps, lost_extras, refuse_lost_extras
+from envspec.resolve.pip.reviews import addresses_of, reviews_of
 from envspec.resolve.pip.sharing import (
     after,
     first_of,
@@ -110,7 +91,6 @@ from envspec.resolve.pip.sharing import (
     with_torch,
 )
 from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
-from envspec.resolve.pip.unbounded import lags, may_retreat, names_torch, refuse_outgrown, without_bounds
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.torch_index.holes import explain_torch
@@ -156,10 +136,7 @@ class PipResolver(Struct, frozen=True):
     notice: Callable[[Finding], None] = lambda finding: None
     _solutions: dict[str, list[Solution]] = field(default_factory=dict)
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
-    _unbounded: dict[Request, tuple[Found, ...]] = field(default_factory=dict)
-    _moved: dict[Request, tuple[Finding, ...]] = field(default_factory=dict)
     _running: list[Processes] = field(default_factory=list)
-    _shared: dict[Request, Mapping[str, str]] = field(default_factory=dict)
 
     def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
         """Resolve every target: returns pins by target name.
@@ -220,12 +197,12 @@ class PipResolver(Struct, frozen=True):
         counting = Counting(self.progress)
         with self._serving(groups, counting) as (proxy, sources):
             allowed = _buildable_packages(groups)
-            addresses = _addresses(groups)
+            addresses = addresses_of(groups)
             reading = Reading(self.wheels, sources, proxy, allowed, addresses, _below(self.scratch), counting)
             direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
-                answered: dict[Request, Resolution] = {}
+                answered: dict[Request, PipAnswer] = {}
                 indexes: dict[Request, TorchIndex] = {}
 
                 def solve_round(asked: Mapping[str, Request]) -> dict[str, tuple[Found, ...]]:
@@ -243,11 +220,11 @@ class PipResolver(Struct, frozen=True):
                     return {name: answered[request].found for request, names in groups.items() for name in names}
 
                 groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_in))
-                answers = dict(answered)
+                answers = {request: one.resolution for request, one in answered.items()}
 
                 def again(solved: Request, asked: Request) -> Resolution:
                     question = self._question(asked, indexes[solved], proxy, (), direct.of)
-                    return answer_of(self._solve(asked, question, Preferences(), reading), asked, reading)
+                    return self._solve(asked, question, Preferences(), reading).resolution
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
                 refuse_two_answers(answers, groups, reading)
@@ -265,8 +242,7 @@ class PipResolver(Struct, frozen=True):
         self.inspector.places.add(solved, {request: one.found for request, one in answers.items()})
         for request, names in groups.items():
             kept, files = first_of(keep, names).versions, direct.of(request)
-            shared = self._shared.get(request, {})
-            one = Solution(request, answers[request], indexes[request], kept, files, solved[request], shared)
+            one = Solution(request, answered[request], indexes[request], kept, files, solved[request])
             for name in names:
                 self._solutions.setdefault(name, []).append(one)
         pins = {name: solved[request] for request, names in groups.items() for name in names}
@@ -297,8 +273,8 @@ class PipResolver(Struct, frozen=True):
         hashed = self.hashes.hashed_urls() if self.hashes else ()
         tell_notes(solutions, self._uv_indexes.releases, hashed, self.sources.static, say)
         behind = []
-        for request, (one, names) in solutions.items():
-            for finding in self._moved.get(request, ()):
+        for one, names in solutions.values():
+            for finding in one.answer.findings:
                 say(replace(finding, targets=names))
             stand_for = [other for other in told if {*names} & {*other.targets}]
             behind += [
@@ -311,8 +287,8 @@ class PipResolver(Struct, frozen=True):
     def _behind(self, one: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
         request = with_constraints(one.request, one.index.constraints)
-        case = self._published.case(request, one.index, one.answer.found, one.kept, lambda: one.answer.lines)
-        return tuple(find_behind(case, one.index, one.shared))
+        case = self._published.case(request, one.index, one.answer.found, one.kept, lambda: one.answer.resolution.lines)
+        return tuple(find_behind(case, one.index, one.answer.shared))
 
     def releases(self, request: Request) -> Releases:
         """List a package's releases on the index that it comes from, as a request's target sees them."""
@@ -355,20 +331,16 @@ class PipResolver(Struct, frozen=True):
         keep: Mapping[str, Preferences],
         reading: Reading,
         direct: DirectReader,
-    ) -> dict[Request, Resolution]:
-        def solve(request: Request, preferences: Preferences) -> tuple[Found, ...]:
+    ) -> dict[Request, PipAnswer]:
+        def answer(request: Request, preferences: Preferences) -> PipAnswer:
             with self.progress.solving(groups[request]), attribute_to(groups[request]):
                 names = groups[request]
                 question = self._question(request, indexes[request], proxy, names, direct.of)
-                wanted = self._uv_indexes.with_builds(request, preferences)
-                return self._solve(request, question, wanted, reading, last_of(keep, names))
-
-        def answer(request: Request, preferences: Preferences) -> Resolution:
-            return answer_of(solve(request, preferences), request, reading)
+                built = self._uv_indexes.with_builds(request, preferences)
+                return self._solve(request, question, replace(built, last=last_of(keep, names)), reading)
 
         old = {request: first_of(keep, names) for request, names in groups.items()}
         first, *others = groups
-        answers: dict[Request, Resolution] = {}
         pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
         try:
             if old[first].versions:
@@ -379,18 +351,15 @@ class PipResolver(Struct, frozen=True):
             releases = torch_holes.newest_releases(indexes)
             old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
             try:
-                found = solve(first, old[first])
+                begun = answer(first, old[first])
             except AnswerNo as error:
-                jobs = {first: partial(raise_again, error), **{r: partial(answer, r, old[r]) for r in others}}
+                jobs: dict[Request, Callable[[], PipAnswer]] = {first: partial(raise_again, error)}
+                jobs |= {r: partial(answer, r, old[r]) for r in others}
                 return answer_together(pool, jobs, groups)
             apart = FAMILY if len(set(releases.values())) > 1 else ()
-            kept = {r: after(found, first, old[r], None if apart else indexes[r]) for r in others}
-            # what follows from it is worked out while uv solves for the others
-            jobs = {first: partial(answer_of, found, first, reading)}
-            jobs |= {r: partial(answer, r, kept[r]) for r in others}
-            answers = answer_together(pool, jobs, groups)
+            kept = {r: after(begun.found, first, old[r], None if apart else indexes[r]) for r in others}
+            answers = {first: begun, **answer_together(pool, {r: partial(answer, r, kept[r]) for r in others}, groups)}
             again = to_share({r: one.found for r, one in answers.items()}, apart)
-            said = {r: (self._moved[r], self._shared[r]) for r in again}
             met = answer_together(
                 pool, {r: partial(answer, r, preferences) for r, preferences in again.items()}, groups
             )
@@ -400,8 +369,6 @@ class PipResolver(Struct, frozen=True):
                 for r, one in met.items()
                 if versions_of(one.found).keys() == versions_of(answers[r].found).keys()
             }
-            for r in met.keys() - same.keys():
-                self._moved[r], self._shared[r] = said[r]
         except BaseException:
             self.uv.stop()
             raise
@@ -409,180 +376,102 @@ class PipResolver(Struct, frozen=True):
             pool.shutdown(cancel_futures=True)
         return {**answers, **same}
 
-    def _solve(
-        self,
-        request: Request,
-        question: Question,
-        preferences: Preferences,
-        reading: Reading,
-        last: Mapping[str, str] = MappingProxyType({}),
-    ) -> tuple[Found, ...]:
-        index, proxy, label = question.torch, question.proxy, question.label
+    def _solve(self, request: Request, question: Question, preferences: Preferences, reading: Reading) -> PipAnswer:
+        """Solve a request, with what is to be said of it. Raises what `resolve` raises."""
         for one in question.direct.values():
             reading.know(one.file, one.metadata, request.metadata)
-        barred, rejected, uvs = tuple[str, ...](), dict[str, str](), dict[str, str]()
-        # what another target has was judged for that one alone; of torch's family a release has another label by CUDA
-        last = public(Preferences(last)).versions
-        stays = {n: held for n, held in preferences.versions.items() if held.partition("+")[0] == last.get(n)}
-        releases = self._uv_indexes.releases(request)
-
-        def ask(
-            asked: Request, prefer: Preferences = preferences, *, sources: bool = True, of: Question = question
-        ) -> tuple[Found, ...]:
-            while True:
-                try:
-                    found = in_own_addresses(of.ask(asked, prefer, barred), proxy, question.direct)
-                    of_asked = self._uv_indexes.releases(asked)
-                    unseen = {*older_sources(found, asked, of_asked)}
-                    unseen |= {*dated_sources(found, asked, stays, of_asked)}
-                    if not unseen:
-                        return with_hashes(found, asked, self.hashes)
-                    asked = replace(asked, unfit=(*asked.unfit, *sorted(unseen)))
-                except Unsatisfiable as conflict:
-                    proof = conflict.conflict
-                    unfit = _unfit(proof, asked) or possible_sources(
-                        self._uv_indexes.packages_in(proof, asked), asked, releases
-                    )
-                    if not (unfit and sources):
-                        raise
-                    # their sources may do: what they are needed for is told then, and nothing is built
-                    asked = replace(asked, unfit=(*asked.unfit, *unfit))
-                except IndexFailure as failure:
-                    # uv builds of git what it is asked for alone: a neighbour of the spec's repositories is asked for
-                    neighbour = _neighbour(failure.stray, asked)
-                    if neighbour is None:
-                        raise
-                    asked = replace(asked, requirements=(*asked.requirements, neighbour))
-
-        def settle(begun: Request, back: tuple[Retreat, ...] = (), *, sources: bool = True) -> tuple[Found, ...]:
-            nonlocal barred, uvs
-            asking, ways_there = in_place_of(back, begun), dict[str, str]()
-            while True:
-                try:
-                    found = drop_unreachable(ask(asking, sources=sources), request, reading)
-                except Unsatisfiable:
-                    if back:
-                        # the releases that name the target's Python can't stand beside the rest
-                        refuse_retreats(back, begun, label, releases)
-                    raise
-                uvs = uvs or versions_of(found)
-                if went_back(ways_there, found, request, releases):
-                    refuse_retreats(back, begun, label, releases)
-                unsure = suspects(found, asking, releases)
-                if not unsure and not has_pre_release(found, stays):
-                    return found
-                answer = answer_of(found, asking, reading)
-                more_back = [one for one in retreats(unsure, asking, answer.asks, releases) if not one.is_asked(asking)]
-                if more_back:
-                    if lost := [one for one in more_back if not one.may_be_built and one.named is None]:
-                        refuse_retreats(lost, asking, label, releases)
-                    rejected.update({one.name: one.why(request) for one in more_back if one.refuses})
-                    back = (*back, *(one for one in more_back if not one.may_be_built))
-                    ways_there |= versions_above((one.name for one in back), found, answer.edges)
-                    asking = in_place_of(more_back, asking)
-                    continue
-                more = stray_pre_releases(found, request, answer.asks, stays, releases)
-                if not more:
-                    return found
-                barred = (*barred, *more)
-                had = versions_of(found)
-                rejected.update({name: f"{had[name]} is a pre-release, which nothing asks for" for name in more})
-
         try:
-            asking = with_constraints(request, index.constraints)
-            capped = retreats(newest_releases(asking, releases), asking, asks_of(asking, {}), releases)
-            if lost := [one for one in capped if one.named is None]:
-                refuse_retreats(lost, asking, label, releases)
-            rejected.update({one.name: one.why(request) for one in capped})
-            found = settle(asking, capped)
-            # what another target has is preferred too, and may be older than this one's last lock; but torch is each
-            # one's own
-            shared = {n: held for n, held in preferences.versions.items() if n not in stays and n != "torch"}
-            self._shared[request] = shared
-            settled = {n: held for n, held in {**shared, **stays}.items() if not is_older(held, last.get(n))}
-            case_of = partial(self._published.case, asking, index)
-            own = case_of(found, settled, lambda: answer_of(found, asking, reading).lines)
-            fitting = {name: [one.version for one in own.fitting[name]] for name in own.order}
-            had = {n: v for n, v in last_versions(last, asking).items() if v in fitting.get(n, ())}
-            raised = raise_in_order(
-                found,
-                leads(own),
-                had,
-                lambda more: settle(with_constraints(asking, more), capped, sources=False),
-            )
-            case = case_of(raised, settled, lambda: answer_of(raised, asking, reading).lines)
-            if may_retreat(case):
-                free = replace(question, torch=TorchIndex(None), gated=False)
-                unbounded = partial(ask, prefer=replace(preferences, versions=stays), of=free)
-                # what went back for another of the spec's own isn't the target's doing
-                moved = {
-                    one.name: str(one.version)
-                    for one in raised
-                    if is_older(case.taken.get(one.name, ""), own.taken.get(one.name))
-                }
-                self._compare(raised, request, label, unbounded, reading, {**shared, **moved})
-            found, now = raised, versions_of(raised)
-            gone = downgrades(now, last, case.edges) if last else ()
-            self._moved[request] = *gone, *rejected_findings(rejected, uvs, now, stays)
-            self._refuse_lost_extras(case, index, label, reading)
-            return found
-        except Unsatisfiable as conflict:
-            if not (question.uv.fresh or question.uv.offline):
-                # a page that uv keeps may be older than the release that would do
-                question.uv.fresh = True
-                return self._solve(request, question, preferences, reading, last)
-            conflict = explain_torch(conflict, request, index, gated=question.gated)
-            conflict.hint = hint_about_pre_releases(conflict, barred)
-            self._uv_indexes.refuse_flat(request, label)
-            proof = conflict.conflict
-            conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, proof))
-            unfit = () if any(one.glibc for one in conflict.ways) else proof.packages_of("no-wheel")
-            conflict.ways = (*newer_glibc(unfit, request, releases), *conflict.ways)
-            if not any(one.cuda for one in conflict.ways):
-                conflict.ways += tuple(first_day(proof, request, self._uv_indexes.releases))
-            raise add_corrections(explain_conflict(conflict, request), request.corrections) from None
+            result = self._settle(request, question, preferences, reading)
         except UnmetImport as failed:
             raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None
         except IndexFailure as failure:
-            self._uv_indexes.refuse_flat(request, label)
-            if proxy.failures:
-                # uv saw the proxy fail; what failed is behind it
-                raise prefix(proxy.failures[0], label) from None
-            failure.message = proxy.plain(failure.message)
-            if (stray := failure.stray) and not question.backend:
-                url = proxy.plain(stray.url)
-                if not url.startswith("git+"):
-                    told = url_requirement_error(url) if stray.building else git_only_url_error(stray.name, url)
-                    raise prefix(told, label) from None
-                if not stray.building and stray.name not in sources_for_uv(request):
-                    raise prefix(stray_repository(stray.name, url, _addresses((request,))), label) from None
-            if not index.live or question.gated:
-                raise
-            raise torch_holes.unreachable_index(failure, request, index, label) from None
+            raise self._explain_failure(failure, request, question) from None
+        if isinstance(result, PipAnswer):
+            return result
+        if isinstance(result.refusal, Unsatisfiable):
+            if not (question.uv.fresh or question.uv.offline):
+                # a page that uv keeps may be older than the release that would do
+                question.uv.fresh = True
+                return self._solve(request, question, preferences, reading)
+            raise self._explain_conflict(result.refusal, request, question, result.problem)
+        raise result.refusal
 
-    def _compare(
-        self,
-        found: tuple[Found, ...],
-        request: Request,
-        label: str,
-        ask: Callable[[Request], tuple[Found, ...]],
-        reading: Reading,
-        shared: Mapping[str, str],
-    ) -> None:
-        """Compare a solution with uv's unbounded one, which `ask` gives. Raises Retreated for a package that goes back
-        for the target's CUDA to a release that doesn't name its torch."""
-        free = without_bounds(request)
-        if free not in self._unbounded:
-            try:
-                self._unbounded[free] = ask(free)
-            except (AnswerNo, OutsideError):
-                # the solution stands without it: this only says more of it
-                self._unbounded[free] = found
-        several = lags(found, self._unbounded[free], request, self._uv_indexes.releases(request), shared)
-        if several:
-            edges = answer_of(found, request, reading).edges
-            left = [one for one in several if not names_torch(edges.get(one.name, ()), one.own)]
-            refuse_outgrown(left, request, label)
+    def _settle(
+        self, asked: Request, question: Question, preferences: Preferences, reading: Reading
+    ) -> PipAnswer | Unsettled:
+        index, label = question.torch, question.label
+        request = with_constraints(asked, index.constraints)
+        releases = self._uv_indexes.releases(request)
+        # what another target has was judged for that one alone; of torch's family a release has another label by CUDA
+        last = public(Preferences(preferences.last)).versions
+        stays = {n: held for n, held in preferences.versions.items() if held.partition("+")[0] == last.get(n)}
+        # what another target has is preferred too, and may be older than this one's last lock; but torch is each
+        # one's own
+        shared = {n: held for n, held in preferences.versions.items() if n not in stays and n != "torch"}
+        settled = {n: held for n, held in {**shared, **stays}.items() if not is_older(held, last.get(n))}
+        problem = Problem(request, label, kept=stays)
+
+        def ask(problem: Problem) -> Answer:
+            said = question.ask(problem.question, preferences, problem.lines("final"))
+            packages = in_own_addresses(said, question.proxy, question.direct)
+            return Answer(problem, packages, reading, releases, self.hashes)
+
+        def case_of(answer: Answer) -> LeadCase:
+            lines = partial(answer_of, answer.found, request, reading)
+            return self._published.case(request, index, answer.found, settled, lambda: lines().lines)
+
+        def lead(own: Answer) -> Leading:
+            case = case_of(own)
+            fitting = {name: [one.version for one in case.fitting[name]] for name in case.order}
+            had = {n: v for n, v in last_versions(last, request).items() if v in fitting.get(n, ())}
+            return leading(leads(case), had, case.taken)
+
+        begun = problem.beside(*caps(problem, releases))
+        result = settle(begun, ask, reviews_of(self._uv_indexes), lead)
+        if isinstance(result, Unsettled):
+            return result
+        found, case = result.answer.found, case_of(result.answer)
+        refuse_outgrown(find_outgrown(case, index, shared), request, label)
+        self._refuse_lost_extras(case, index, label, reading)
+        now = versions_of(found)
+        gone = downgrades(now, last, case.edges) if last else ()
+        rejected = {bound.package: bound.why for bound in result.answer.problem.bounds if bound.why}
+        passed_over = rejected_findings(rejected, versions_of(result.first.found), now, stays)
+        return PipAnswer(answer_of(found, asked, reading), (*gone, *passed_over), shared)
+
+    def _explain_conflict(
+        self, conflict: Unsatisfiable, request: Request, question: Question, problem: Problem
+    ) -> Unsatisfiable:
+        """Add the ways out of a conflict, and what else may be part of it."""
+        conflict = explain_torch(conflict, request, question.torch, gated=question.gated)
+        conflict.hint = hint_about_pre_releases(conflict, problem.lines("final"))
+        self._uv_indexes.refuse_flat(request, question.label)
+        proof = conflict.conflict
+        conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, proof))
+        unfit = () if any(one.glibc for one in conflict.ways) else proof.packages_of("no-wheel")
+        conflict.ways = (*newer_glibc(unfit, request, self._uv_indexes.releases(request)), *conflict.ways)
+        if not any(one.cuda for one in conflict.ways):
+            conflict.ways += tuple(first_day(proof, request, self._uv_indexes.releases))
+        return add_corrections(explain_conflict(conflict, request), request.corrections)
+
+    def _explain_failure(self, failure: IndexFailure, request: Request, question: Question) -> EnvspecError:
+        """Say what failed behind the index proxy, or what a package named that the spec didn't."""
+        self._uv_indexes.refuse_flat(request, question.label)
+        proxy, label = question.proxy, question.label
+        if proxy.failures:
+            # uv saw the proxy fail; what failed is behind it
+            return prefix(proxy.failures[0], label)
+        failure.message = proxy.plain(failure.message)
+        if (stray := failure.stray) and not question.backend:
+            url = proxy.plain(stray.url)
+            if not url.startswith("git+"):
+                told = url_requirement_error(url) if stray.building else git_only_url_error(stray.name, url)
+                return prefix(told, label)
+            if not stray.building and stray.name not in sources_for_uv(request):
+                return prefix(stray_repository(stray.name, url, addresses_of((request,))), label)
+        if not question.torch.live or question.gated:
+            return failure
+        return torch_holes.unreachable_index(failure, request, question.torch, label)
 
     def _refuse_lost_extras(self, case: LeadCase, index: TorchIndex, label: str, reading: Reading) -> None:
         """Raise Retreated for an extra of the spec's that a solution gives up for the target's sake."""
@@ -646,30 +535,6 @@ def _buildable_packages(groups: Iterable[Request]) -> frozenset[str]:
     return frozenset(name for request in groups for name in request.allow_source)
 
 
-def _addresses(groups: Iterable[Request]) -> tuple[Address, ...]:
-    """List the addresses that the spec itself names, for some target."""
-    urls = (parse_requirement(text).url for request in groups for text in request.addressed if "@" in text)
-    return tuple(parse_address(url) for url in dict.fromkeys(urls) if url)
-
-
-def _neighbour(stray: Stray | None, request: Request) -> str | None:
-    """Find the requirement of a package out of a repository of the spec that uv may not build."""
-    if stray is None or not stray.barred:
-        return None
-    if stray.name not in request.allow_source or stray.name in map(requirement_name, request.addressed):
-        return None
-    with suppress(ValueError):
-        address = parse_address(stray.url)
-        if any(replace(one, revision=None).has_beside(address) for one in _addresses((request,))):
-            return f"{stray.name} @ {stray.url}"
-    return None
-
-
 def _below(scratch: Path) -> Path:
     """Make a new folder, as a resolver may resolve several times."""
     return Path(tempfile.mkdtemp(dir=scratch))
-
-
-def _unfit(proof: Conflict, request: Request) -> list[str]:
-    """Find packages that uv rejected because no wheel fits, and whose sources it hasn't seen."""
-    return sorted({*proof.packages_of("no-wheel")} - {*request.allow_source, *request.unfit})

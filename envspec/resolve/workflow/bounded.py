@@ -15,8 +15,8 @@ from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import version_of
 from envspec.packages.requirement import head_of, published_requirement, with_extras
 from envspec.resolve.pip.notes import moved_beside
+from envspec.resolve.pip.outgrown import names_torch
 from envspec.resolve.pip.retreat import newer_pythons
-from envspec.resolve.pip.unbounded import names_torch
 from envspec.rules.case import hint_to_keep
 
 

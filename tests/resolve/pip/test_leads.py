@@ -6,6 +6,7 @@ itself: test_leads_with_uv.py.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from typing import cast
 
 import pytest
 from hypothesis import event, given, settings, strategies as st
@@ -14,8 +15,11 @@ from support.examples import examples
 
 from envspec.base.errors import Unsatisfiable
 from envspec.net.index_proxy.releases import Release
-from envspec.resolve.pip.leads import LeadCase, lead_order, leads, paths_from, raise_in_order
+from envspec.resolve.pip.leads import LeadCase, lead_order, leading, leads, paths_from
+from envspec.resolve.pip.loop import Answer as Answered, Reviews, Settled, settle
 from envspec.resolve.pip.newest import is_behind
+from envspec.resolve.pip.problem import Problem
+from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
 
@@ -89,10 +93,23 @@ class StandIn:
         return LeadCase(request, own, {}, lambda: edges, releases, releases, requires)
 
 
+def led(solver: StandIn, own: tuple[Found, ...], last: Mapping[str, str]) -> tuple[Found, ...]:
+    """What the loop settles on beside uv's own answer."""
+
+    def ask(problem: Problem) -> Answered:
+        packages = solver.ask(problem.lines("constraint")) if problem.bounds else own
+        return Answered(problem, packages, cast("Reading", None), lambda name: ())
+
+    case = solver.case(own)
+    begun = Problem(Request("linux-64", "3.12", "2.28", ()))
+    settled = settle(begun, ask, Reviews((), ()), lambda answer: leading(leads(case), last, case.taken))
+    assert isinstance(settled, Settled)
+    return settled.answer.packages
+
+
 def locked(pages: Pages, *names: str, last: Mapping[str, str] | None = None) -> tuple[Answer, StandIn]:
     solver = StandIn(pages, names)
-    own = solver.ask()
-    found = raise_in_order(own, leads(solver.case(own)), last or {}, solver.ask)
+    found = led(solver, solver.ask(), last or {})
     return {one.name: str(one.version) for one in found}, solver
 
 
@@ -155,7 +172,7 @@ def test_what_lies_on_the_path_bounds_it_too() -> None:
     }
     solver = StandIn(pages, ("hub", "funasr"))
     own = solver.ask(("hub<2",))
-    assert raise_in_order(own, leads(solver.case(own)), {}, solver.ask) == own and len(solver.asked) == 1
+    assert led(solver, own, {}) == own and len(solver.asked) == 1
 
 
 def test_of_two_that_require_neither_frameworks_come_first_then_the_specs_order() -> None:

@@ -7,8 +7,9 @@ import pytest
 from envspec.net.index_proxy.releases import Release
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.pip.newest import asks_of
+from envspec.resolve.pip.problem import Bound
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.retreat import LostExtra, in_place_of, names_python, newest_python, retreats, suspects
+from envspec.resolve.pip.retreat import LostExtra, bounds_of, names_python, newest_python, retreats, suspects
 from envspec.resolve.uv.answer import Found, FoundFile
 
 LINUX = "manylinux_2_17_x86_64"
@@ -99,7 +100,7 @@ def answer(python: str, page: tuple[Release, ...], *, accepted: tuple[str, ...] 
             return taken.version
         (retreat,) = found
         if retreat.may_be_built:
-            assert in_place_of(found, request).unfit == ("p",)
+            assert bounds_of(found, request) == (Bound("p", "source"),)
             return "source"
         return retreat.named or "refuse"
     return "nothing"

@@ -1,0 +1,131 @@
+"""The loop of a resolution: uv is asked, reviews look at its answer, and it is asked again with the bounds that they
+give, until none is new. Then the spec's own requirements lead, each at the newest release that can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+from msgspec import Struct
+
+from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError, Unsatisfiable
+from envspec.net.remote_file import FileHashes
+from envspec.resolve.pip.answer import Resolution, answer_of, drop_unreachable, with_hashes
+from envspec.resolve.pip.leads import Leading
+from envspec.resolve.pip.newest import Releases
+from envspec.resolve.pip.problem import Bound, Problem
+from envspec.resolve.pip.reading import Reading
+from envspec.resolve.uv.answer import Found
+
+_ROUNDS = 48
+"""Questions about one problem: each has a bound more than the one before, or a leader less."""
+
+
+class Answer(Struct, frozen=True, dict=True):
+    """uv's answer to a problem, and what reviews look at it with.
+
+    packages  as uv gave them
+    releases  the pages that it was chosen from
+    hashes    of files whose pages say none
+    """
+
+    problem: Problem
+    packages: tuple[Found, ...]
+    reading: Reading
+    releases: Releases
+    hashes: FileHashes | None = None
+
+    @cached_property
+    def found(self) -> tuple[Found, ...]:
+        """The packages without what only a correction leads to, each file with its hash. Raises IndexFailure, and what
+        reading METADATA raises."""
+        hashed = with_hashes(self.packages, self.problem.question, self.hashes)
+        return drop_unreachable(hashed, self.problem.request, self.reading)
+
+    @cached_property
+    def resolution(self) -> Resolution:
+        """The packages with their METADATA, judged under all bounds. Raises what `found` raises."""
+        return answer_of(self.found, self.problem.question, self.reading)
+
+
+class Settled(Struct, frozen=True):
+    """The end of a loop.
+
+    answer  the one for which no review has a new bound
+    first   uv's first answer from all that it has to see
+    own     the answer before the spec's requirements led
+    """
+
+    answer: Answer
+    first: Answer
+    own: Answer
+
+
+class Unsettled(Struct, frozen=True):
+    """The end of a loop without an answer: the problem that has none, and what refuses it."""
+
+    problem: Problem
+    refusal: AnswerNo
+
+
+Ask = Callable[[Problem], Answer]
+Review = Callable[[Answer], Iterable[Bound]]
+"""Gives bounds for the next question. Raises AnswerNo for an answer that is refused."""
+Relaxation = Callable[[Problem, EnvspecError], Iterable[Bound]]
+"""Gives what uv hasn't been shown, where that may mend an error. Raises AnswerNo where it knows a better reason."""
+
+
+class Reviews(Struct, frozen=True):
+    """What looks at answers, the cheapest first; and at what stands in the place of one."""
+
+    of_answers: tuple[Review, ...]
+    of_conflicts: tuple[Relaxation, ...]
+
+
+def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> Settled | Unsettled:
+    """Ask until no review has a new bound, and then with as much of what leads as can be had. Raises what `ask` raises,
+    and InternalError after too many questions."""
+    problem = base = begun
+    first: Answer | None = None
+    own: Answer | None = None
+    leading: Leading | None = None
+    for _ in range(_ROUNDS):
+        try:
+            answer, more = _answer(problem, ask, reviews)
+        except AnswerNo as refusal:
+            if leading is None:
+                return Unsettled(problem, refusal)
+            leading = leading.without(frozenset(refusal.packages))
+        else:
+            if not any(bound.form == "source" for bound in more):
+                first = first or answer
+            if more:
+                problem = problem.beside(*more)
+                continue
+            assert answer is not None and first is not None
+            if own is not None:
+                return Settled(answer, first, own)
+            own, leading = answer, lead(answer)
+            # what was needed for this answer alone is found again
+            base = begun.beside(*(bound for bound in problem.bounds if bound.form in ("final", "requirement")))
+        assert own is not None and first is not None
+        following = leading.following
+        if following is None:
+            return Settled(own, first, own)
+        leading, problem = following, base.beside(*following.bounds)
+    raise InternalError(f"{begun.label}: no end after {_ROUNDS} questions: {problem.bounds[-1].line}")
+
+
+def _answer(problem: Problem, ask: Ask, reviews: Reviews) -> tuple[Answer | None, tuple[Bound, ...]]:
+    """Ask once: gives the answer, if there is one, and the first new bounds."""
+    try:
+        answer = ask(problem)
+    except (Unsatisfiable, IndexFailure) as error:
+        for relax in reviews.of_conflicts:
+            if more := problem.unknown(relax(problem, error)):
+                return None, more
+        raise
+    for review in reviews.of_answers:
+        if more := problem.unknown(review(answer)):
+            return answer, more
+    return answer, ()

@@ -1,0 +1,113 @@
+"""The older release that is no answer: a package of the spec goes back for the target's torch or glibc to a release
+that names neither. Pages and METADATA of the next release decide it; nothing is solved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from packaging.version import Version
+
+from envspec.base.errors import Way
+from envspec.facts import torch_builds
+from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, is_toolkit
+from envspec.facts.wheels import FAMILY
+from envspec.net.index_proxy.releases import is_older
+from envspec.packages.requirement import head_of, published_requirement
+from envspec.resolve.pip.behind import OF_TARGET, Behind, BehindCause, find_behind, reason_of
+from envspec.resolve.pip.leads import LeadCase, names_below, paths_from
+from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.retreat import Retreated, newer_pythons
+from envspec.resolve.torch_index.choice import TorchIndex
+
+
+class Outgrown(Struct, frozen=True):
+    """A package of the spec that the target sent back to a release which names nothing of what the target has.
+
+    next   its next release that fits, whose requirements don't go with the target
+    cause  what that one wants
+    own    the release of torch in the answer; None without one
+    """
+
+    name: str
+    taken: str
+    next: str
+    cause: BehindCause
+    own: str | None = None
+
+    def reason(self, request: Request) -> str:
+        """Say what the newer release wants that the target hasn't."""
+        if self.cause.kind not in ("cuda", "hole"):
+            one = Behind(self.name, self.taken, self.next, far=True, cause=self.cause)
+            return reason_of([one], request, self.cause.glibc)
+        cuda = f"CUDA {request.cuda}" if request.cuda else "the CPU"
+        if self.own is None:
+            return f"it goes with torch {self.cause.torch}, and the target's for {cuda} is none"
+        return f"it goes with torch {self.cause.torch}, and not with the target's for {cuda}"
+
+
+def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) -> Iterator[Outgrown]:
+    """Find them in an answer. Of one for which releases were given up already, the rules judge what it went back to.
+    Versions that are `shared` with another target were that one's to choose."""
+    own = case.taken.get("torch")
+    free = [name for name in case.order if name not in (*FAMILY, "triton", *VERSIONED_BY_CUDA) and not is_toolkit(name)]
+    if case.request.own or not any(
+        case.fitting[name] and is_older(case.taken[name], case.fitting[name][0].version) for name in free
+    ):
+        return
+    for one in find_behind(case, index, shared):
+        newer = [each.version for each in case.fitting[one.name] if is_older(one.taken, each.version)]
+        if one.name not in free or not newer or names_torch(case.edges.get(one.name, ()), own):
+            continue
+        if own is not None:
+            is_outgrown = bool(one.cause.torch) and is_older(one.cause.torch, own)
+        else:
+            is_outgrown = one.cause.kind in OF_TARGET and _leads_to_torch(case, one.name, newer[-1])
+        if is_outgrown:
+            yield Outgrown(one.name, one.taken, newer[-1], one.cause, own)
+
+
+def _leads_to_torch(case: LeadCase, name: str, version: str) -> bool:
+    return "torch" in names_below(name, paths_from(case, {name: version}))
+
+
+def names_torch(requires: Iterable[str], torch: str | None) -> bool:
+    """Say whether requirements name a release of torch: by a pin, or a bound that refuses the next minor."""
+    if torch is None:
+        return False
+    own = Version(torch.partition("+")[0])
+    following = f"{own.major}.{own.minor + 1}"
+    bounds = [published_requirement(line).specifier for line in requires if head_of(line).name == "torch"]
+    return any(
+        one.contains(str(own), prereleases=True) and not one.contains(following, prereleases=True) for one in bounds
+    )
+
+
+def refuse_outgrown(several: Iterable[Outgrown], request: Request, label: str) -> None:
+    """Raise Retreated for packages that went back, but for those that the spec accepts. `label` names the targets."""
+    lost = [one for one in several if not {"retreat", f"retreat:{one.name}"} & {*request.accepted}]
+    if lost:
+        said = [
+            f"{one.name} {one.next}: {one.reason(request)}; {one.taken} "
+            + ("leads to no torch" if one.own is None else "names none of it")
+            for one in lost
+        ]
+        bounds = tuple(f"{one.name}<={one.taken}" for one in lost)
+        older = Way(bounds=bounds) if lost[1:] else Way(line=bounds[0])
+        first = lost[0]
+        newer = [Way(cuda=cuda) for cuda in _other_cudas(first, request)]
+        newer += [Way(python=python) for python in newer_pythons(request.python)]
+        ways = [*([Way(glibc=first.cause.glibc)] if first.cause.glibc else newer), older]
+        raise Retreated(f"{label}: {'; '.join(said)}", ways, {one.name: "retreat" for one in lost}, ("torch",))
+
+
+def _other_cudas(lost: Outgrown, request: Request) -> list[str]:
+    """List the CUDA versions with a build of the torch that the newer release goes with, the newest first. Where that
+    is an older torch, newer ones with a build of the target's own come before them."""
+
+    def cudas_of(torch: str | None) -> Sequence[str]:
+        found = torch_builds.lockable_cudas(request.platform, torch, request.python) if torch and request.cuda else ()
+        return [one for one in found if one != request.cuda]
+
+    own = [one for one in cudas_of(lost.own) if torch_builds.order(one) > torch_builds.order(str(request.cuda))]
+    return list(dict.fromkeys((*own, *cudas_of(lost.cause.torch)[:2])))
