@@ -24,7 +24,6 @@ from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 
-import pytest
 from support.index import JSON, Answer, Index
 from support.machine import Machine
 from support.packages import wheel

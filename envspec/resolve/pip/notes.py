@@ -28,11 +28,13 @@ _LISTED = 8
 class PipAnswer(Struct, frozen=True):
     """A solved request.
 
+    index     that its torch comes from
     findings  what is to be said of how it came about
     shared    the versions that another target has, and that it took where they fit
     """
 
     resolution: Resolution
+    index: TorchIndex
     findings: tuple[Finding, ...]
     shared: Mapping[str, str]
 
@@ -50,7 +52,6 @@ class Solution(Struct, frozen=True):
 
     request: Request
     answer: PipAnswer
-    index: TorchIndex
     kept: Mapping[str, str]
     direct: DirectFiles
     pins: tuple[Pin, ...]

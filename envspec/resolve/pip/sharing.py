@@ -14,6 +14,7 @@ from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
 from envspec.resolve.pip.newest import asks_of
+from envspec.resolve.pip.notes import PipAnswer
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin, index_of_older
 from envspec.resolve.uv.answer import Found
@@ -101,36 +102,31 @@ def _release(version: str) -> str:
     return version.partition("+")[0]
 
 
-def solve_in_indexes_of_pins(
-    groups: Mapping[Request, Sequence[str]],
-    choose: Callable[[Request], TorchIndex],
-    keep: Mapping[str, Preferences],
-    solve: Callable[[Mapping[Request, TorchIndex]], Mapping[Request, Sequence[Found]]],
-) -> dict[Request, TorchIndex]:
-    """Solve requests, each with the index of the torch that its targets are to keep. Where that torch can't stay, solve
-    again with the index that `choose` gives; and where a refusal names torch, with the one that has older releases of
-    it. Returns the indexes of the solution; raises what `solve` raises first."""
-    first: AnswerNo | None = None
-    chosen = {request: choose(request) for request in groups}
-    pinned = {request: _own_pins(keep, names).get("torch") for request, names in groups.items()}
-    indexes = {request: choose_for_pin(request, chosen[request], pinned[request]) for request in groups}
+def solve_in_index_of_pin(
+    request: Request, chosen: TorchIndex, pinned: str | None, solve: Callable[[TorchIndex], PipAnswer]
+) -> PipAnswer:
+    """Solve a request with the index of the torch that is to be kept. Where that torch can't stay, solve again with the
+    index that was `chosen` by facts; and where a refusal names torch, with the one that has older releases of it.
+    Raises the first refusal of what was chosen."""
+    index, first = choose_for_pin(request, chosen, pinned), None
     while True:
         try:
-            found = solve(indexes)
+            answer = solve(index)
         except AnswerNo as refusal:
-            moved = [request for request, names in groups.items() if {*names} & {*refusal.targets}]
-            if all(indexes[request] == chosen[request] for request in moved):
-                about = moved if first is None and "torch" in refusal.packages else ()
-                older = {one: index for one in about if (index := index_of_older(one, chosen[one])) is not None}
-                if not older:
+            if index == chosen:
+                older = index_of_older(request, chosen) if first is None and "torch" in refusal.packages else None
+                if older is None:
                     raise first or refusal from None
-                first = refusal
-                chosen |= older
+                first, chosen = refusal, older
         else:
-            moved = [request for request in groups if _version_of("torch", found[request]) != pinned[request]]
-            if all(indexes[request] == chosen[request] for request in moved):
-                return indexes
-        indexes |= {request: chosen[request] for request in moved}
+            if index == chosen or _version_of("torch", answer.found) == pinned:
+                return answer
+        index = chosen
+
+
+def newest_pin(name: str, keep: Mapping[str, Preferences], names: Sequence[str]) -> str | None:
+    """Give the version of a package that a request's targets are to keep; of several the newest."""
+    return _own_pins(keep, names).get(name)
 
 
 def _own_pins(keep: Mapping[str, Preferences], names: Sequence[str]) -> dict[str, str]:

@@ -84,15 +84,16 @@ from envspec.resolve.pip.sharing import (
     last_of,
     last_versions,
     localise,
+    newest_pin,
     public,
-    solve_in_indexes_of_pins,
+    solve_in_index_of_pin,
     to_share,
     versions_of,
     with_torch,
 )
 from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
-from envspec.resolve.torch_index.choice import TorchIndex
+from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
 from envspec.resolve.torch_index.holes import explain_torch
 from envspec.resolve.uv.answer import Found
 from envspec.resolve.uv.errors import UnmetImport
@@ -147,13 +148,7 @@ class PipResolver(Struct, frozen=True):
 
         Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
-        try:
-            return self._for_one_question()._resolve(requests, keep)
-        except Unsatisfiable:
-            if self.uv.fresh or self.uv.offline:
-                raise
-            self.uv.fresh = True
-            return self._for_one_question()._resolve(requests, keep)
+        return self._for_one_question()._resolve(requests, keep)
 
     def _for_one_question(self) -> PipResolver:
         """Give the resolver for one question: one that fails ends its own programs, and no others."""
@@ -203,27 +198,20 @@ class PipResolver(Struct, frozen=True):
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
                 answered: dict[Request, PipAnswer] = {}
-                indexes: dict[Request, TorchIndex] = {}
 
                 def solve_round(asked: Mapping[str, Request]) -> dict[str, tuple[Found, ...]]:
+                    # a round without a solution stopped uv
+                    self.uv.processes.begin()
                     groups = group(asked)
-
-                    def solve_in(chosen: Mapping[Request, TorchIndex]) -> Mapping[Request, Sequence[Found]]:
-                        # a round without a solution stopped uv
-                        self.uv.processes.begin()
-                        answered.clear()
-                        answered.update(self._solve_all(groups, chosen, proxy, keep, reading, direct))
-                        return {request: one.found for request, one in answered.items()}
-
-                    indexes.clear()
-                    indexes.update(solve_in_indexes_of_pins(groups, self._index, keep, solve_in))
+                    answered.clear()
+                    answered.update(self._solve_all(groups, proxy, keep, reading, direct))
                     return {name: answered[request].found for request, names in groups.items() for name in names}
 
                 groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_in))
                 answers = {request: one.resolution for request, one in answered.items()}
 
                 def again(solved: Request, asked: Request) -> Resolution:
-                    question = self._question(asked, indexes[solved], proxy, (), direct.of)
+                    question = self._question(asked, answered[solved].index, proxy, (), direct.of)
                     return self._solve(asked, question, Preferences(), reading).resolution
 
                 refuse_unsaid(answers, groups, self._uv_indexes.has, again)
@@ -231,7 +219,9 @@ class PipResolver(Struct, frozen=True):
                 needed = sources_needed(answers, groups, self.sources.static, self._uv_indexes.releases)
                 of = self._uv_indexes.releases
                 solved = {
-                    request: pins_of(one.found, one.edges, request, indexes[request], proxy, reading, of(request))
+                    request: pins_of(
+                        one.found, one.edges, request, answered[request].index, proxy, reading, of(request)
+                    )
                     for request, one in answers.items()
                 }
             except BaseException:
@@ -242,7 +232,7 @@ class PipResolver(Struct, frozen=True):
         self.inspector.places.add(solved, {request: one.found for request, one in answers.items()})
         for request, names in groups.items():
             kept, files = first_of(keep, names).versions, direct.of(request)
-            one = Solution(request, answered[request], indexes[request], kept, files, solved[request])
+            one = Solution(request, answered[request], kept, files, solved[request])
             for name in names:
                 self._solutions.setdefault(name, []).append(one)
         pins = {name: solved[request] for request, names in groups.items() for name in names}
@@ -286,9 +276,10 @@ class PipResolver(Struct, frozen=True):
 
     def _behind(self, one: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
-        request = with_constraints(one.request, one.index.constraints)
-        case = self._published.case(request, one.index, one.answer.found, one.kept, lambda: one.answer.resolution.lines)
-        return tuple(find_behind(case, one.index, one.answer.shared))
+        index, answer = one.answer.index, one.answer
+        request = with_constraints(one.request, index.constraints)
+        case = self._published.case(request, index, answer.found, one.kept, lambda: answer.resolution.lines)
+        return tuple(find_behind(case, index, answer.shared))
 
     def releases(self, request: Request) -> Releases:
         """List a package's releases on the index that it comes from, as a request's target sees them."""
@@ -326,43 +317,53 @@ class PipResolver(Struct, frozen=True):
     def _solve_all(
         self,
         groups: Mapping[Request, tuple[str, ...]],
-        indexes: Mapping[Request, TorchIndex],
         proxy: IndexProxy,
         keep: Mapping[str, Preferences],
         reading: Reading,
         direct: DirectReader,
     ) -> dict[Request, PipAnswer]:
-        def answer(request: Request, preferences: Preferences) -> PipAnswer:
-            with self.progress.solving(groups[request]), attribute_to(groups[request]):
-                names = groups[request]
-                question = self._question(request, indexes[request], proxy, names, direct.of)
+        def solve(request: Request, preferences: Preferences, index: TorchIndex) -> PipAnswer:
+            names = groups[request]
+            with self.progress.solving(names), attribute_to(names):
+                question = self._question(request, index, proxy, names, direct.of)
                 built = self._uv_indexes.with_builds(request, preferences)
                 return self._solve(request, question, replace(built, last=last_of(keep, names)), reading)
 
+        def answer(request: Request, prefer: Callable[[TorchIndex], Preferences]) -> PipAnswer:
+            return solve_in_index_of_pin(
+                request, chosen[request], pinned[request], lambda index: solve(request, prefer(index), index)
+            )
+
+        def after_first(request: Request) -> Callable[[TorchIndex], Preferences]:
+            return lambda index: after(begun.found, first, prefer[request](index), None if apart else index)
+
         old = {request: first_of(keep, names) for request, names in groups.items()}
+        pinned = {request: newest_pin("torch", keep, names) for request, names in groups.items()}
+        chosen = {request: self._index(request) for request in groups}
         first, *others = groups
         pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
         try:
             if old[first].versions:
                 shared = public(old[first])
-                kept = {r: localise(old[r].over(shared), indexes[r]) for r in groups}
+                kept = {r: partial(localise, old[r].over(shared)) for r in groups}
                 return answer_together(pool, {r: partial(answer, r, kept[r]) for r in groups}, groups)
             # without an old lock the first answer sets the versions that the others shall share
-            releases = torch_holes.newest_releases(indexes)
-            old = {request: with_torch(releases.get(request), indexes[request]) for request in groups}
+            releases = torch_holes.newest_releases(
+                {request: choose_for_pin(request, index, pinned[request]) for request, index in chosen.items()}
+            )
+            prefer = {request: partial(with_torch, releases.get(request)) for request in groups}
             try:
-                begun = answer(first, old[first])
+                begun = answer(first, prefer[first])
             except AnswerNo as error:
                 jobs: dict[Request, Callable[[], PipAnswer]] = {first: partial(raise_again, error)}
-                jobs |= {r: partial(answer, r, old[r]) for r in others}
+                jobs |= {r: partial(answer, r, prefer[r]) for r in others}
                 return answer_together(pool, jobs, groups)
             apart = FAMILY if len(set(releases.values())) > 1 else ()
-            kept = {r: after(begun.found, first, old[r], None if apart else indexes[r]) for r in others}
-            answers = {first: begun, **answer_together(pool, {r: partial(answer, r, kept[r]) for r in others}, groups)}
+            following = {r: partial(answer, r, after_first(r)) for r in others}
+            answers = {first: begun, **answer_together(pool, following, groups)}
             again = to_share({r: one.found for r, one in answers.items()}, apart)
-            met = answer_together(
-                pool, {r: partial(answer, r, preferences) for r, preferences in again.items()}, groups
-            )
+            sharing = {r: partial(solve, r, preferences, answers[r].index) for r, preferences in again.items()}
+            met = answer_together(pool, sharing, groups)
             # an older release that has lost or won dependencies is another answer, not the same one shared
             same = {
                 r: one
@@ -437,7 +438,7 @@ class PipResolver(Struct, frozen=True):
         gone = downgrades(now, last, case.edges) if last else ()
         rejected = {bound.package: bound.why for bound in result.answer.problem.bounds if bound.why}
         passed_over = rejected_findings(rejected, versions_of(result.first.found), now, stays)
-        return PipAnswer(answer_of(found, asked, reading), (*gone, *passed_over), shared)
+        return PipAnswer(answer_of(found, asked, reading), index, (*gone, *passed_over), shared)
 
     def _explain_conflict(
         self, conflict: Unsatisfiable, request: Request, question: Question, problem: Problem
