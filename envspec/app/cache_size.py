@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.app.observer import say, warn
-from envspec.base.cache import GRACE, Bound, CacheContents, Entry, remove, survey, to_prune
+from envspec.base.cache import GRACE, CacheContents, CacheLimit, Entry, remove, survey, to_prune
 from envspec.base.errors import EnvspecError, InputError
 from envspec.base.open_folder import OpenFolder, open_folder
 from envspec.base.places import ENVIRONMENTS
@@ -85,7 +85,9 @@ def prune_cache(age: float | None, most: int | None) -> CacheView:
     now, entries = time.time(), found.contents.entries
     of_cache = [one for one in entries if one.kind != ENVIRONMENT]
     environments = [one for one in entries if one.kind == ENVIRONMENT and not one.busy]
-    return _without(found, (*to_prune(of_cache, Bound(age, most), now), *to_prune(environments, Bound(age), now)))
+    return _without(
+        found, (*to_prune(of_cache, CacheLimit(age, most), now), *to_prune(environments, CacheLimit(age), now))
+    )
 
 
 def clean_cache(kinds: Sequence[str]) -> CacheView:
@@ -132,7 +134,7 @@ def prune_to_limit() -> None:
         contents = _look(settings)
         if contents.size <= settings.cache_size:
             return
-        bound = Bound(most=settings.cache_size, grace=GRACE)
+        bound = CacheLimit(most=settings.cache_size, grace=GRACE)
         gone, kept = _remove(settings, to_prune(contents.entries, bound, time.time()))
     except EnvspecError as error:
         warn(f"the cache isn't kept within [cache] max-size: {error}")

@@ -146,7 +146,7 @@ class CacheContents(Struct, frozen=True):
         return {kind: (len(sizes), sum(sizes)) for kind, sizes in ordered if sizes}
 
 
-class Bound(Struct, frozen=True):
+class CacheLimit(Struct, frozen=True):
     """older_than  seconds: what wasn't used for so long goes, of any kind
     most        bytes: what was used longest ago goes until there are no more
     grace       seconds: what was used within them doesn't go for `most`
@@ -157,7 +157,7 @@ class Bound(Struct, frozen=True):
     grace: float = 0.0
 
 
-def to_prune(entries: Iterable[Entry], bound: Bound, now: float) -> tuple[Entry, ...]:
+def to_prune(entries: Iterable[Entry], bound: CacheLimit, now: float) -> tuple[Entry, ...]:
     """The entries that have to go, the ones used longest ago first: what is too old, what killed runs left, and as much
     as there is too much. What a run is at stays in any case."""
     every: Sequence[Entry] = sorted(entries, key=lambda entry: (entry.used, entry.parts))

@@ -47,7 +47,7 @@ from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.sources_needed import BuildNeeds, names_needed
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
-from envspec.resolve.workflow.relock import RelockRequest, relock, tell_images
+from envspec.resolve.workflow.relock import RelockRequest, image_findings, relock
 from envspec.spec.newer import has_ended, moot, with_moments_of_lock, with_moments_of_now
 
 if TYPE_CHECKING:
@@ -255,7 +255,8 @@ def _standing(
         # a lock of an older schema stays only as long as nobody can be asked for what this one holds
         return None
     found = with_missing_pythons(old, partial(bound_of, policy))
-    tell_images(spec, found.targets, notice)  # the spec's [image] may have changed, and stales no lock
+    for finding in image_findings(spec, found.targets):  # the spec's [image] may have changed, and stales no lock
+        notice(finding)
     # for a lock that stays nobody is asked, unless the site wants it
     wanted = policy is not None and policy.advisories
     refuse_malicious(spec, found, str(folder.path), offline=request.offline or not wanted, quiet=True)

@@ -44,4 +44,4 @@ def resolvers_of(
         builds, published = partial(build_environments, pip), partial(publishers, pip)
         inspector = replace(pip.inspector, archives=conda.archives if conda else None)
         releases, behind = pip.releases, pip.is_behind
-        yield Resolvers(pip, conda, inspector, builds, published, pip.tell, releases, behind, pip.stop)
+        yield Resolvers(pip, conda, inspector, builds, published, pip.findings, releases, behind, pip.stop)

@@ -368,11 +368,10 @@ class CondaResolver(Struct, frozen=True):
             self._passed_over.setdefault(own, tuple(solves[request].passed_over))
         return {target: pins[request] for request, targets in groups.items() for target in targets}
 
-    def tell(self, pins: Mapping[str, tuple[Pin, ...]], notice: Callable[[Finding], None]) -> None:
-        """Write which releases were passed over for their builds in the solutions that gave these pins (by target)."""
+    def findings(self, pins: Mapping[str, tuple[Pin, ...]]) -> tuple[Finding, ...]:
+        """Say which releases were passed over for their builds in the solutions that gave these pins (by target)."""
         over = (replace(one, targets=(name,)) for name, own in pins.items() for one in self._passed_over.get(own, ()))
-        for finding in merge_targets(over):
-            notice(finding)
+        return tuple(merge_targets(over))
 
     def _channels(self) -> list[Channel]:
         from rattler import Channel

@@ -297,13 +297,12 @@ def _waits_for_wheels(release: Release, request: Request) -> bool:
     return release.source and wheels_fit(late, request) and not wheels_fit(release.wheels, request)
 
 
-def tell_missing_dates(
+def missing_dates(
     solutions: Mapping[Request, Sequence[Found]],
     groups: Mapping[Request, tuple[str, ...]],
     releases: Callable[[Request], Releases],
-    notice: Callable[[Finding], None],
-) -> None:
-    """Write one line for each index of the spec's own without upload times that `exclude-newer` should bound."""
+) -> Iterator[Finding]:
+    """Yield one note for each index of the spec's own without upload times that `exclude-newer` should bound."""
     without: dict[str, dict[str, None]] = {}
     for request, found in solutions.items():
         sources, of = dict(request.sources), releases(request)
@@ -312,15 +311,15 @@ def tell_missing_dates(
                 without.setdefault(sources[name], {}).update(dict.fromkeys(groups[request]))
     for index, targets in without.items():
         message = f"the index {index} has no upload times: exclude-newer doesn't bound what comes from it"
-        notice(Finding("info", "no-upload-times", message, targets=tuple(targets)))
+        yield Finding("info", "no-upload-times", message, targets=tuple(targets))
 
 
-def tell_own_hashes(urls: Sequence[str], notice: Callable[[Finding], None]) -> None:
-    """Write one line for the files whose hash was taken of what came, as their pages say none."""
+def own_hashes(urls: Sequence[str]) -> Iterator[Finding]:
+    """Yield one note for the files whose hash was taken of what came, as their pages say none."""
     if urls:
         files = sorted(unquote(urlsplit(url).path.rpartition("/")[2]) for url in urls)
         message = f"the index's page has no sha256 of {', '.join(files)}: lock read the whole and took the hash itself"
-        notice(Finding("info", "hashed-here", message))
+        yield Finding("info", "hashed-here", message)
 
 
 def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> str | None:

@@ -76,7 +76,7 @@ Relaxation = Callable[[Problem, EnvspecError], Iterable[Bound]]
 
 
 class Reviews(Struct, frozen=True):
-    """What looks at answers, the cheapest first; and at what stands in the place of one."""
+    """The functions that look at answers, the cheapest first, and at what stands in the place of one."""
 
     of_answers: tuple[Review, ...]
     of_conflicts: tuple[Relaxation, ...]

@@ -12,10 +12,10 @@ from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import is_older, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
-from envspec.resolve.pip.answer import Resolution, tell_missing_dates, tell_own_hashes
+from envspec.resolve.pip.answer import Resolution, missing_dates, own_hashes
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.newest import Releases
-from envspec.resolve.pip.pins import file_to_install, tell_variants
+from envspec.resolve.pip.pins import file_to_install, variant_notes
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.torch_index.choice import TorchIndex
@@ -71,22 +71,20 @@ def last_solutions(
     return found
 
 
-def tell_notes(
+def notes_of(
     solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
     releases: Callable[[Request], Releases],
     hashed: Sequence[str],
     static: StaticReader,
-    notice: Callable[[Finding], None],
-) -> None:
-    """Write what there is to say of solutions' files. `hashed` lists the URLs of files whose pages say no sha256."""
+) -> Iterator[Finding]:
+    """Yield what there is to say of solutions' files. `hashed` lists the URLs of files whose pages say no sha256."""
     groups = {request: names for request, (_, names) in solutions.items()}
     found = {request: one.answer.found for request, (one, _) in solutions.items()}
-    tell_variants(found, groups, notice)
-    tell_missing_dates(found, groups, releases, notice)
-    warn_of_yanks(found, groups, releases, notice)
-    tell_own_hashes(hashed, notice)
-    for finding in merge_targets(_inert_sources(solutions, static)):
-        notice(finding)
+    yield from variant_notes(found, groups)
+    yield from missing_dates(found, groups, releases)
+    yield from _yanked_files(found, groups, releases)
+    yield from own_hashes(hashed)
+    yield from merge_targets(_inert_sources(solutions, static))
 
 
 def _inert_sources(
@@ -117,12 +115,11 @@ def moved_beside(before: Mapping[str, str], after: Mapping[str, str], told: Coll
     return f"; with {', '.join((*others[:_LISTED], *more))}" if others else ""
 
 
-def warn_of_yanks(
+def _yanked_files(
     solutions: Mapping[Request, Sequence[Found]],
     groups: Mapping[Request, tuple[str, ...]],
     releases: Callable[[Request], Releases],
-    notice: Callable[[Finding], None],
-) -> None:
+) -> Iterator[Finding]:
     """Warn of files that their publisher yanked, with the reason where the page has one."""
     found = []
     for request, packages in solutions.items():
@@ -136,8 +133,7 @@ def warn_of_yanks(
             why = printable(reason.strip()) or "its index gives no reason"
             message = f"{package.name} {package.version} is yanked: {why}"
             found.append(Finding("warning", "yanked", message, targets=groups[request], package=package.name))
-    for finding in merge_targets(found, every=[name for names in groups.values() for name in names]):
-        notice(finding)
+    yield from merge_targets(found, every=[name for names in groups.values() for name in names])
 
 
 def rejected_findings(

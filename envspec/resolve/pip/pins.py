@@ -193,7 +193,6 @@ MAX_ROUNDS = 8
 
 Solve = Callable[[Mapping[str, Request]], Mapping[str, Sequence[Found]]]
 """Solves the requests of all targets, by name."""
-Notice = Callable[[Finding], None]
 
 
 def in_rounds(
@@ -260,10 +259,10 @@ def _ask_with_variants(before: Request, own: Request, names: Collection[str], fo
     return replace(before, variants=variants, machine=replace(machine, versions=versions, kept=kept))
 
 
-def tell_variants(
-    answers: Mapping[Request, Sequence[Found]], groups: Mapping[Request, tuple[str, ...]], notice: Notice
-) -> None:
-    """Write one line for each package of which one GPU of a target would get another variant than all together."""
+def variant_notes(
+    answers: Mapping[Request, Sequence[Found]], groups: Mapping[Request, tuple[str, ...]]
+) -> Iterator[Finding]:
+    """Yield one note for each package of which one GPU of a target would get another variant than all together."""
     told: dict[str, list[str]] = {}
     for request, found in answers.items():
         for package in found:
@@ -274,4 +273,4 @@ def tell_variants(
                 said = f"{package.name} {package.version} is the variant {chosen.label}, which serves all of its GPUs"
                 told.setdefault(f"{said}; {', '.join(others)}", []).extend(groups[request])
     for said, names in told.items():
-        notice(Finding("info", "variant-for-all-gpus", said, targets=tuple(names)))
+        yield Finding("info", "variant-for-all-gpus", said, targets=tuple(names))

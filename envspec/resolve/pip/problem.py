@@ -1,24 +1,27 @@
-"""What uv is asked: a request, and the bounds that envspec adds to it."""
+"""Problems for uv: a request, and the bounds that envspec adds to it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.net.index_proxy.releases import Release
 from envspec.packages.names import requirement_name
+from envspec.packages.python_range import releases_of
+from envspec.packages.tags import takes_python
 from envspec.resolve.pip.request import Request
 
-if TYPE_CHECKING:
-    from envspec.resolve.pip.retreat import Retreat
+CODE = "requires-python"
+"""The finding of a release that refuses the target's Python. A spec can accept it, by package."""
 
 
 class Strength(IntEnum):
-    """What yields on a conflict: the lowest first."""
+    """The order in which bounds yield on a conflict: the lowest first."""
 
     NEWEST = 20
     """A requirement of the spec is at its newest release that fits."""
@@ -33,6 +36,61 @@ class Strength(IntEnum):
 Form = Literal["constraint", "requirement", "source", "final"]
 """How uv is told: a constraint, a requirement of the spec's besides, a package whose sources it sees, a package of
 which it takes no pre-release."""
+
+
+class Retreat(Struct, frozen=True):
+    """A package of a solution, and a release of it that the target's Python is too new for.
+
+    release  that release: the one of the solution, if its Requires-Python refuses the target's, else a newer one with
+             wheels for older Pythons alone
+    named    the newest older release that names the target's Python, or none
+    older    the newest older release that doesn't refuse it, or none
+    """
+
+    name: str
+    taken: str
+    release: Release
+    named: str | None
+    older: str | None
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the release's Requires-Python refuses the target's Python."""
+        return self.taken == self.release.version
+
+    @property
+    def code(self) -> str:
+        """The code under which a spec accepts what the solution has."""
+        return CODE if self.refuses else "retreat"
+
+    @property
+    def may_be_built(self) -> bool:
+        """Whether the answer is the release's source: it says nothing against this Python."""
+        return not self.refuses and self.release.source
+
+    def is_asked(self, request: Request) -> bool:
+        """Whether uv has seen its source already: then something else stands in that release's way."""
+        return self.may_be_built and self.name in request.unfit
+
+    def why(self, request: Request) -> str:
+        """Say why the release isn't an answer."""
+        if self.refuses:
+            return refusal(self.release, request)
+        return f"{self.release.version} has no wheel for Python {request.python}, only for older ones"
+
+    def message(self, request: Request) -> str:
+        """Say why the release isn't an answer, and what an older one would be."""
+        older = self.older if self.refuses else self.taken
+        said = f", and {older} says nothing of it" if older else ""
+        return f"{self.name} {self.why(request)}{said}"
+
+
+def refusal(release: Release, request: Request) -> str:
+    """Say that a release refuses a target's Python: the very build's, where it takes others of that minor version."""
+    said = release.requires_python or ""
+    some = any(takes_python(said, one) for one in releases_of(request.python, None))
+    python = request.full_python if some else request.python
+    return f"{release.version} doesn't take Python {python} (Requires-Python {said})"
 
 
 class Bound(Struct, frozen=True):
@@ -57,7 +115,7 @@ class Bound(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True, dict=True):
-    """What uv is asked about one target, or about several with equal requests.
+    """A question about one target, or about several with equal requests.
 
     label  the targets' names, for messages
     kept   versions of the last lock that stay where they fit: they were judged when they were chosen

@@ -22,7 +22,6 @@ from envspec.facts.python_builds import versions_of
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
-from envspec.packages.python_range import releases_of
 from envspec.packages.requirement import canonical_name, head_of, published_requirement, with_extras
 from envspec.packages.tags import takes_python
 from envspec.packages.version_numbers import numbers
@@ -37,71 +36,14 @@ from envspec.resolve.pip.newest import (
     suits_target,
     wheels_fit,
 )
-from envspec.resolve.pip.problem import Bound, Problem
+from envspec.resolve.pip.problem import CODE, Bound, Problem, Retreat, refusal
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
 
-CODE = "requires-python"
-"""The finding of a release that refuses the target's Python. A spec can accept it, by package."""
 _OLDEST_MINOR = 8
 """The oldest Python that a spec may ask for."""
 NEWEST_MINOR = 14
 """The newest Python 3 that is offered as a way."""
-
-
-class Retreat(Struct, frozen=True):
-    """A package of a solution, and a release of it that the target's Python is too new for.
-
-    release  that release: the one of the solution, if its Requires-Python refuses the target's, else a newer one with
-             wheels for older Pythons alone
-    named    the newest older release that names the target's Python, or none
-    older    the newest older release that doesn't refuse it, or none
-    """
-
-    name: str
-    taken: str
-    release: Release
-    named: str | None
-    older: str | None
-
-    @property
-    def refuses(self) -> bool:
-        """Whether the release's Requires-Python refuses the target's Python."""
-        return self.taken == self.release.version
-
-    @property
-    def code(self) -> str:
-        """The code under which a spec accepts what the solution has."""
-        return CODE if self.refuses else "retreat"
-
-    @property
-    def may_be_built(self) -> bool:
-        """Whether the answer is the release's source: it says nothing against this Python."""
-        return not self.refuses and self.release.source
-
-    def is_asked(self, request: Request) -> bool:
-        """Whether uv has seen its source already: then something else stands in that release's way."""
-        return self.may_be_built and self.name in request.unfit
-
-    def why(self, request: Request) -> str:
-        """Say why the release isn't an answer."""
-        if self.refuses:
-            return _refusal(self.release, request)
-        return f"{self.release.version} has no wheel for Python {request.python}, only for older ones"
-
-    def message(self, request: Request) -> str:
-        """Say why the release isn't an answer, and what an older one would be."""
-        older = self.older if self.refuses else self.taken
-        said = f", and {older} says nothing of it" if older else ""
-        return f"{self.name} {self.why(request)}{said}"
-
-
-def _refusal(release: Release, request: Request) -> str:
-    """Say that a release refuses a target's Python: the very build's, where it takes others of that minor version."""
-    said = release.requires_python or ""
-    some = any(takes_python(said, one) for one in releases_of(request.python, None))
-    python = request.full_python if some else request.python
-    return f"{release.version} doesn't take Python {python} (Requires-Python {said})"
 
 
 def names_python(release: Release, request: Request) -> bool:
@@ -251,7 +193,7 @@ def review_python(
     request, before = problem.question, [bound for bound in problem.bounds if bound.retreat]
     above = {name: version for bound in before for name, version in bound.above}
     if went_back(above, found, request, releases):
-        refuse_bounded(problem, releases)
+        refuse_bounds_of_python(problem, releases)
     unsure = suspects(found, request, releases)
     if not unsure:
         return ()
@@ -263,7 +205,7 @@ def review_python(
     return bounds_of(several, problem.request, versions_above(names, found, answer.edges))
 
 
-def refuse_bounded(problem: Problem, releases: Releases) -> None:
+def refuse_bounds_of_python(problem: Problem, releases: Releases) -> None:
     """Raise Retreated where a problem has bounds for the target's Python, beside which there is no answer."""
     if before := [bound.retreat for bound in problem.bounds if bound.retreat]:
         refuse_retreats(before, problem.request, problem.label, releases)
@@ -346,7 +288,7 @@ class LostExtra(Struct, frozen=True):
         """Say what is lost, and why the release that may have it isn't the answer."""
         version = self.release.version
         if not takes_python(self.release.requires_python or "", request.full_python):
-            why = _refusal(self.release, request).removeprefix(f"{version} ")
+            why = refusal(self.release, request).removeprefix(f"{version} ")
         elif is_skipped(self.release, request, self.name):
             why = "has no wheel for the target"
         else:

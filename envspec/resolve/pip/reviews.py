@@ -1,4 +1,4 @@
-"""What looks at answers of uv, and at what stands in the place of one: a function each, in one table."""
+"""Reviews of uv's answers, and of what stands in the place of one: a function each, in one table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from envspec.resolve.pip.loop import Answer, Reviews
 from envspec.resolve.pip.newest import has_pre_release, possible_sources, stray_pre_releases
 from envspec.resolve.pip.problem import Bound, Problem
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.retreat import refuse_bounded, review_python
+from envspec.resolve.pip.retreat import refuse_bounds_of_python, review_python
 
 
 def reviews_of(indexes: UvIndexes) -> Reviews:
@@ -77,7 +77,7 @@ def _neighbour(problem: Problem, error: EnvspecError) -> Iterator[Bound]:
 def _refused_python(indexes: UvIndexes, problem: Problem, error: EnvspecError) -> tuple[Bound, ...]:
     """Refuse releases that name the target's Python and can't stand beside the rest."""
     if isinstance(error, Unsatisfiable):
-        refuse_bounded(problem, indexes.releases(problem.request))
+        refuse_bounds_of_python(problem, indexes.releases(problem.request))
     return ()
 
 

@@ -61,7 +61,7 @@ from envspec.resolve.pip.newest import (
     is_behind,
     newer_glibc,
 )
-from envspec.resolve.pip.notes import PipAnswer, Solution, downgrades, last_solutions, rejected_findings, tell_notes
+from envspec.resolve.pip.notes import PipAnswer, Solution, downgrades, last_solutions, notes_of, rejected_findings
 from envspec.resolve.pip.outgrown import find_outgrown, refuse_outgrown
 from envspec.resolve.pip.pins import extras_of, in_rounds, pins_of
 from envspec.resolve.pip.problem import Problem
@@ -249,30 +249,18 @@ class PipResolver(Struct, frozen=True):
             raise needed.of(pins)
         return pins
 
-    def tell(
-        self, pins: Mapping[str, tuple[Pin, ...]], notice: Callable[[Finding], None], others: Iterable[Finding] = ()
-    ) -> None:
-        """Write what there is to say of the solutions that gave these pins (by target), beside what `others` say."""
-        told = [*others]
-
-        def say(finding: Finding) -> None:
-            told.append(finding)
-            notice(finding)
-
+    def findings(self, pins: Mapping[str, tuple[Pin, ...]], others: Iterable[Finding] = ()) -> tuple[Finding, ...]:
+        """Give what there is to say of the solutions that gave these pins (by target), beside what `others` say."""
         solutions = last_solutions(self._solutions, pins)
         hashed = self.hashes.hashed_urls() if self.hashes else ()
-        tell_notes(solutions, self._uv_indexes.releases, hashed, self.sources.static, say)
-        behind = []
+        notes = [*notes_of(solutions, self._uv_indexes.releases, hashed, self.sources.static)]
+        behind: list[Finding] = []
         for one, names in solutions.values():
-            for finding in one.answer.findings:
-                say(replace(finding, targets=names))
-            stand_for = [other for other in told if {*names} & {*other.targets}]
-            behind += [
-                replace(finding, targets=names)
-                for finding in behind_findings(self._behind(one), one.request, stand_for)
-            ]
-        for finding in merge_targets(behind):
-            say(finding)
+            notes += [replace(finding, targets=names) for finding in one.answer.findings]
+            beside = [other for other in (*others, *notes) if {*names} & {*other.targets}]
+            lags = behind_findings(self._behind(one), one.request, beside)
+            behind += [replace(finding, targets=names) for finding in lags]
+        return (*notes, *merge_targets(behind))
 
     def _behind(self, one: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""

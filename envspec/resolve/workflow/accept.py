@@ -36,14 +36,14 @@ from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.workflow.bounded import describe_moves, explain_refusals, of_one_cause, retreats
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.notices import (
-    Notice,
+    correction_notes,
+    given_way_notes,
+    merge_findings,
+    notes_among,
     refusals,
-    tell_corrections,
-    tell_findings,
-    tell_given_way,
-    tell_sacrifices,
+    sacrifice_notes,
 )
-from envspec.resolve.workflow.prepare import tell_unused_terms
+from envspec.resolve.workflow.prepare import unused_terms
 from envspec.resolve.workflow.solve import Solved
 from envspec.rules.build import OF_BUILDS
 from envspec.rules.case import apply_acceptances
@@ -58,30 +58,25 @@ def accept(
     kept: Kept,
     *,
     refreshed: bool,
-    notice: Notice,
     judge: Callable[[Solved], tuple[Finding, ...]],
-) -> tuple[LockedTarget, ...]:
-    """Turn the solved targets of a spec into its lock's. `refreshed` says that the live PyTorch index was asked.
-    `judge` judges the pins of a target.
+) -> tuple[tuple[LockedTarget, ...], tuple[Finding, ...]]:
+    """Turn the solved targets of a spec into its lock's, with what is to be said of them. `refreshed` says that the
+    live PyTorch index was asked. `judge` judges the pins of a target.
 
     Raises Infeasible or InfeasibleTargets for pins that the rules refuse, WrongBuild when a CPU build or one of another
     CUDA got in, SpecError for a source that only a package names,
     InternalError when the result contradicts itself.
     """
     of_its_pins = {one.name: (*judge(one), *of_retreats(spec, one)) for one in solved}
-    tell_effects(solved, notice)
-    tell_findings(
-        ((one.name, _explain(of_its_pins[one.name], one)) for one in solved),
-        notice,
-    )
-    tell_sacrifices([(one.name, *line) for one in solved for line in describe_moves(one.gave_up, one.versions)], notice)
+    of_pins = notes_among(merge_findings((one.name, _explain(of_its_pins[one.name], one)) for one in solved))
+    moves = ((one.name, *line) for one in solved for line in describe_moves(one.gave_up, one.versions))
     holes = _holes(solved, kept, refreshed=refreshed)
-    tell_findings(((one.name, holes.get(one.name, ())) for one in solved), notice)
+    of_holes = notes_among(merge_findings((one.name, holes.get(one.name, ())) for one in solved))
     locked = tuple(_lock_target(one) for one in solved)
     of_its_extras = {
         one.name: _of_extras(spec, one.prepared.target, target) for one, target in zip(solved, locked, strict=True)
     }
-    tell_findings(of_its_extras.items(), notice)
+    of_extras = notes_among(merge_findings(of_its_extras.items()))
     codes = [
         (
             one.prepared.target,
@@ -90,8 +85,8 @@ def accept(
         )
         for one in solved
     ]
-    tell_unused_terms(spec, codes, notice)
-    return locked
+    findings = (*effect_notes(solved), *of_pins, *sacrifice_notes(moves), *of_holes, *of_extras)
+    return locked, (*findings, *unused_terms(spec, codes))
 
 
 def is_judged_again(finding: Finding, locked: Iterable[LockedTarget]) -> bool:
@@ -100,10 +95,10 @@ def is_judged_again(finding: Finding, locked: Iterable[LockedTarget]) -> bool:
     return finding.code in OF_BUILDS and {*finding.targets} <= pinned
 
 
-def tell_effects(solved: Sequence[Solved], notice: Notice) -> None:
-    """Tell what corrections did to solved targets, and which ones gave way."""
-    tell_corrections([(one.name, effect) for one in solved for effect in one.effects], notice)
-    tell_given_way([(one.name, row) for one in solved for row in one.broken], notice)
+def effect_notes(solved: Sequence[Solved]) -> tuple[Finding, ...]:
+    """Say what corrections did to solved targets, and which ones gave way."""
+    did = correction_notes((one.name, effect) for one in solved for effect in one.effects)
+    return (*did, *given_way_notes((one.name, row) for one in solved for row in one.broken))
 
 
 def refused_pins(
@@ -111,7 +106,7 @@ def refused_pins(
 ) -> tuple[Infeasible, ...]:
     """Give what the rules refuse of the pins of solved targets, with untried ways."""
     found = ((one.name, _explain((*judge(spec, one), *of_retreats(spec, one)), one)) for one in solved)
-    return refusals(found, lambda finding: None)
+    return refusals(merge_findings(found))
 
 
 def of_retreats(spec: Spec, solved: Solved) -> tuple[Finding, ...]:

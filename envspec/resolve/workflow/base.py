@@ -13,7 +13,7 @@ from envspec.lock.inventory import Inventory, as_release
 from envspec.lock.model import LockedTarget
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
-from envspec.resolve.workflow.notices import Notice
+from envspec.resolve.workflow.notices import merge_findings
 from envspec.rules.case import apply_acceptances
 from envspec.rules.judge import Verdict, case_of, judge, locate
 from envspec.rules.on_base import ARCHITECTURES, KnownBase, other_images, problems
@@ -52,16 +52,11 @@ def _without(spec: Spec, target: Target, names: Collection[str]) -> tuple[Spec, 
     return replace(spec, pip=pip, project=own), replace(target, pip=leave_out(target.pip))
 
 
-def tell_base(locked: Sequence[LockedTarget], inventories: Mapping[str, Inventory], notice: Notice) -> None:
-    """Tell once of each package how a base counts: its pre-releases as what they are on the way to, wheels that were
+def base_findings(locked: Sequence[LockedTarget], inventories: Mapping[str, Inventory]) -> tuple[Finding, ...]:
+    """Say once of each package how a base counts: its pre-releases as what they are on the way to, wheels that were
     compiled for a release beside a vendor's own torch, and what its packages lack."""
-    told: dict[Finding, list[str]] = {}
-    for target in locked:
-        base = inventories.get(target.inputs.platform)
-        for one in _of_target(target, base) if base else ():
-            told.setdefault(one, []).append(target.name)
-    for finding, names in told.items():
-        notice(replace(finding, targets=tuple(names)))
+    bases = ((target, inventories.get(target.inputs.platform)) for target in locked)
+    return merge_findings((target.name, (*_of_target(target, base),)) for target, base in bases if base)
 
 
 def _of_target(target: LockedTarget, base: Inventory) -> Iterator[Finding]:

@@ -148,24 +148,22 @@ Notice = Callable[[Finding], None]
 """The callback for findings that stop nothing: warnings, corrections."""
 
 
-def tell_findings(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice) -> None:
-    """Report the findings of targets, by name: each finding once, with its targets.
+def merge_findings(found: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
+    """Give the findings of targets, by name: each once, with its targets."""
+    return merge_targets(replace(finding, targets=(name,)) for name, findings in found for finding in findings)
 
-    Raises Infeasible with an error among them, InfeasibleTargets with several.
-    """
-    if refused := refusals(found, notice):
+
+def notes_among(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Give the findings that stop nothing. Raises Infeasible with an error among them, InfeasibleTargets with several."""
+    several = tuple(findings)
+    if refused := refusals(several):
         raise together(refused)
+    return several
 
 
-def refusals(found: Iterable[tuple[str, Sequence[Finding]]], notice: Notice) -> tuple[Infeasible, ...]:
-    """Report the findings of targets, by name, and give the errors among them: each once, with its targets."""
-    refused = []
-    for one in merge_targets(replace(finding, targets=(name,)) for name, findings in found for finding in findings):
-        if one.severity == "error":
-            refused.append(_refusal(one))
-        else:
-            notice(one)
-    return tuple(refused)
+def refusals(findings: Iterable[Finding]) -> tuple[Infeasible, ...]:
+    """Give the errors among findings."""
+    return tuple(_refusal(finding) for finding in findings if finding.severity == "error")
 
 
 def _refusal(finding: Finding) -> Infeasible:
@@ -175,58 +173,45 @@ def _refusal(finding: Finding) -> Infeasible:
     return error.with_packages(*filter(None, [finding.package]))
 
 
-def tell_flaws(flaws: Iterable[Finding], notice: Notice) -> None:
-    """Report what can't be right in the old lock, and what today's facts give otherwise."""
+def flaw_warnings(flaws: Iterable[Finding]) -> Iterator[Finding]:
+    """Warn of what can't be right in the old lock, and what today's facts give otherwise."""
     for flaw in flaws:
         whose = "the lock can't be right: " if flaw.severity == "error" else ""
-        notice(Finding("warning", flaw.code, f"{whose}{flaw.text}; envspec resolves this again"))
+        yield Finding("warning", flaw.code, f"{whose}{flaw.text}; envspec resolves this again")
 
 
-def tell_corrections(found: Iterable[tuple[str, Effect]], notice: Notice) -> None:
-    """Report what corrections of published metadata did, by target name: each once, with its targets."""
+def correction_notes(found: Iterable[tuple[str, Effect]]) -> Iterator[Finding]:
+    """Say what corrections of published metadata did, by target name: each once, with its targets."""
     targets: dict[tuple[str, str, str, str], list[str]] = {}
     for target, effect in found:
         one = effect.correction
         more = f"; `envspec explain {one.name}` has its source" if sources_of(one) else ""
         targets.setdefault((one.name, effect.text, one.reason, more), []).append(target)
     for (name, text, reason, more), names in targets.items():
-        notice(
-            Finding(
-                "info",
-                "correction",
-                f"{text}, because {reason}",
-                remedy=f'to do without: without-corrections = ["{name}"] in [pip]{more}',
-                targets=tuple(names),
-            )
+        yield Finding(
+            "info",
+            "correction",
+            f"{text}, because {reason}",
+            remedy=f'to do without: without-corrections = ["{name}"] in [pip]{more}',
+            targets=tuple(names),
         )
 
 
-def tell_given_way(found: Iterable[tuple[str, Correction]], notice: Notice) -> None:
-    """Report corrections that requirements left no room for, by target name: each once, with its targets."""
-    tell_sacrifices(
-        (
-            (
-                name,
-                f"{one.requirement} isn't added to {one.package}, because the requirements leave nothing within it, "
-                f"though {one.reason}",
-                None,
-                None,
-            )
-            for name, one in found
-        ),
-        notice,
+def given_way_notes(found: Iterable[tuple[str, Correction]]) -> tuple[Finding, ...]:
+    """Name the corrections that requirements left no room for, by target name: each once, with its targets."""
+    why = "because the requirements leave nothing within it, though"
+    return sacrifice_notes(
+        (name, f"{one.requirement} isn't added to {one.package}, {why} {one.reason}", None, None) for name, one in found
     )
 
 
-def tell_sacrifices(found: Iterable[tuple[str, str, str | None, str | None]], notice: Notice) -> None:
-    """Report what was locked instead of pins that can't work, and how to keep them, by target name: each once, with its
+def sacrifice_notes(found: Iterable[tuple[str, str, str | None, str | None]]) -> tuple[Finding, ...]:
+    """Say what was locked instead of pins that can't work, and how to keep them, by target name: each once, with its
     targets and the package that moved."""
-    rows = (
+    return merge_targets(
         Finding("info", "given-up", text, remedy=how, targets=(target,), package=moved)
         for target, text, how, moved in found
     )
-    for one in merge_targets(rows):
-        notice(one)
 
 
 def join_sacrifice(told: list[Finding], note: Finding) -> bool:
@@ -240,8 +225,8 @@ def join_sacrifice(told: list[Finding], note: Finding) -> bool:
     return False
 
 
-def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
-    """Report a source for a name that no target has: the name that it was meant for would come from PyPI."""
+def unused_sources(spec: Spec, locked: Iterable[LockedTarget]) -> Iterator[Finding]:
+    """Warn of a source for a name that no target has: the name that it was meant for would come from PyPI."""
     used = _names(locked)
     places = {
         canonical_name(key.removeprefix("pip.sources.")): place
@@ -250,33 +235,29 @@ def tell_unused_sources(spec: Spec, locked: Iterable[LockedTarget], notice: Noti
     }
     for name, index in sorted(spec.pip.sources.items()):
         if name not in used:
-            notice(
-                Finding(
-                    "warning",
-                    "unused-source",
-                    f"[pip] sources names {name}, which no target has: a misspelt name would come from PyPI",
-                    places.get(name),
-                    f"write the name as the dependency has it, or remove it if no package has to come from {index}",
-                )
+            yield Finding(
+                "warning",
+                "unused-source",
+                f"[pip] sources names {name}, which no target has: a misspelt name would come from PyPI",
+                places.get(name),
+                f"write the name as the dependency has it, or remove it if no package has to come from {index}",
             )
 
 
-def tell_misspelt(spec: Spec, locked: Iterable[LockedTarget], notice: Notice) -> None:
-    """Report what [pip] says of a package that no target has, where one has a name much like it. A list that several
+def misspelt_names(spec: Spec, locked: Iterable[LockedTarget]) -> Iterator[Finding]:
+    """Warn of what [pip] says of a package that no target has, where one has a name much like it. A list that several
     specs share may name more than one of them has."""
     used = _names(locked)
     for key, names in _package_keys(spec):
         for name in sorted(set(names) - used):
             meant = nearest(name, used, alike=0.8)
             if meant and meant not in names:
-                notice(
-                    Finding(
-                        "warning",
-                        "misspelt",
-                        f"[pip] {key} names {name}, which no target has",
-                        spec.places.get(f"pip.{key}.{name}") or spec.places.get(f"pip.{key}"),
-                        f"did you mean {meant}?",
-                    )
+                yield Finding(
+                    "warning",
+                    "misspelt",
+                    f"[pip] {key} names {name}, which no target has",
+                    spec.places.get(f"pip.{key}.{name}") or spec.places.get(f"pip.{key}"),
+                    f"did you mean {meant}?",
                 )
 
 

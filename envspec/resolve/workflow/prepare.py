@@ -29,7 +29,7 @@ from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import wheel_file_tags, wheel_fits
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.resolve.workflow.base import judge_on_base
-from envspec.resolve.workflow.notices import Notice, refusals
+from envspec.resolve.workflow.notices import Notice, merge_findings, refusals
 from envspec.rules.case import refuse_unacceptable
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Located, Spec, Target
@@ -80,31 +80,29 @@ def _refuse_wheel(spec: Spec, target: Target, located: Located) -> None:
         )
 
 
-def tell_unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]], notice: Notice) -> None:
-    """Report accepted findings that no locked target has, by target and the codes of its findings, and flat indexes
+def unused_terms(spec: Spec, found: Sequence[tuple[Target, Collection[str]]]) -> Iterator[Finding]:
+    """Warn of accepted findings that no locked target has, by target and the codes of its findings, and flat indexes
     that no package comes from. Without all targets of the spec, only what stands at a target is judged."""
     whole = {target.name for target, _ in found} == {target.name for target in spec.targets}
     everywhere = {code for _, codes in found for code in codes}
     for code in spec.pip.terms.accept if whole else ():
         if code not in everywhere and not _is_of_a_change(code):
             place = spec.places.get(f"pip.accept.{code.replace(':', '.')}")
-            notice(_unused_accept(f"[pip] accepts {_code_text(code)}, which no target has", place))
+            yield _unused_accept(f"[pip] accepts {_code_text(code)}, which no target has", place)
     for target, codes in found:
         for code in target.terms.accept:
             if code not in codes and not _is_of_a_change(code):
                 place = place_of_term(spec, target, "accept", code)
-                notice(_unused_accept(f"{target.name} accepts {_code_text(code)}, which it doesn't have", place))
+                yield _unused_accept(f"{target.name} accepts {_code_text(code)}, which it doesn't have", place)
     used = set(spec.pip.sources.values())
     for name in spec.flat_pages:
         if name not in used:
-            notice(
-                Finding(
-                    "warning",
-                    "unused-find-links",
-                    f"no package comes from the flat index {name}",
-                    spec.places.get(f"pip.find-links.{name}"),
-                    f'name its packages in [pip]: sources = {{ PACKAGE = "{name}" }}',
-                )
+            yield Finding(
+                "warning",
+                "unused-find-links",
+                f"no package comes from the flat index {name}",
+                spec.places.get(f"pip.find-links.{name}"),
+                f'name its packages in [pip]: sources = {{ PACKAGE = "{name}" }}',
             )
 
 
@@ -194,7 +192,11 @@ def prepare(
         return judge_on_base(spec, target, base, replaced) if base else judge(spec, target, told=False)
 
     verdicts = [verdict_on(target) for target in targets]
-    refused += refusals(((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True)), notice)
+    of_rules = merge_findings((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True))
+    for finding in of_rules:
+        if finding.severity != "error":
+            notice(finding)
+    refused += refusals(of_rules)
     if refused:
         raise together(refused)
     exempt = _exempt(spec, not_after)

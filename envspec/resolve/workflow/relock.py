@@ -39,10 +39,10 @@ from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.build_environment import BuildWanted, against_lock
 from envspec.resolve.pip.build_imports import BuildLacks
 from envspec.resolve.pip.sources_needed import BuildNeeds, NeededSource, SourcesNeeded, names_needed, with_lines
-from envspec.resolve.workflow.accept import accept, is_judged_again, of_pins, refused_pins, tell_effects
-from envspec.resolve.workflow.base import tell_base
+from envspec.resolve.workflow.accept import accept, effect_notes, is_judged_again, of_pins, refused_pins
+from envspec.resolve.workflow.base import base_findings
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
-from envspec.resolve.workflow.notices import Notice, join_sacrifice, tell_flaws, tell_misspelt, tell_unused_sources
+from envspec.resolve.workflow.notices import Notice, flaw_warnings, join_sacrifice, misspelt_names, unused_sources
 from envspec.resolve.workflow.obstacles import SOLVES, Trial, all_in_the_way, is_obstacle
 from envspec.resolve.workflow.prepare import NotAfter, prepare
 from envspec.resolve.workflow.pythons import PACKAGE, choose_pythons
@@ -61,42 +61,38 @@ _WITH_CUDA = (
 has the runtime alone. Source: the images' own pages in their registries."""
 
 
-def tell_images(spec: Spec, locked: Sequence[LockedTarget], notice: Notice) -> None:
-    """Report services whose package is missing, and a base image with the CUDA that the wheels bring."""
+def image_findings(spec: Spec, locked: Sequence[LockedTarget]) -> Iterator[Finding]:
+    """Say which services whose package is missing, and a base image with the CUDA that the wheels bring."""
     linux = tuple(target for target in locked if target.inputs.platform.startswith("linux-"))
-    _tell_services(spec, linux, notice)
+    yield from _services_without_package(spec, linux)
     twice = next((what for pattern, what in _WITH_CUDA if pattern.search(spec.image.base)), None)
     names = [target.name for target in linux if target.inputs.cuda and _brings_cuda(target)]
     if twice and names:
-        notice(
-            Finding(
-                "info",
-                "cuda-twice",
-                f"the base image {spec.image.base} holds {twice}, and so do the wheels:"
-                " the image gets several GB that no program loads",
-                spec.places.get("image.base"),
-                'base = "debian:trixie-slim" is enough; what compiles gets a stage with CUDA\'s compiler of its own',
-                targets=tuple(names),
-            )
+        yield Finding(
+            "info",
+            "cuda-twice",
+            f"the base image {spec.image.base} holds {twice}, and so do the wheels:"
+            " the image gets several GB that no program loads",
+            spec.places.get("image.base"),
+            'base = "debian:trixie-slim" is enough; what compiles gets a stage with CUDA\'s compiler of its own',
+            targets=tuple(names),
         )
 
 
-def _tell_services(spec: Spec, linux: Iterable[LockedTarget], notice: Notice) -> None:
+def _services_without_package(spec: Spec, linux: Iterable[LockedTarget]) -> Iterator[Finding]:
     missing: dict[tuple[str, str], list[str]] = {}
     for target in linux:
         for one in missing_packages(spec, target):
             missing.setdefault(one, []).append(target.name)
     for (service, package), names in missing.items():
-        notice(
-            Finding(
-                "warning",
-                "service-without-package",
-                f'the service "{service}" needs {package}, which isn\'t locked:'
-                " `envspec export` makes no recipe without it",
-                spec.places.get("image.services"),
-                f"add {package} to [pip] dependencies",
-                targets=tuple(names),
-            )
+        yield Finding(
+            "warning",
+            "service-without-package",
+            f'the service "{service}" needs {package}, which isn\'t locked:'
+            " `envspec export` makes no recipe without it",
+            spec.places.get("image.services"),
+            f"add {package} to [pip] dependencies",
+            targets=tuple(names),
         )
 
 
@@ -246,20 +242,18 @@ def with_publishers(
     )
 
 
-def tell_inspection(solved: Sequence[Solved], kept: Kept, notice: Notice) -> None:
-    """Report the targets whose wheels the spec leaves unread, and what the old lock says of wheels that they don't."""
+def inspection_findings(solved: Sequence[Solved], kept: Kept) -> Iterator[Finding]:
+    """Name the targets whose wheels the spec leaves unread, and what the old lock says of wheels that they don't."""
     unread = [one.name for one in solved if one.pip and not one.prepared.inputs.inspect]
     if unread:
         message = "wheels aren't read (inspect = false): what their METADATA leaves out may break the environment"
-        notice(Finding("info", "not-inspected", message, targets=tuple(unread)))
+        yield Finding("info", "not-inspected", message, targets=tuple(unread))
     for one in dict.fromkeys(row for target in solved for row in _lost_corrections(target, kept)):
-        notice(
-            Finding(
-                "warning",
-                "correction-unfounded",
-                f"the old lock says that {one.package} {one.version} needs {one.constraint}, and {one.file} doesn't say"
-                " so; envspec leaves it out",
-            )
+        yield Finding(
+            "warning",
+            "correction-unfounded",
+            f"the old lock says that {one.package} {one.version} needs {one.constraint}, and {one.file} doesn't say"
+            " so; envspec leaves it out",
         )
 
 
@@ -321,7 +315,8 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     if old is not None and (request.only or not (move.everything or PACKAGE in move.packages)):
         case = case.beside(old)
     targets = _choose_targets(case, old, request.only, flaws)
-    tell_flaws(flaws, notice)
+    for finding in flaw_warnings(flaws):
+        notice(finding)
     bounds = (case.shared.exclude_newer, not_after.moment if not_after else None)
     with _placing(case.spec):
         own = case.shared.brings_python
@@ -338,10 +333,12 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         needed = [one.needed for one in solved if one.needed is not None][:1]
         return (*refused_pins(of, solved, judge), *needed)
 
-    def finish(of: Spec, solved: Sequence[Solved], tell: Notice) -> tuple[tuple[Solved, ...], tuple[LockedTarget, ...]]:
+    def finish(
+        of: Spec, solved: Sequence[Solved]
+    ) -> tuple[tuple[Solved, ...], tuple[LockedTarget, ...], tuple[Finding, ...]]:
         with _placing(of):
             solved = with_build_environments(of, solved, old, move, resolvers.builds, flaws)
-        return solved, accept(of, solved, kept, refreshed=request.refreshed, notice=tell, judge=partial(judge, of))
+        return solved, *accept(of, solved, kept, refreshed=request.refreshed, judge=partial(judge, of))
 
     names = {target.name for target in targets}
 
@@ -381,7 +378,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
             answer = solve(ready, resolvers, Kept(), judge_in_time)
             further = refusals(changed, answer)
             if not further:
-                finish(changed, answer, _untold)
+                finish(changed, answer)
             return None if any(map(behind, answer)) else further
         except (AnswerNo, InputError) as error:
             return parts(error)
@@ -432,35 +429,36 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
             error.place = error.place or _place_of(spec, error)
             raise
     if refused:
-        tell_effects(solved, notice)
+        for finding in effect_notes(solved):
+            notice(finding)
         sources = {name for one in refused for name in names_needed(one)}
         found = (finding for one in solved for finding in judge(spec, one))
         early += (one for one in found if one.severity == "warning" and one.package in sources)
         refuse(refused)
 
     # what speaks of the lock waits until nothing refuses it
-    told: list[Finding] = []
     as_solved = {one.name: one.pip for one in solved}
     by_conda = {one.name: one.conda for one in solved}
-    tell_inspection(solved, kept, told.append)
+    of_inspection = inspection_findings(solved, kept)
     solved = with_publishers(solved, old, resolvers.publishers)
     try:
-        solved, anew = finish(spec, solved, told.append)
+        solved, anew, accepted = finish(spec, solved)
     except EnvspecError as error:
         if not any(part.ways for part in parts(error)):
             raise
         refuse(parts(error))
+    told = [*of_inspection, *accepted]
     with _placing(spec):
-        resolvers.tell(as_solved, lambda one: None if join_sacrifice(told, one) else notice(one), told)
-    if resolvers.conda is not None:
-        resolvers.conda.tell(by_conda, notice)
+        of_pip = resolvers.findings(as_solved, told)
+    of_conda = resolvers.conda.findings(by_conda) if resolvers.conda is not None else ()
+    for one in (*(one for one in of_pip if not join_sacrifice(told, one)), *of_conda):
+        notice(one)
     for one in (*(one for one in early if not is_judged_again(one, anew)), *told):
         notice(one)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = with_fullest_code((*anew, *(target for target in old or () if target.name in others)))
-    tell_unused_sources(spec, locked, notice)
-    tell_misspelt(spec, locked, notice)
-    tell_images(spec, locked, notice)
+    for one in (*unused_sources(spec, locked), *misspelt_names(spec, locked), *image_findings(spec, locked)):
+        notice(one)
     read = {row for one in solved for row in one.shaped}
     pins = [pin for target in locked if target.name in others for pin in target.pins]
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
@@ -468,7 +466,8 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     lock = Lock(spec.name, case.shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
     if case.shared.base is None:
         return replace(lock, schema=lock.least_schema)
-    tell_base(anew, request.inventories, notice)
+    for one in base_findings(anew, request.inventories):
+        notice(one)
     bases = tuple(
         LockedBase(name, hashlib.sha256(one.text.encode()).hexdigest(), one.digest)
         for name, one in sorted(request.inventories.items())

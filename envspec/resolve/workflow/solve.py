@@ -56,13 +56,13 @@ class Inspector(Protocol):
 
 
 class CondaHalf(Protocol):
-    """A resolver of the conda half. `keep` holds a package's version and build; `tell` is that of `Resolvers`."""
+    """A resolver of the conda half. `keep` holds a package's version and build; `findings` are those of `Resolvers`."""
 
     def resolve(
         self, requests: Mapping[str, CondaRequest], keep: Mapping[str, Preferences]
     ) -> Mapping[str, tuple[Pin, ...]]: ...
 
-    def tell(self, pins: Mapping[str, tuple[Pin, ...]], notice: Callable[[Finding], None]) -> None: ...
+    def findings(self, pins: Mapping[str, tuple[Pin, ...]]) -> Sequence[Finding]: ...
 
 
 def _none(asked: object) -> Mapping[Any, Any]:
@@ -78,7 +78,7 @@ class Resolvers(Struct, frozen=True):
     builds      resolves what sources are built with; without it, only what the old lock has of that stands in a new one
     publishers  asks the indexes of pins who published them; likewise
     releases    gives, for a request, the releases of a package on the index that it comes from
-    tell        tells what the resolver has to say of the last solution, whose pins it gets by target, beside what is
+    findings    gives what the resolver has to say of the last solution, whose pins it gets by target, beside what is
                 said already
     is_behind   says whether versions leave something far behind that a request asks for itself; likewise
     stop        ends what runs for the question of the moment
@@ -89,9 +89,7 @@ class Resolvers(Struct, frozen=True):
     inspect: Inspector | None = None
     builds: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...] | BuildLacks]] = _none
     publishers: Callable[[Iterable[Pin]], Mapping[Pin, Publisher]] = _none
-    tell: Callable[[Mapping[str, tuple[Pin, ...]], Callable[[Finding], None], Sequence[Finding]], object] = (
-        lambda pins, notice, others: None
-    )
+    findings: Callable[[Mapping[str, tuple[Pin, ...]], Sequence[Finding]], Sequence[Finding]] = lambda pins, others: ()
     releases: Callable[[Request], Releases] = lambda request: lambda name: ()
     is_behind: Callable[[Request, Mapping[str, str]], bool] = lambda request, versions: False
     stop: Callable[[], object] = lambda: None

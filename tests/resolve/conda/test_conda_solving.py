@@ -15,7 +15,6 @@ from support.index import Index
 from support.serving import QuietFiles, serving
 
 from envspec.base.errors import IndexFailure, Unsatisfiable, WrongBuild
-from envspec.base.finding import Finding
 from envspec.lock.model import Pin
 from envspec.resolve.conda.channels import ChannelAddress
 from envspec.resolve.conda.request import CondaRequest
@@ -125,24 +124,20 @@ def test_the_asked_minor_is_pinned(channel: LocalChannel) -> None:
 
 def test_an_older_version_with_cuda_is_better_than_a_newer_one_without(channel: LocalChannel) -> None:
     channel.write([*BASE, gpulib("1.0", "12.6"), gpulib("2.0", "13.0"), gpulib("2.0", None)])
-    told: list[Finding] = []
     asked = resolver(channel)
     found = asked.resolve({"t": GPU, "u": GPU}, {})
     asked.resolve({"t": replace(GPU, specs=("gpulib ==1.0",))}, {})
     (pin,) = (pin for pin in found["t"] if pin.name == "gpulib")
-    asked.tell(found, told.append)
     assert (pin.version, pin.build) == ("1.0", "cuda126_h_0")
-    (over,) = told
+    (over,) = asked.findings(found)
     assert (over.code, over.package, over.targets) == ("passed-over", "gpulib", ("t", "u"))
     assert "gpulib 1.0 is locked, not 2.0: no release after it has a build for CUDA 12.8 that" in over.message
 
 
 def test_a_newest_release_with_cuda_passes_none_over(channel: LocalChannel) -> None:
     channel.write([*BASE, gpulib("2.0", "12.6"), gpulib("2.0", None, number=9)])
-    told: list[Finding] = []
     asked = resolver(channel)
-    asked.tell(asked.resolve({"t": GPU}, {}), told.append)
-    assert told == []
+    assert asked.findings(asked.resolve({"t": GPU}, {})) == ()
 
 
 def test_no_build_of_the_asked_major_names_the_nearest(channel: LocalChannel) -> None:

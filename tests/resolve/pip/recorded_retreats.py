@@ -137,7 +137,7 @@ def answer(one: Case, machine: Machine) -> Said:
         with pip_resolver(
             spec, machine.environment(), offline=False, refresh=False, progress=Progress(), notice=told.append
         ) as pip:
-            (target,) = relock(RelockRequest(spec), Resolvers(pip, tell=pip.tell), told.append)
+            (target,) = relock(RelockRequest(spec), Resolvers(pip, findings=pip.findings), told.append)
     except AnswerNo as no:
         came = (
             "source" if isinstance(no, SourcesNeeded) else "refuse" if isinstance(no, Infeasible) else "unsatisfiable"

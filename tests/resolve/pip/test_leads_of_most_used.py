@@ -81,7 +81,11 @@ def answer(folder: Path, *lines: str) -> tuple[Lock | None, dict[str, Sequence[R
         releases = resolver._uv_indexes.releases(asked)
         pages: dict[str, Sequence[Release]] = {name: admitted_releases(name, asked, releases) for name in names}
         try:
-            return relock(RelockRequest(spec), Resolvers(resolver, tell=resolver.tell), told.append), pages, told
+            return (
+                relock(RelockRequest(spec), Resolvers(resolver, findings=resolver.findings), told.append),
+                pages,
+                told,
+            )
         except (AnswerNo, SpecError):
             return None, pages, told
 

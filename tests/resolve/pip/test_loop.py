@@ -83,7 +83,11 @@ def test_the_cheapest_review_looks_first() -> None:
     seen: list[str] = []
 
     def look(name: str, *bounds: Bound) -> Callable[[Answer], Iterable[Bound]]:
-        return lambda one: seen.append(name) or bounds
+        def review(one: Answer) -> Iterable[Bound]:
+            seen.append(name)
+            return bounds
+
+        return review
 
     reviews = Reviews((look("first", Bound("app<2")), look("second")), ())
     settle(BEGUN, Uv(lambda problem: answer(problem, app="1.0")), reviews, no_leads)

@@ -1,7 +1,5 @@
 """Exact pins before they become a lock: what is refused of them."""
 
-from collections.abc import Callable
-
 import pytest
 from msgspec.structs import replace
 from support.told import CondaTold, Told, pin
@@ -32,19 +30,16 @@ def accepted(
     *,
     kept: Kept = Kept(),  # noqa: B008  frozen
     refreshed: bool = False,
-    notice: Callable[[Finding], None] = lambda finding: None,
-) -> tuple[LockedTarget, ...]:
+) -> tuple[tuple[LockedTarget, ...], tuple[Finding, ...]]:
     """Targets `a` and `b`, solved as `told` answers. What preparing tells is left out."""
     tables = f"[targets.a]\n{lines}\n[targets.b]\n{lines}\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{pip}]\n{tables}", "specs/demo.toml")
     solved = solve(prepare(spec_case(spec), spec.targets, lambda finding: None), Resolvers(told), kept)
-    return accept(
-        spec, solved, kept, refreshed=refreshed, notice=notice, judge=lambda one: of_pins(spec, one, NO_RELEASES)
-    )
+    return accept(spec, solved, kept, refreshed=refreshed, judge=lambda one: of_pins(spec, one, NO_RELEASES))
 
 
 def test_pins_are_in_the_locks_order() -> None:
-    a, _ = accepted(Told(pin("numpy", "2.0", "beta"), pin("beta", "1.0")), "'numpy'")
+    (a, _), _ = accepted(Told(pin("numpy", "2.0", "beta"), pin("beta", "1.0")), "'numpy'")
     assert [one.name for one in a.pins] == ["beta", "numpy"]
 
 
@@ -115,7 +110,7 @@ def test_what_condas_records_say_is_mended_in_condas_part_of_the_spec() -> None:
     for more, ways in (((), [Way(conda="liby")]), ((record("liby", "1.0"),), [])):
         (solved,) = solve(prepared, Resolvers(Told(), CondaTold(*base, *more)), Kept())
         with pytest.raises(Infeasible, match="a: libx requires liby >=2, but") as error:
-            accept(spec, (solved,), Kept(), refreshed=False, notice=print, judge=lambda one: ())
+            accept(spec, (solved,), Kept(), refreshed=False, judge=lambda one: ())
         assert list(error.value.ways) == ways
 
 
@@ -140,10 +135,9 @@ def from_facts(variant: str, version: str) -> Pin:
 )
 def test_a_hole_of_the_facts_is_told_of_what_is_new(kept: Kept, refreshed: bool, said: list[str]) -> None:
     """torch 2.12.0 for CUDA 12.6 is in no record (tests/resolve/torch_index/test_torch_holes.py)."""
-    notices: list[Finding] = []
     told = Told(from_facts("cu126", "2.10.0+cu126"))
-    accepted(told, "'torch<=2.12.0'", CU126, kept=kept, refreshed=refreshed, notice=notices.append)
-    assert [finding.text.partition(": envspec's own facts")[0] for finding in notices] == said
+    _, findings = accepted(told, "'torch<=2.12.0'", CU126, kept=kept, refreshed=refreshed)
+    assert [finding.text.partition(": envspec's own facts")[0] for finding in findings] == said
 
 
 def test_condas_pins_are_judged_by_their_builds() -> None:

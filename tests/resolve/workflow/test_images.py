@@ -10,7 +10,7 @@ from support.packages import wheel
 
 from envspec.base.finding import Finding
 from envspec.lock.model import LockedTarget, Pin, TargetInputs
-from envspec.resolve.workflow.relock import tell_images
+from envspec.resolve.workflow.relock import image_findings
 from envspec.spec.model import Image, Spec, Target
 
 SPEC = Spec("specs/demo.toml", "demo", "3.12", (Target("t", "linux-64"),))
@@ -24,8 +24,7 @@ CUDA = replace(
 
 
 def told(image: Image, *targets: LockedTarget) -> list[Finding]:
-    found: list[Finding] = []
-    tell_images(replace(SPEC, image=image), targets, found.append)
+    found = [*image_findings(replace(SPEC, image=image), targets)]
     return found
 
 
