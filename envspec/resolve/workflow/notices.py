@@ -154,7 +154,7 @@ def merge_findings(found: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Find
 
 
 def notes_among(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Give the findings that stop nothing. Raises Infeasible with an error among them, InfeasibleTargets with several."""
+    """Give findings that stop nothing. Raises Infeasible for one that does, InfeasibleTargets for several."""
     several = tuple(findings)
     if refused := refusals(several):
         raise together(refused)
