@@ -109,6 +109,8 @@ def ranks(ctx: Context, world: int, backend: str, work: Callable[[Rank], Any]) -
             os.kill(pid, signal.SIGUSR1)
         time.sleep(ANSWERS)
     for pid in children:
+        os.kill(pid, signal.SIGKILL)  # all at once: whoever waits for one that is gone would get on
+    for pid in children:
         give_up(pid)
     last = [place.last() for place in places]
     remedy = "read the end of the output" + ("; NCCL_DEBUG=INFO says more" if backend == "nccl" else "")

@@ -44,7 +44,6 @@ from envspec.resolve.pip.answer import (
     attribute_to,
     dated_sources,
     drop_unreachable,
-    hint_about_pre_releases,
     in_own_addresses,
     older_sources,
     prefix,
@@ -52,6 +51,7 @@ from envspec.resolve.pip.answer import (
     read_metadata,
     refuse_two_answers,
     sources_needed,
+    ways_to_pre_releases,
     with_hashes,
 )
 from envspec.resolve.pip.behind import OF_TARGET, Behind, behind_findings, find_behind, reason_of
@@ -532,7 +532,7 @@ class PipResolver(Struct, frozen=True):
                 question.uv.fresh = True
                 return self._solve(request, question, preferences, reading, last)
             conflict = explain_torch(conflict, request, index, gated=question.gated)
-            conflict.hint = hint_about_pre_releases(conflict, barred)
+            conflict.ways += ways_to_pre_releases(barred)
             self._uv_indexes.refuse_flat(request, label)
             proof = conflict.conflict
             conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, proof))
