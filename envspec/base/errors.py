@@ -65,6 +65,7 @@ class Way(Struct, frozen=True):
     bounds   constraints of the spec besides
     overrides  requirements that take the place of all others on their packages
     sources  packages and the indexes of the spec that they come from
+    inspect  whether wheels are read for what their METADATA leaves out
     corrections    of published metadata that the spec does without
     without  packages that the spec asks for no more
     accept   findings that are taken knowingly: codes, each with the package that it is of, if it is of one
@@ -87,6 +88,7 @@ class Way(Struct, frozen=True):
     bounds: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
+    inspect: bool | None = None
     corrections: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     accept: tuple[tuple[str, str | None], ...] = ()
@@ -139,6 +141,7 @@ class Way(Struct, frozen=True):
             (self.bounds, f"add to [pip]: constraints = [{_quote(self.bounds)}]"),
             (self.overrides, f"if it works for you all the same, add to [pip]: overrides = [{overrides}]"),
             (self.sources, f"add to [pip]: sources = {{ {sources} }}"),
+            (self.inspect is False, "do without what wheels say: add inspect = false to [pip]"),
             (self.corrections, f"add to [pip]: without-corrections = [{_quote(self.corrections)}]"),
             (self.without, f"leave {', '.join(self.without)} out"),
             (self.allow, f"if you trust its code, add to [pip]: allow-source = [{_quote(self.allow)}]"),
@@ -204,6 +207,12 @@ class EnvspecError(Exception):
     def with_packages(self: _Error, *packages: str) -> _Error:
         """Name the packages that it is about, if it doesn't yet; gives it back."""
         self.about = self.about or packages
+        return self
+
+    def avoiding(self: _Error, name: str, version: str) -> _Error:
+        """Add, as an untried way, any other release of a package; gives it back."""
+        self.about = self.about or (name,)
+        self.ways = (*self.ways, Way(bounds=(f"{name}!={version}",)))
         return self
 
     def tell_ways(self, passed: Iterable[Way]) -> None:

@@ -69,6 +69,11 @@ _ALWAYS_SECRET = re.compile(
     r"(?:PASSWORDS?|PASSWD|PASSPHRASE|SECRETS?|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH)KEYS?|CREDS?|JWT|BEARER"
     r"|(?:ACCESS|AUTH|API|REFRESH|BEARER)TOKENS?|COOKIE)$"
 )
+_GLUED = re.compile(
+    "(?:DB|PG|SQL|MYSQL|POSTGRES|MONGO|REDIS|LDAP|SMTP|E?MAIL|FTP|SSH|SVN|GIT|HTTP|PROXY|WIFI|VPN|VNC|ROOT|ADMIN|SUDO"
+    "|USER|LOGIN|MY|APP)(?:PASS|PWD|PW)"
+)
+"""Passwords of names that are written without a mark between their words."""
 _HARMLESS_AFTER = re.compile(
     "FILE|PATH|DIR|FOLDER|NAME|URL|URI|ENDPOINT|TYPE|COUNT|LIMIT|LENGTH|LEN|SIZE|IDS?|HOST|PORT|SOCK|ENABLED|DISABLED"
     "|TIMEOUT|TTL|FORMAT|METHOD|MODE|PROVIDER|BACKEND|CLASS|COLUMN|FIELD|PREFIX|SUFFIX|RATE|BUDGET|ALGORITHM|SCOPES?"
@@ -153,7 +158,9 @@ def _speaks_of_secret(name: str) -> int:
         last = words[-1] if after else ""
         if _HARMLESS_AFTER.fullmatch(last) and not (last == "ID" and (word == "SECRET" or before == "ACCESS")):
             continue
-        if ("PASS" in word and _ALWAYS_SECRET.search(word)) or (word in ("PASS", "PWD") and at and not after):
+        if ("PASS" in word and _ALWAYS_SECRET.search(word)) or (word in ("PASS", "PWD", "PW") and at and not after):
+            return 2
+        if _GLUED.fullmatch(word) and not after:
             return 2
         if _ALWAYS_SECRET.search(word):
             grade = 1

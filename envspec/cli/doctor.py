@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -71,7 +72,7 @@ def command(
 
 def _refuse_without_spec(targets: tuple[str, ...], gpus: tuple[str, ...], *versions: str | None) -> None:
     if gpus or any(versions):
-        gpu = f" --gpu {gpus[0]}" if gpus else ""
+        gpu = f" --gpu {quote(gpus[0])}" if gpus else ""
         hint = f"`envspec builds torch{gpu}` shows which torch runs on a GPU"
         raise InputError("--gpu, --driver and --glibc need a SPEC to judge", hint=hint)
     if targets:

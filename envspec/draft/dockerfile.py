@@ -44,11 +44,34 @@ _WITHIN = re.compile(r"^(?:poetry|pdm|uv|pixi|hatch) +run +(?=python|pip)")
 """What runs a command in the environment of a tool that the file made before."""
 _STEP = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^;&|'\"]|(?<!&)&(?!&)|(?<!\|)\|(?!\|)|['\"])+")
 """One of the commands that `&&`, `||` and `;` join, with its quotes whole."""
-_WITH_VALUE = (
-    *("-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-i", "--index-url", "--extra-index-url"),
-    *("-f", "--find-links"),
+_WITH_VALUE = frozenset(
+    re.findall(
+        r"\S+",
+        """
+    -r --requirement --requirements -c --constraint --constraints -e --editable -i --index-url --extra-index-url
+    --index --default-index --pypi-url -f --find-links -t -b -C -P -p --abi --allow-insecure-host --build-constraint
+    --build-constraints --cache-dir --cert --client-cert --color --config-file --config-setting --config-settings
+    --config-settings-package --default-timeout --directory --exclude-newer --exclude-newer-package --excludes
+    --exists-action --extra --fork-strategy --global-option --group --implementation --index-strategy
+    --keyring-provider --link-mode --local-log --log --log-file --no-binary --no-build-isolation-package
+    --no-build-package --no-editable-package --no-sources-package --only-binary --output-format --override --overrides
+    --platform --prefix --prerelease --prerelease-package --progress-bar --project --proxy --python --python-platform
+    --python-version --refresh-package --reinstall-package --report --resolution --resume-retries --retries --root
+    --root-user-action --source --source-dir --source-directory --src --target --timeout --torch-backend
+    --trusted-host --upgrade-group --upgrade-package --upgrade-strategy --uploaded-prior-to --use-deprecated
+    --use-feature --all-releases --only-final --requirements-from-script
+    """,
+    )
 )
-"""Options of pip that a requirements.txt has too, each with a value."""
+"""Options of `pip install` and `uv pip install` that take a value, as their own parsers have them: no value of one is a
+package."""
+_PLURALS = {"--requirements": "--requirement", "--constraints": "--constraint"}
+"""uv's names of what a requirements.txt has, too."""
+_WITH_VALUE_OF_APT = ("-o", "--option", "-c", "--config-file", "-t", "--target-release", "--default-release")
+_WITH_VALUE_OF_APT = (*_WITH_VALUE_OF_APT, "-a", "--host-architecture", "-P", "--build-profiles", "--solver")
+_WITH_VALUE_OF_CONDA = ("--solver", "--repodata-fn", "--revision", "--subdir", "--platform", "--console", "--timeout")
+_WITH_VALUE_OF_CONDA = (*_WITH_VALUE_OF_CONDA, "-r", "--root-prefix", "--rc-file", "--repodata-ttl", "--cacert-path")
+_WITH_VALUE_OF_CONDA = (*_WITH_VALUE_OF_CONDA, "--download-threads", "--extract-threads", "--experimental")
 _SILENT = ("--no-cache-dir", "--no-cache", "-U", "--upgrade", "-q", "--quiet", "--system", "-y", "--yes", "--user")
 _SILENT_OF_APT = ("-y", "--yes", "-q", "-qq", "--no-install-recommends", "--fix-missing", "--assume-yes")
 _OUR_OWN = ("pip", "setuptools", "wheel", "uv")
@@ -168,7 +191,7 @@ def _step(step: str, path: Path, gathered: Gathered, pip: RequirementsReader, pl
     if not bare:
         return
     installed = re.match(
-        r"(?P<pip>(?:python[0-9.]* +-m +)?(?:uv +)?pip[0-9.]* +install)"
+        r"(?P<pip>(?:python[0-9.]* +-m +)?(?:uv +)?pip[0-9.]*(?: +--?\w[\w-]*(?:=\S+)?)* +install)"
         r"|(?P<apt>(?:apt|apt-get)(?: +-\S+)* +install)|(?P<conda>(?:conda|mamba|micromamba) +(?:install|create))\b",
         bare,
     )
@@ -182,8 +205,13 @@ def _step(step: str, path: Path, gathered: Gathered, pip: RequirementsReader, pl
     if installed["pip"]:
         _pip(rest, path, gathered, pip, place)
     elif installed["apt"]:
-        for word in rest:
-            if not word.startswith("-"):
+        left = list(rest)
+        while left:
+            word = left.pop(0)
+            if word in _WITH_VALUE_OF_APT:
+                gathered.note(f"apt's {word} {' '.join(left[:1])} is left out", place)
+                left = left[1:]
+            elif not word.startswith("-"):
                 gathered.apt[word.partition("=")[0]] = None
                 if "=" in word:
                     gathered.note(f"{word}: the version is left out: [image] snapshot fixes a day", place)
@@ -200,6 +228,7 @@ def _pip(words: Sequence[str], path: Path, gathered: Gathered, pip: Requirements
         option, equals, _ = word.partition("=")
         if option in _WITH_VALUE:
             value = "" if equals or not left else f" {left.pop(0)}"
+            word = f"{_PLURALS.get(option, option)}{word[len(option) :]}"
             pip.lines(f"{word}{value}", path, first=place.line)
         elif word not in _SILENT and word not in _OUR_OWN:
             pip.lines(word, path, first=place.line)
@@ -216,6 +245,9 @@ def _conda(words: Sequence[str], gathered: Gathered, place: Place) -> None:
             if option in ("-f", "--file"):
                 gathered.note(f"conda's --file {value or ' '.join(left[:1])} isn't read: give it by --from", place)
             left = left if equals else left[1:]
+        elif word in _WITH_VALUE_OF_CONDA:
+            gathered.note(f"conda's {word} {' '.join(left[:1])} is left out", place)
+            left = left[1:]
         elif word.startswith("-"):
             if word not in _SILENT:
                 gathered.note(f"conda's {option} is left out", place)

@@ -25,7 +25,8 @@ from envspec.review.diff.foreign.shape import file_name, index_name
 Reader = Callable[[Path], str]
 """Reads a file that another one names. Raises InputError, StorageError."""
 
-_INDEX = re.compile(r"(?:-i|--(?:extra-)?index-url)[ =]+(\S+)")
+_INDEX = re.compile(r"(?:-i|--pypi-url|--(?:extra-)?index-url|--(?:default-)?index)[ =]+(?:[\w.-]+=)?(\S+)")
+"""pip's options, and uv's, whose value may begin with a name."""
 _LINKS = re.compile(r"(?:-f|--find-links)[ =]+(\S+)")
 _FOLDER = re.compile(r"[./~]|file:|[A-Za-z]:[\\/]|(?!.*://).*\.(?:whl|tar\.gz|zip)$")
 """What pip takes for a path."""
@@ -89,7 +90,7 @@ class RequirementsReader:
     def _option(self, line: str, place: Place) -> None:
         gathered = self.gathered
         if found := _INDEX.match(line):
-            name = gathered.index(found[1], place, first=not line.startswith("--extra"))
+            name = gathered.index(found[1], place, first=not re.match(r"--(?:extra-index-url|index)[ =]", line))
             if name not in (None, "pypi"):
                 text = f'the file doesn\'t say what comes from {name} alone: [pip] sources = {{ PKG = "{name}" }} does'
                 gathered.note(text, place)

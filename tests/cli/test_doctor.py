@@ -174,6 +174,7 @@ def test_json(spec: str, envspec: Envspec, monkeypatch: pytest.MonkeyPatch, mach
         (["demo.toml", "--target", "hoper"], "demo.toml has no target hoper", "did you mean hopper?"),
         (["demo.toml", "--target", "x"], "demo.toml has no target x", "its targets: volta, hopper, cpu"),
         (["--gpu", "H100"], "--gpu, --driver and --glibc need a SPEC", "`envspec builds torch --gpu H100`"),
+        (["--gpu", "NVIDIA GH200 480GB"], "--gpu, --driver", "`envspec builds torch --gpu 'NVIDIA GH200 480GB'`"),
         (["--driver", "570"], "--gpu, --driver and --glibc need a SPEC", "`envspec builds torch` shows"),
         (["--target", "x"], "--target needs a SPEC", "envspec doctor specs/NAME.toml --target NAME"),
         (["missing.toml"], "missing.toml", ""),

@@ -1,10 +1,13 @@
 """Dockerfile and cog.yaml as the beginning of a spec: what they install is taken, what they do besides is told."""
 
+import importlib
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 from support.drafts import draft, notes
+from uv import find_uv_bin
 
 FILES = Path(__file__).parent / "files"
 
@@ -33,6 +36,54 @@ def test_a_dockerfile() -> None:
         assert left in told
     assert "Dockerfile:14: RUN curl" in told, "each by its line"
     assert "update" not in told and "rm -rf" not in told
+
+
+def valued_by_pip() -> set[str]:
+    command = importlib.import_module("pip._internal.commands").create_command("install").parser
+    rows = [row for group in (command, *command.option_groups) for row in group.option_list if row.takes_value()]
+    return {name for row in rows for name in (*row._short_opts, *row._long_opts)}
+
+
+def valued_by_uv() -> set[str]:
+    words = [find_uv_bin(), "pip", "install", "--help"]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, env={"NO_COLOR": "1"}).stdout
+    rows = re.findall(r"^ +(?:(-\w), +)?(--[\w-]+) <", told, re.MULTILINE)
+    return {name for row in rows for name in row if name}
+
+
+def test_no_value_of_an_option_of_pip_or_uv_is_a_package() -> None:
+    """`--index-strategy unsafe-best-match`, `--timeout 100`: names that anybody can register."""
+    valued = {"pip install": valued_by_pip(), "uv pip install": valued_by_uv()}
+    assert min(map(len, valued.values())) > 30
+    for command, options in valued.items():
+        for option in sorted(options - {"-r", "--requirement", "--requirements", "-e", "--editable"}):
+            constrains = option in ("-c", "--constraint", "--constraints")
+            for value in ("requirements.txt",) if constrains else ("odd", "odd=https://i.example.org/simple"):
+                for text in (f"{option} {value}", f"{option}={value}"):
+                    found = draft("Dockerfile", f"FROM python:3.11\nRUN {command} {text} six {option} {value}\n")
+                    assert found.pip == ("six",), text
+    assert draft("Dockerfile", "FROM python:3.11\nRUN uv pip install --requirements requirements.txt\n").pip == (
+        "tqdm",
+    )
+
+
+def test_uvs_options_of_indexes_are_read() -> None:
+    told = "uv pip install --default-index https://a.example.org/simple --index mine=https://b.example.org/simple six"
+    found = draft("Dockerfile", f"FROM python:3.11\nRUN {told}\nRUN pip3 --no-cache-dir --timeout=9 install attrs\n")
+    assert found.pip == ("six", "attrs")
+    assert "a.example.org" in str(found.indexes) and "b.example.org" in str(found.indexes)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("apt-get install -y -o Dpkg::Use-Pty=0 -t bookworm-backports git", "apt install -y --option A::B=1 git"),
+        *("conda install -y --solver libmamba git", "mamba create -n x --repodata-fn odd.json -r /opt git"),
+    ],
+)
+def test_no_value_of_an_option_of_apt_or_conda_is_a_package(command: str) -> None:
+    found = draft("Dockerfile", f"FROM python:3.11\nRUN {command}\n")
+    assert (*found.apt, *found.conda) == ("git",)
 
 
 def test_a_python_that_no_spec_can_have_is_told() -> None:

@@ -1,6 +1,7 @@
 """Environments whose torch trains wrongly, each caught by the check that should: real ones, a file of torch changed."""
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,75 @@ def test_a_collective_that_is_wrong_on_one_rank_is_named(smoke_env: Path, tmp_pa
     found = run_one(prefix, CONFIG, "collectives.all_reduce", tmp_path, {})
     # had a rank waited for another one's collective, the reason would be that ranks hadn't ended
     assert found["status"] == "fail" and found["reason"] == told
+
+
+BROKEN_ON_ONE_RANK = """
+_right_{0} = {0}
+def {0}(*words, **options):
+    if get_rank() == {1}:
+        {2}
+    return _right_{0}(*words, **options)
+"""
+
+SLEEPS, SPINS = "import time; time.sleep(3600)", "while True: pass"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        (
+            "reduce_scatter_tensor",
+            "raise ValueError('a bad card')",
+            "reduce_scatter of 3 floats: ValueError: a bad card",
+        ),
+        ("all_reduce", "raise RuntimeError('no')", "the sum of 1 whole numbers: RuntimeError: no"),
+        ("broadcast", "import os; os.kill(os.getpid(), 11)", "broadcast of 3 floats: crashed (SIGSEGV)"),
+    ],
+    ids=["raises", "raises in the first", "crashes"],
+)
+def test_a_collective_that_fails_on_one_rank_is_named(
+    smoke_env: Path, tmp_path: Path, rank: int, name: str, code: str, told: str
+) -> None:
+    prefix = with_code(
+        smoke_env, tmp_path, "distributed/distributed_c10d.py", BROKEN_ON_ONE_RANK.format(name, rank, code)
+    )
+    found = run_one(prefix, CONFIG, "collectives.all_reduce", tmp_path, {}, seconds=60)
+    assert found["status"] == "fail" and f"rank {rank}: {told}" in found["reason"], found
+    assert f"rank {1 - rank}" not in found["reason"].partition("; ")[0], found
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_collective_that_one_rank_alone_is_without_is_named(smoke_env: Path, tmp_path: Path, rank: int) -> None:
+    code = BROKEN_ON_ONE_RANK.format("all_to_all_single", rank, "raise RuntimeError('not supported')")
+    prefix = with_code(smoke_env, tmp_path, "distributed/distributed_c10d.py", code)
+    found = run_one(prefix, CONFIG, "collectives.all_reduce", tmp_path, {}, seconds=25)
+    told = f"all_to_all of 3 floats after 15 s; rank {rank} is at send_and_receive of 3 floats, without all_to_all"
+    assert found["status"] == "fail" and told in found["reason"], found
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("reduce_scatter_tensor", "reduce_scatter of 3 floats"),
+        ("all_reduce", "the sum of 1 whole numbers"),
+        ("batch_isend_irecv", "send_and_receive of 3 floats"),
+    ],
+)
+@pytest.mark.parametrize("code", [SLEEPS, SPINS], ids=["sleeps", "spins"])
+def test_a_collective_that_never_ends_on_one_rank_is_named(
+    smoke_env: Path, tmp_path: Path, rank: int, name: str, told: str, code: str
+) -> None:
+    prefix = with_code(
+        smoke_env, tmp_path, "distributed/distributed_c10d.py", BROKEN_ON_ONE_RANK.format(name, rank, code)
+    )
+    began = time.monotonic()
+    found = run_one(prefix, CONFIG, "collectives.all_reduce", tmp_path, {}, seconds=25)
+    assert found["status"] == "fail", found
+    assert f"rank {rank} hadn't ended {told} after 15 s" in found["reason"], found
+    assert f"rank {1 - rank} hadn't" not in found["reason"], found
+    assert time.monotonic() - began < 120
 
 
 NO_SCORE_MOD = """

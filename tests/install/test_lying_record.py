@@ -62,7 +62,4 @@ def test_a_record_that_uv_refuses_names_the_wheel(machine: Machine, index: Index
     machine.locked(spec=SPEC.format(PYTHON, SUBDIR))
     ran = machine.envspec("install", "specs/demo.toml", "--prefix", "env")
     assert ran.status == 3 and "`odd==1.0`: `RECORD` file is invalid" in ran.error
-    assert (
-        ran.hint
-        == "hint: the wheel itself is damaged: bound odd in the spec to another release, and tell its publisher"
-    )
+    assert ran.hint == "hint: the wheel itself is damaged: tell its publisher"

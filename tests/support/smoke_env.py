@@ -131,7 +131,8 @@ from envspec_check.command import load_config
 from envspec_check.interface import CHECKS, Context
 from envspec_check.process import run_check
 folder, quick = pathlib.Path(sys.argv[4]), sys.argv[6] == "quick"
-ctx = Context(load_config(sys.argv[2]), "cpu", sys.argv[5], 20, quick, 0, 120.0, folder, sys.argv[1])
+seconds = float(sys.argv[7])
+ctx = Context(load_config(sys.argv[2]), "cpu", sys.argv[5], 20, quick, 0, seconds, folder, sys.argv[1])
 (folder / "outcome.json").write_text(json.dumps(run_check(CHECKS[sys.argv[3]], ctx)))
 """
 """Runs one check of a group alone, as the check's own processes do."""
@@ -139,10 +140,10 @@ ctx = Context(load_config(sys.argv[2]), "cpu", sys.argv[5], 20, quick, 0, 120.0,
 
 def run_one(
     prefix: Path, config: Path, name: str, folder: Path, variables: Mapping[str, str], workload: str = "basic",
-    length: str = "quick",
+    length: str = "quick", seconds: float = 120,
 ) -> dict[str, Any]:  # fmt: skip
-    """The outcome of one check by an environment's Python; `length` is "quick" or "full"."""
-    words = [prefix / "bin" / "python", "-I", "-c", ONE, CHECK, config, name, folder, workload, length]
+    """The outcome of one check by an environment's Python; `length` is "quick" or "full", `seconds` its limit."""
+    words = [prefix / "bin" / "python", "-I", "-c", ONE, CHECK, config, name, folder, workload, length, seconds]
     env = {**os.environ, **variables}
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, env=env, check=False, timeout=SECONDS)
     assert done.returncode == 0, done.stderr

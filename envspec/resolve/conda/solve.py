@@ -47,7 +47,6 @@ _VERSION = re.compile(r"\d[\w.*]*(?: \| (?:\d[\w.*]*|\.\.\.))*")
 _OTHER_PYTHON = re.compile(r"─ python(?:_abi)? .*no candidates were found")
 _NO_CANDIDATES = re.compile(r"No candidates were found for ([A-Za-z0-9_.-]+)")
 _REDIRECTED = re.compile(r"error following redirect for url \(([^)?]+)")
-_LOOSEN = "if other versions will do, loosen one of these match specs"
 _CHANNELS = "leave out one channel after the other, and tell who runs it that its repodata is damaged"
 
 
@@ -89,7 +88,7 @@ def unsatisfiable(text: str, label: str) -> Unsatisfiable:
     """Shorten a solver's report of a conflict, which repeats itself for each version."""
     report = _condense(_PREFIX.sub("", text))
     missing = _NO_CANDIDATES.search(text)
-    hint = f"no channel of the spec has that {missing[1]} for this platform" if missing else _LOOSEN
+    hint = f"no channel of the spec has that {missing[1]} for this platform" if missing else None
     return Unsatisfiable(f"{label}: conda's packages don't fit together: {report}", hint=hint)
 
 
@@ -489,12 +488,15 @@ class _Solve(Struct, frozen=True):
         return MatchSpec(text)
 
     async def _with_nearest(self, conflict: Unsatisfiable) -> Unsatisfiable:
-        """Add to a conflict the existing CUDA builds of the spec's packages."""
+        """Add to a conflict the spec's match specs without bounds, and the existing CUDA builds of its packages."""
+        bounded = dict.fromkeys(conda_name(spec) for spec in self.request.specs if conda_name(spec) != spec)
+        conflict.ways = tuple(Way(conda=name, note="without its bounds") for name in bounded if "::" not in name)
         if self.request.cuda is None:
             return conflict
         names = [name for name in self.request.names if not name.startswith("cuda")]
         builds = [build_of(record) for record in await self._records(names)]
-        return Unsatisfiable(conflict.message, hint=await self._existing(names, builds) or conflict.hint)
+        conflict.hint = await self._existing(names, builds) or conflict.hint
+        return conflict
 
     async def _wrong_build(
         self, wrong: Sequence[BuildRecord], siblings: Sequence[BuildRecord], conflict: Unsatisfiable

@@ -40,7 +40,7 @@ from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.stated import StatedMetadata, find_metadata
 from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.edges import active_lines, reachable_packages, two_answers
-from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant
+from envspec.resolve.pip.metadata import Metadata, MetadataReader, metadata_of, metadata_text, of_variant, release_of
 from envspec.resolve.pip.newest import Asks, Releases, asks_of, newer_than, skipped_releases, suits_target, wheels_fit
 from envspec.resolve.pip.pins import complete_metadata, file_to_install
 from envspec.resolve.pip.reading import Counting, Reading
@@ -81,8 +81,8 @@ class Describer(Struct):
         if address.fault is not None:
             raise IndexFailure(
                 f"{redact(address.url)} is a variant's wheel, and nothing is known of its variant: {address.fault}",
-                hint="report this to whoever runs the index; or bound the package to a release without variants",
-            )
+                hint="report this to whoever runs the index",
+            ).avoiding(*release_of(file))
         if address.kind in (WHEEL, VARIANT):
             try:
                 known = self.wheels.recall(file) or self._of_wheel(file, address.sidecar)
@@ -322,12 +322,10 @@ def own_hashes(urls: Sequence[str]) -> Iterator[Finding]:
         yield Finding("info", "hashed-here", message)
 
 
-def hint_about_pre_releases(conflict: Unsatisfiable, barred: Sequence[str]) -> str | None:
-    """Give the conflict's hint. If pre-releases were barred because nothing asks for them, say how to admit them."""
-    if not barred:
-        return conflict.hint
-    names = ", ".join(f'"{name}>=…a0"' for name in barred)
-    return f"if a pre-release will do, name it in the spec ({names}): no other of {', '.join(barred)} fits"
+def ways_to_pre_releases(barred: Sequence[str]) -> tuple[Way, ...]:
+    """Admit the pre-releases of packages that were barred because nothing asks for them."""
+    bounds = tuple(f"{name}>=0a0" for name in barred)
+    return (Way(bounds=bounds, note=f"a pre-release of {', '.join(barred)}"),) if barred else ()
 
 
 def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsatisfiable:
@@ -372,7 +370,7 @@ def prefix(error: EnvspecError, label: str) -> EnvspecError:
     if error.message.startswith(label):
         return error
     more = type(error)(f"{label}: {error.message}", hint=error.hint).with_packages(*error.about)
-    more.place = error.place
+    more.place, more.ways = error.place, error.ways
     return more
 
 

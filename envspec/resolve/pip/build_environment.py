@@ -223,7 +223,6 @@ class _Builds(Struct):
             except ValueError:
                 raise SpecError(
                     f"the build of {name} requires {line!r}, which is no requirement",
-                    hint="choose another release, or one that has a wheel",
                 ) from None
 
     def _requires(self, wanted: BuildWanted, name: str) -> tuple[str, ...]:
@@ -299,8 +298,7 @@ class _Builds(Struct):
                 raise SpecError(
                     f"{label} requires {package.name} {package.version}, which has no wheel that fits: builds build "
                     "nothing themselves",
-                    hint="choose a release that has a wheel, or name what the build needs: [pip] build-dependencies",
-                )
+                ).avoiding(wanted.pin.name, wanted.pin.version)
             yield BuildPin(package.name, str(package.version), file.file, file.sha256, file.size)
 
 
@@ -316,7 +314,7 @@ def _lacks_wheel(requires: Sequence[str], found: BuiltWith) -> bool:
 def against_lock(package: str) -> str:
     """Say what helps a source whose build can't have what the target has."""
     return (
-        f"choose a release that fits, or say what it is built with, which the lock then has: [pip] "
+        f"if you know what it is built with, say so, and the lock then has it: [pip] "
         f'build-dependencies = {{ {package} = ["torch", …] }}'
     )
 

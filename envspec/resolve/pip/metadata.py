@@ -329,12 +329,17 @@ def _parse(text: str, file: FoundFile) -> Metadata:
     return metadata
 
 
+def release_of(file: FoundFile) -> tuple[str, str]:
+    """Name the project and the version that the name of a wheel or a source distribution says."""
+    stem = re.sub(r"\.(whl|zip|tgz|tar(\.\w+)?)$", "", file.file)
+    name, version = stem.split("-")[:2] if file.file.endswith(".whl") else stem.rpartition("-")[::2]
+    return canonical_name(name), version
+
+
 def refuse_layout(file: FoundFile, entries: Iterable[zipfile.ZipInfo]) -> None:
     """Raise IndexFailure for a wheel that no installer could install, or that would replace what isn't its own."""
     if fault := layout_fault(entries):
-        raise IndexFailure(
-            f"{_where(file)} {fault}", hint="tell those who publish it, or bound the package to another release"
-        )
+        raise IndexFailure(f"{_where(file)} {fault}", hint="tell those who publish it").avoiding(*release_of(file))
 
 
 def refuse_other_hash(file: FoundFile, got: str) -> None:

@@ -110,8 +110,7 @@ def file_to_install(package: Found, request: Request) -> FoundFile | None:
         raise Infeasible(
             f"none of the files of {package.name} {package.version} that uv takes runs on {request.uv_platform}: "
             f"{names}",
-            hint=f"bound {package.name} in the spec to another release",
-        ).with_packages(package.name)
+        ).avoiding(package.name, str(package.version))
     return files[file]
 
 

@@ -283,7 +283,7 @@ def refuse_conflicts(label: str, request: Request) -> None:
             whose = "the base has" if request.on_base else "conda installs"
             way = Way(conda=f"{requirement_name(text)} {requirement.specifier}")
             ways = (way,) if requirement.specifier and not request.on_base else ()
-            hint = None if ways else _hint(requirement.name)
+            hint = None
             if request.on_base:
                 case = of_target(request.platform, request.python, request.cuda, (), None, request.glibc or "0")
                 is_torch = requirement_name(text) == "torch"
@@ -304,7 +304,11 @@ def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable
     whose = "the base has" if request.on_base else "conda installs"
     first = named[0].split()[0]
     conflict.message = f"{conflict.message.rstrip('.')} ({whose} {', '.join(named)})."
-    conflict.hint = REPLACE.format(name=first) if request.on_base else _hint(first)
+    if request.on_base:
+        conflict.hint = REPLACE.format(name=first)
+    else:
+        bounds = sorted({bound for bound in conflict.conflict.bounds_on(first) if bound})
+        conflict.ways = (*(Way(conda=f"{first} {bound}") for bound in bounds), *conflict.ways)
     return conflict
 
 
@@ -315,10 +319,6 @@ def _ways_to_python(conflict: Conflict, request: Request) -> tuple[Way, ...]:
         return ()
     bound = range_between(floors[-1], request.any_python[-1])
     return (Way(python=request.python, python_range=bound),)
-
-
-def _hint(name: str) -> str:
-    return f"if the channels have the {name} that the pip packages need, add it to [conda] dependencies"
 
 
 def _pep440(version: str) -> str | None:

@@ -38,13 +38,13 @@ from envspec.resolve.pip.answer import (
     answer_of,
     answer_together,
     attribute_to,
-    hint_about_pre_releases,
     in_own_addresses,
     prefix,
     raise_again,
     read_metadata,
     refuse_two_answers,
     sources_needed,
+    ways_to_pre_releases,
 )
 from envspec.resolve.pip.behind import OF_TARGET, Behind, behind_findings, find_behind, reason_of
 from envspec.resolve.pip.compile import sources_for_uv
@@ -433,7 +433,7 @@ class PipResolver(Struct, frozen=True):
     ) -> Unsatisfiable:
         """Add the ways out of a conflict, and what else may be part of it."""
         conflict = explain_torch(conflict, request, question.torch, gated=question.gated)
-        conflict.hint = hint_about_pre_releases(conflict, problem.lines("final"))
+        conflict.ways += ways_to_pre_releases(problem.lines("final"))
         self._uv_indexes.refuse_flat(request, question.label)
         proof = conflict.conflict
         conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, proof))

@@ -47,7 +47,7 @@ from envspec.resolve.pip.static_source import (
     read_project,
 )
 from envspec.resolve.uv.answer import FoundFile
-from envspec.resolve.uv.errors import build_failure, machine_error
+from envspec.resolve.uv.errors import BUILD_TOOLS, build_failure, machine_error
 from envspec.resolve.uv.program import Processes, Uv
 
 # The build requirements of sources: wheels of the default index, through an index proxy of its own and its bounds.
@@ -97,7 +97,7 @@ def url_requirement_error(url: str) -> ToolError:
     """Make the error for a build that requires a file by its URL."""
     return ToolError(
         f"the build requires {redact(url)}, and what builds require comes from the default index alone",
-        hint="choose a release that has a wheel, or put that file on your default index",
+        hint="if you have a default index of your own, put that file there",
     )
 
 
@@ -174,17 +174,19 @@ class SourceReader(Struct, frozen=True):
         if facts.trust == "static" and not subdirectory:
             return self._keep(key, facts.metadata, facts.metadata.size)
         archive = self._fetch(file)
-        source = _unpack(archive, folder / "source", redact(file.url))
         try:
+            source = _unpack(archive, folder / "source", redact(file.url))
             metadata = self._from_backend(source / subdirectory, folder, file.file)
         except BuildFailed as failed:
             module = missing_module(failed.output)
             if module is None:
-                raise
+                raise failed.avoiding(name, version) from None
             raise ToolError(
                 f"building the metadata of {file.file} failed: it imports {module}, which the build doesn't have",
                 hint=metadata_hint(module, name, version, facts, source),
-            ) from None
+            ).avoiding(name, version) from None
+        except (DamagedFile, ToolError) as error:
+            raise error.avoiding(name, version) from None
         return self._keep(key, metadata, archive.stat().st_size)
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
@@ -265,9 +267,7 @@ class SourceReader(Struct, frozen=True):
         try:
             fields = read_json(out[start:])
         except ValueError:
-            raise ToolError(
-                f"the build backend gave no metadata of {what}", hint="check whether a newer release has a wheel"
-            ) from None
+            raise ToolError(f"the build backend gave no metadata of {what}") from None
         texts = {key.replace("_", "-"): value if isinstance(value, list) else [value] for key, value in fields.items()}
         return Metadata(
             name=canonical_name(fields["name"]),
@@ -311,18 +311,14 @@ class SourceReader(Struct, frozen=True):
     def _git(self, command: list[str], folder: Path, what: str) -> None:
         env = {**programs.git_environment(self.uv.env, fetches=True), "TMPDIR": str(folder.parent)}
         if programs.find_program("git", env) is None:
-            raise ToolError(
-                f"{what} needs git, which isn't installed", hint="install git, or ask for a release instead"
-            )
+            raise ToolError(f"{what} needs git, which isn't installed", hint="install git")
         self._run(programs.git(command, fetches=True), folder, env, what)
 
     def _run(self, command: Sequence[str], folder: Path, env: Mapping[str, str], what: str) -> str:
         try:
             done = self.processes.run(command, cwd=folder, env=env, timeout=_SECONDS)
         except subprocess.TimeoutExpired:
-            raise ToolError(
-                f"{what} took longer than {_SECONDS} s", hint="check whether a release has a wheel"
-            ) from None
+            raise ToolError(f"{what} took longer than {_SECONDS} s") from None
         if killed := machine_error(done.returncode, done.stderr, what):
             raise killed
         if done.returncode:
@@ -334,7 +330,7 @@ class SourceReader(Struct, frozen=True):
             raise BuildFailed(
                 f"{what} failed: {build_failure(said)}",
                 said,
-                hint="install the build tools that the package's README names, or choose a release that has a wheel",
+                hint=BUILD_TOOLS,
             )
         return done.stdout
 
@@ -364,6 +360,6 @@ def _unpack(archive: Path, into: Path, where: str) -> Path:
     if len(top) != 1:
         raise DamagedFile(
             f"{where} holds {len(top)} top folders instead of one",
-            hint="bound its package to another release, or check the URL if the spec names one",
+            hint="if the spec names its URL, check that; else report this to whoever runs the index",
         )
     return top[0]

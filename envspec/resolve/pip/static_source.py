@@ -46,7 +46,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement
 from envspec.resolve.pip.build_imports import BuildImports, build_imports, is_foreign
 from envspec.resolve.pip.inert import LEGACY, SETUPTOOLS, Setup, inert, is_told, own_modules
-from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata
+from envspec.resolve.pip.metadata import Metadata, cache_key, parse_metadata, release_of
 from envspec.resolve.uv.answer import FoundFile
 
 # The content of a source distribution, read as it streams in: nothing is written to disk, and nothing of it runs.
@@ -109,8 +109,8 @@ def read_content(file: FoundFile, stream: Stream) -> Content:
             if len(names) >= _MEMBERS or unpacked > _UNPACKED:
                 raise IndexFailure(
                     f"{redact(file.url)} unpacks to more files or bytes than envspec accepts",
-                    hint="don't build it; exclude the release with a bound in the spec",
-                )
+                    hint="tell those who publish it",
+                ).avoiding(*release_of(file))
             below = stem.partition("/")[2]
             names.append(below)
             wanted = (
@@ -197,8 +197,7 @@ class _Bounded(io.RawIOBase):
         if self._stream.length > _ARCHIVE:
             raise IndexFailure(
                 f"{redact(self._file.url)} is larger than {_ARCHIVE >> 20} MiB, the limit for a source distribution",
-                hint="exclude the release with a bound in the spec",
-            )
+            ).avoiding(*release_of(self._file))
         return b"".join(pieces)
 
 

@@ -7,6 +7,7 @@ one takes the newest that the facts have for it, and a warning reports the hole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 
 from msgspec import Struct
 from packaging.specifiers import SpecifierSet
@@ -177,26 +178,28 @@ def _release(pins: Sequence[Pin]) -> str | None:
 def unreachable_index(failure: IndexFailure, request: Request, index: TorchIndex, label: str) -> IndexFailure:
     """Say of a live index that doesn't answer why envspec asked it, and what would do. `label` names the targets."""
     asked, why = torch_request(request).text, failure.message.removeprefix(f"{label}: ")
-    return IndexFailure(
+    error = IndexFailure(
         f"{label}: the spec asks for {asked}, envspec's own facts have no file of {hole_text(request, index)}, and the "
         f"PyTorch index doesn't answer: {why}",
-        hint=f"{_other_releases(request)}, or set a mirror: [mirrors] pytorch in envspec's config (docs/resolution.md)",
+        hint="if you have a mirror of it, set that: [mirrors] pytorch in envspec's config (docs/resolution.md)",
     ).with_packages("torch")
+    error.ways = _ways_to_held(request)
+    return error
 
 
-def _other_releases(request: Request) -> str:
-    """Say which releases the facts have for a request's platform, Python and CUDA: the newest before its date, else the
-    day of the oldest."""
+def _ways_to_held(request: Request) -> tuple[Way, ...]:
+    """Give the ways to what the facts have for a request's platform, Python and CUDA: the newest releases before its
+    date, else the day after the oldest one."""
     variant = torch_builds.variant_of(request.cuda)
     held = {version.partition("+")[0] for version in index_builds(request, variant)}
     held |= builds_of(request, variant) & {*default_builds(request.platform, variant)}
     known = sorted(held, key=Version, reverse=True)
     in_its_time = [version for version in known if in_time(version, request.not_after("torch"))]
-    if known and not in_its_time:
-        day = (released.date("torch", known[-1]) or "")[:10]
-        return f"if a later day will do, move `exclude-newer` in [env] (the facts begin with {known[-1]}, of {day})"
-    newest = f" (envspec's facts have {', '.join(in_its_time[:4])} here)" if known else ""
-    return f"if another release will do, name it{newest}"
+    if known and not in_its_time and (day := released.date("torch", known[-1])):
+        after = date.fromisoformat(day[:10]) + timedelta(days=1)
+        line = f"torch=={known[-1]}"
+        return (Way(exclude_newer=str(after), line=line, note="the facts begin with it"),)
+    return tuple(Way(line=f"torch=={version}", note="envspec's facts have it") for version in in_its_time[:_MOST])
 
 
 def hole_text(request: Request, index: TorchIndex) -> str:

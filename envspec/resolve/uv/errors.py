@@ -22,7 +22,7 @@ UNREACHABLE = "unreachable"
 """A repository that git can't fetch."""
 
 _AGAIN = "check the address and the network, then run the same command again: it keeps what it has fetched"
-_LOOSEN = "if other versions will do, loosen one of these requirements"
+BUILD_TOOLS = "if its build needs tools of this machine, install those that the package's README names"
 _ONLINE_ONCE = "run without --offline once, so that the cache holds what this spec needs"
 _CREDENTIALS = (
     "put credentials in ~/.netrc or in the index's URL in your own settings, "
@@ -38,13 +38,13 @@ _STRAY = re.compile(
 """What uv couldn't fetch by its URL."""
 _RANGE = r"(?:[<>=!~]=?|===)[0-9][\w.*+!]*(?:,(?:[<>=!~]=?|===)[0-9][\w.*+!]*)*"
 _UNBUILT = re.compile(r"Wheels are required for `([^`]+)`")
-_UNREAD = re.compile(r"Metadata for `([^`]+)` \(v[^)]+\) could not be parsed: .*")
+_UNREAD = re.compile(r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: .*")
 _REFUSED = re.compile(r"An index(?: URL)? \(([^)]+)\) ")
 _REFUSAL = re.compile(r"401|403|lack of valid")
 _NO_METADATA = re.compile(
     r"Metadata for `([^`]+)` \(v([^)]+)\) could not be parsed: Metadata field (?:Name|Version) not found"
 )
-_DAMAGED = re.compile(r"Failed to [a-z]+ `([A-Za-z0-9._-]+)==")
+_DAMAGED = re.compile(r"Failed to [a-z]+ `([A-Za-z0-9._-]+)==([^`]+)`")
 _UNKNOWN = re.compile(r"was not found in the package registry")
 _NO_MODULE = re.compile(r"No module named '(\w+)")
 _NO_TORCH = re.compile(rf"\brequire.* ({'|'.join(NOT_FOR_METADATA)})<0\b")
@@ -84,7 +84,7 @@ class UnmetImport(ToolError):
 
     def __init__(self, message: str, name: str, module: str) -> None:
         entry = f'{{ name = "{name}", version = "…", dependencies = ["{module}", …] }}'
-        super().__init__(message, hint=f"say in [pip] what it is and requires: metadata = [{entry}]")
+        super().__init__(message, hint=f"if you know what it requires, say so in [pip]: metadata = [{entry}]")
         self.with_packages(canonical_name(name))
 
 
@@ -124,11 +124,10 @@ def _failure(status: int, stderr: str, label: str, offline: bool, index: str | N
     if "Hash mismatch" in told:
         return IndexFailure(message, hint="don't install from this index until whoever runs it has found the cause")
     if "`RECORD` file is invalid" in told:
-        name = _DAMAGED.search(told)
-        what = f"bound {name[1]} in the spec to another release" if name else "ask for another release"
-        return IndexFailure(message, hint=f"the wheel itself is damaged: {what}, and tell its publisher")
+        damaged = IndexFailure(message, hint="the wheel itself is damaged: tell its publisher")
+        return damaged.avoiding(*found.groups()) if (found := _DAMAGED.search(told)) else damaged
     if "Git executable not found" in told:
-        return ToolError(message, hint="install git, or ask for a release instead")
+        return ToolError(message, hint="install git")
     if "Git operation failed" in told:
         error = IndexFailure(message, hint="check the repository's address, the revision and your access")
         error.code = UNREACHABLE
@@ -140,10 +139,7 @@ def _failure(status: int, stderr: str, label: str, offline: bool, index: str | N
             if torch:
                 message = f"{label}: the build of {built[1]} requires {torch[1]}, which no build for metadata gets"
             return UnmetImport(message, built[1], module[1])
-        return ToolError(
-            message,
-            hint="install the build tools that the package's README names, or choose a release that has a wheel",
-        )
+        return ToolError(message, hint=BUILD_TOOLS)
     if _OUTSIDE.search(told) and "environment variable" not in told:
         return IndexFailure(message, hint=_AGAIN)
     return ToolError(f"{label}: uv stopped with status {status}: {told or 'no message'}", hint=" ".join(hints) or None)
@@ -239,13 +235,13 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
     if _UNKNOWN.search(message):
         return Unsatisfiable(
             message,
-            hint="check the name's spelling; a package from another index needs an entry in [pip] sources: extra "
+            hint="check the name's spelling; if it is on another index, it needs an entry in [pip] sources: extra "
             "indexes and find-links of pip's and uv's own settings don't count",
         )
     if unread := next(filter(None, map(_UNREAD.match, hints)), None):
         # it quotes METADATA, which is no word to follow
-        hint = f"tell the publisher of {unread[1]}; if another release will do, bound it in the spec"
-        return Unsatisfiable(f"{message} {unread[0]}", hint=hint)
+        hint = f"tell the publisher of {unread[1]}"
+        return Unsatisfiable(f"{message} {unread[0]}", hint=hint).avoiding(unread[1], unread[2])
     if elsewhere := next(filter(None, (_elsewhere(one, message) for one in hints)), None):
         return Unsatisfiable(message, hint=elsewhere)
     conflict = Unsatisfiable(message, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
@@ -314,7 +310,7 @@ def _hint(hints: Sequence[str]) -> str | None:
     if unfit := next(filter(None, map(_PYTHONS.match, hints)), None):
         tags = re.findall(r"`cp3(\d{1,2})", unfit[4])
         has = f"{unfit[2]} {unfit[3]} has wheels for Python 3.{', 3.'.join(tags)} alone"
-        return f"if another release will do, name it: {has}"
+        return has
     # which index is asked first is envspec's to say
     text = next((hint for hint in hints if "--index-strategy" not in hint), "")
     if (undated := _UNDATED.match(text)) is not None:
@@ -328,8 +324,8 @@ def _hint(hints: Sequence[str]) -> str | None:
         return text.partition(" Consider using")[0]
     if "re-releases" in text:
         said = text.partition(", but")[0].partition(" (try")[0]
-        return f"if a pre-release will do, name one in the spec's requirement, for example `>=1.0a1`: {said}"
-    return _LOOSEN if not text or "--" in text else text
+        return said
+    return None if "--" in text else text or None
 
 
 def name_own_bound(message: str, package: str, is_own: Callable[[str], bool], whose: str) -> str:

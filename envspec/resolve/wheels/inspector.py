@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import IndexFailure
+from envspec.base.errors import IndexFailure, Way
 from envspec.base.settings import split_credentials
 from envspec.base.texts import without_unseen
 from envspec.binaries.build_notes import BuildNotes
@@ -431,8 +431,9 @@ def _is_compared(pin: Pin, needed: Collection[str]) -> bool:
 
 
 def _failure(pin: Pin, unread: Unread, why: str) -> IndexFailure:
-    return IndexFailure(
+    error = IndexFailure(
         f"{unread.file} of the index {pin.index} can't be read, to see {why}: {unread.reason}",
-        hint=f"{unread.hint or 'report this to whoever runs the index'}; or do without what wheels say: "
-        "add inspect = false to [pip]",
-    )
+        hint=unread.hint or "report this to whoever runs the index",
+    ).with_packages(pin.name)
+    error.ways = (Way(inspect=False),)
+    return error

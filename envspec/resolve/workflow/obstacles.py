@@ -30,9 +30,10 @@ something that the spec asks for falls far behind."""
 
 
 def is_obstacle(error: EnvspecError) -> bool:
-    """Say whether something else may stand in the way beside what an error says."""
+    """Say whether something else may stand in the way beside what an error says, or a change of the spec may help."""
     of_spec = isinstance(error, SpecError) and all(part.about for part in parts(error))
-    return isinstance(error, AnswerNo) or error.code == UNREACHABLE or of_spec
+    mended = any(part.ways for part in parts(error))
+    return isinstance(error, AnswerNo) or error.code == UNREACHABLE or of_spec or mended
 
 
 class Trial(Struct, frozen=True):
@@ -237,6 +238,7 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
             terms=replace(
                 terms,
                 constraints=(*terms.constraints, *new_bounds),
+                inspect=terms.inspect if way.inspect is None else way.inspect,
                 overrides=(*terms.overrides, *(Located(text, place, "tried") for text in way.overrides)),
                 accept=MappingProxyType({**terms.accept, **accept}),
             ),

@@ -91,8 +91,7 @@ def _unknown(name: str, inputs: TargetInputs, before: str | None) -> Infeasible:
     until = f" released before {before[:10]}" if before else ""
     error = Infeasible(
         f"{name}: envspec knows no build of Python {asked} for {inputs.platform}{until}",
-        hint=f"of {inputs.python} it knows {', '.join(versions_of(inputs.python, inputs.platform)) or 'none'}; or take "
-        'Python from conda: [conda] dependencies = ["python"]',
+        hint=f"of {inputs.python} it knows {', '.join(versions_of(inputs.python, inputs.platform)) or 'none'}",
     )
     error.key, error.targets = "env.python", (name,)
     return error

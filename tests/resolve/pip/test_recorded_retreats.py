@@ -1,5 +1,6 @@
 """Which older release is an answer: uv on pages of real packages as they were on one day."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,32 @@ def test_an_older_release_is_an_answer_only_if_it_names_what_the_target_has(
     else:
         assert one.right.items() <= said.came.items()
     assert [words for words in one.said if words not in said.text] == [], said.text
+
+
+REFUSED = [name for name, one in CASES.items() if one.right in ("refuse", "unsatisfiable")]
+
+
+def spent() -> float:
+    """The processor's seconds of this process, and of the uvs that it started and waited for."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_takes_no_ten_seconds_with_warm_caches(name: str, recording: Recording, tmp_path: Path) -> None:
+    """Counted in processor's seconds of envspec and uv, which a busy machine lengthens little."""
+    with RecordedPyPI(recording=recording) as index:
+        machine = Machine(tmp_path, default=index.url)
+        first = answer(CASES[name], machine)
+        before = spent()
+        again = answer(CASES[name], machine)
+        taken = spent() - before
+    assert again.came == first.came == CASES[name].right
+    assert taken < 10, f"{taken:.1f} s"
+
+
+def test_ten_conflicts_are_recorded() -> None:
+    assert len(REFUSED) >= 10
 
 
 def test_the_recording_is_small() -> None:
