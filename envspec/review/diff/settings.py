@@ -147,10 +147,7 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
         raised = bool(old.glibc and new.glibc and numbers(new.glibc) > numbers(old.glibc))
         message = _describe_change("glibc", old.glibc, new.glibc) + (": older systems can't run this" if raised else "")
         yield Fact("medium" if raised else "low", "glibc-raised" if raised else "glibc-changed", message)
-    if old.driver != new.driver:
-        yield Fact("low", "driver-changed", _describe_change("the machines' driver", old.driver, new.driver))
-    if old.cpu != new.cpu:
-        yield Fact("low", "cpu-changed", _describe_change("the machines' oldest processors", old.cpu, new.cpu))
+    yield from _machines(old, new)
     if old.inspect != new.inspect:
         if new.inspect:
             yield Fact("low", "inspect-changed", "wheels are read for what their METADATA leaves out")
@@ -165,6 +162,24 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
     yield from _pages(dict(old.find_links), dict(new.find_links))
     yield from _moved_addresses(old, new)
     yield from _acceptance_changes(dict(old.accept), dict(new.accept))
+
+
+def _machines(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
+    """Yield what the spec says of its machines: a person's word, by which driver floors and builds are judged."""
+    if old.driver != new.driver:
+        message = _describe_change("the machines' driver", old.driver, new.driver)
+        if not new.driver:
+            yield Fact("medium", "driver-changed", f"{message}: no driver floor is held against it any more")
+        elif old.driver and numbers(new.driver) > numbers(old.driver):
+            yield Fact("medium", "driver-changed", f"{message}: do all of them have it?")
+        else:
+            yield Fact("low", "driver-changed", message)
+    if old.cpu != new.cpu:
+        message = _describe_change("the machines' oldest processors", old.cpu, new.cpu)
+        # "x86-64-v2" < "x86-64-v3", "armv8.1-a" < "armv9-a"
+        raised = new.cpu is not None and new.cpu > (old.cpu or "")
+        more = ": builds may need what older ones lack" if raised else ""
+        yield Fact("medium" if raised else "low", "cpu-changed", f"{message}{more}")
 
 
 def _moved_addresses(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:

@@ -170,6 +170,13 @@ SAFEGUARDS: list[tuple[str, Value, Value]] = [
     ("a licence no longer denied", {"audit": {"deny-licences": ["AGPL-*"]}}, {}),
     ("a vulnerability ignored", {}, {"audit": {"ignore": {"CVE-2026-1": "x"}}}),
     ("a yank accepted", {}, {"audit": {"accept": {"lib": {"yanked": "x"}}}}),
+    (
+        "another driver said of the machines",
+        {"targets": {"other": {"driver": "550.54.15"}}},
+        {"targets": {"other": {"driver": "580.65.06"}}},
+    ),
+    ("no driver said any more", {"targets": {"other": {"driver": "550.54.15"}}}, {}),
+    ("newer processors said of the machines", {}, {"targets": {"cpu": {"cpu": "x86-64-v4"}}}),
     ("no figures expected", {"smoke": {"references": {"training.samples_per_s": {"value": 1.0}}}}, {}),
     ("another project", {"env": {"project": "."}}, {"env": {"project": "other"}}),
 ]

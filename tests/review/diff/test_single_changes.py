@@ -141,7 +141,7 @@ TARGETS: list[tuple[str, Change, str, str, str, str]] = [
     ("platform", target("cpu", platform="osx-arm64"), "high", "platform-changed", "linux-64 -> osx-arm64", "cpu"),
     ("requirement", every_target(requirements=("app>=2", "clip @ git+https://git.example.org/c@main", "lib", "year")), "low", "requirement-changed", "app>=2 (was app>=1)", ""),
     ("requirement of conda", every_target(conda_requirements=()), "low", "requirement-removed", "conda's ffmpeg 7.*", ""),
-    ("exclude-newer", spec(exclude_newer=None), "low", "exclude-newer-changed", "-> not set", ""),
+    ("exclude-newer", spec(exclude_newer=None), "medium", "exclude-newer-changed", "-> not set", ""),
     ("image-python", spec(image_python="base"), "medium", "image-python-changed", "locked -> base", ""),
     ("allow-source", spec(allow_source=("slow", "slower")), "medium", "allow-source-added", "slower", ""),
     ("no longer tied", spec(sources={}), "high", "source-removed", "inner is no longer tied to the index internal", ""),
