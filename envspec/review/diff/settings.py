@@ -261,6 +261,37 @@ def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:
         yield Fact("medium", "signers-changed", "the lock is not signed any more")
 
 
+def of_allowed_signers(old: str | None, new: str | None, name: str) -> Iterator[Fact]:
+    """Yield the keys that may sign locks from now on and those that no longer may, by two revisions of an
+    allowed_signers file (ssh-keygen(1)) of that name."""
+    before, after = (tuple(map(_signer, _signer_lines(text or ""))) for text in (old, new))
+    if old is not None and new is None:
+        yield Fact("medium", "signers-allowed", f"{name} is gone: it said who may sign locks")
+        return
+    came, went = _between(before, after)
+    for one in came:
+        yield Fact("medium", "signers-allowed", f"{name} lets {one} sign locks from now on")
+    for one in went:
+        yield Fact("low", "signers-refused", f"{name} no longer lets {one} sign locks")
+
+
+def _signer_lines(text: str) -> Iterator[str]:
+    return (line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#"))
+
+
+def _signer(line: str) -> str:
+    """Show a line with the key's fingerprint in place of the key; one that isn't understood as it is."""
+    words = line.split()
+    for word in words:
+        with suppress(ValueError):
+            blob = base64.b64decode(word, validate=True)
+            # of a public key the length of its kind stands first (RFC 4253, section 6.6)
+            if len(blob) > 32 and blob[4:].startswith((b"ssh-", b"ecdsa-", b"sk-")):
+                digest = base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+                return line.replace(word, f"SHA256:{digest}")
+    return line
+
+
 def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:
     """Yield what changed in the base images of recipes. A new digest changes the system below every package."""
     for change in changes:
