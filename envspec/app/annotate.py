@@ -46,22 +46,23 @@ def annotate(review: Review, files: AnnotatedFiles) -> Iterator[Annotation]:
     every = [one for one in dict.fromkeys(_facts(review)) if one[0].risk in _SEVERITIES]
     for risk in _SEVERITIES:
         alike = sorted((one for one in every if one[0].risk == risk), key=lambda one: one[0].code not in SHOUTED)
-        for fact, kind, name, version in words.by_kind(alike, lambda one: one[0].code):
+        for fact, kind, name, version, title in words.by_kind(alike, lambda one: one[0].code):
             file, line = finder.place(fact, kind, name, version)
-            title = name or fact.package or review.name or "lock"
             finding = Finding(_SEVERITIES[fact.risk], fact.code, words.fact(fact))
             yield Annotation(finding, title, line, fact.message, file)
 
 
-def _facts(review: Review) -> Iterator[tuple[Fact, str, str, str]]:
-    """Yield each fact, with kind, name and new version of the package that it is about."""
+def _facts(review: Review) -> Iterator[tuple[Fact, str, str, str, str]]:
+    """Yield each fact, with kind, name and new version of the package that it is about, and what moved from where to
+    where."""
     versions = {row.name: (row.kind, move.new.version if move.new else "") for row in review.rows for move in row.moves}
     for fact in (*review.flaws, *review.gpu, *review.settings):
         kind, version = versions.get(fact.package or "", ("", ""))
-        yield fact, kind, fact.package or "", version
+        yield fact, kind, fact.package or "", version, fact.package or review.name or "lock"
     for row in review.rows:
         for move in row.moves:
-            yield from ((fact, row.kind, row.name, move.new.version if move.new else "") for fact in move.facts)
+            new, title = move.new.version if move.new else "", f"{row.name} {words.versions(move)}"
+            yield from ((fact, row.kind, row.name, new, title) for fact in move.facts)
 
 
 class _Finder:

@@ -58,10 +58,16 @@ def of_spec(old: SpecInputs, new: SpecInputs, addresses: Mapping[str, str]) -> I
     if old.without_corrections != new.without_corrections:
         came, went = _between(old.without_corrections, new.without_corrections)
         if came:
-            message = f"without-corrections: {', '.join(came)} no longer bounds what works together"
+            message = (
+                f"the spec switches off envspec's {_corrections(came)}: versions may meet that don't work together"
+            )
             yield Fact("medium", "corrections-changed", message, key=("pip", "without-corrections"))
         if went:
-            yield Fact("low", "corrections-changed", f"without-corrections: {', '.join(went)} counts again")
+            yield Fact("low", "corrections-changed", f"the spec no longer switches off envspec's {_corrections(went)}")
+
+
+def _corrections(names: Collection[str]) -> str:
+    return f"correction{'s' * (len(names) != 1)} {', '.join(names)}"
 
 
 def _channels(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
@@ -111,7 +117,7 @@ def of_merge(base: Lock, side: Lock, revision: str, old: Lock, new: Lock) -> Ite
         for pin in target.pins:
             was, merged, before = (pins.get((pin.name, pin.kind)) for pins in known)
             if merged and was != merged and _is_behind(pin, merged) and not (before and _is_behind(pin, before)):
-                message = f"{pin.name} is {pin.version}, and {merged.version} on a side of the merge ({revision})"
+                message = f"{pin.name} is {pin.version}, though {revision}, a side of the merge, has {merged.version}"
                 yield Fact("high" if pin.direct else "medium", "merge-lost", message, (target.name,), pin.name)
 
 

@@ -1,5 +1,6 @@
 """Facts at lines: the gravest ten, each at the line that it is about."""
 
+import json
 from datetime import datetime, timezone
 from pathlib import PurePosixPath
 
@@ -38,10 +39,23 @@ def test_the_forged_file_goes_before_many_of_another_kind() -> None:
     found = review(Side("old", old), Side("new", back(old)))
     lines = workflow_commands(annotate(found, AnnotatedFiles()), LOCK).splitlines()
     assert len(lines) == 10
-    assert "title=year::SAME VERSION, DIFFERENT FILE" in lines[0]
+    assert "title=year 2026.1.0::SAME VERSION, DIFFERENT FILE" in lines[0]
     every = list(annotate(found, AnnotatedFiles()))
     assert lines[-1].endswith(f"(and {len(every) - 10} more in the comment)") and "more in" not in "".join(lines[:-1])
     assert code_quality(every, LOCK).count('"location"') == len(every), "GitLab takes all"
+
+
+def test_a_title_says_what_moved_from_where_to_where() -> None:
+    """On GitHub's page of a file nothing else does; GitLab's list has it in front."""
+    old = base()
+    change = both(version("1.0", "lib"))
+    every = list(annotate(review(Side("old", old), Side("new", change(old))), AnnotatedFiles()))
+    assert {one.title for one in every} == {"lib 2.5.1 -> 1.0"}
+    assert all(
+        line.partition("title=")[2].startswith("lib 2.5.1 -> 1.0::")
+        for line in workflow_commands(every, LOCK).splitlines()
+    )
+    assert json.loads(code_quality(every, LOCK))[0]["description"].startswith("lib 2.5.1 -> 1.0: goes back")
 
 
 def test_ten_are_ten() -> None:
