@@ -116,7 +116,7 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
     for sentence, names in found.unproved.items():
         yield f"not proved: {printable(few(names))}: {printable(sentence)}"
     for (index, source), count in found.sources.items():
-        yield f"{index}: {count} by {printable(source)}"
+        yield f"{plural(count, 'pin')} of {index}: {printable(source)} answered"
     if found.attested:
         yield f"publishers: {found.attested} proved by attestations"
     strange = len({one.claim for one, *_ in found.unexpected})
