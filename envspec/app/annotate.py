@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from msgspec import Struct
 
 from envspec.base.finding import Finding, Severity
-from envspec.base.reader.positions import Path, TooDeep, toml_positions
+from envspec.base.reader.positions import TooDeep, toml_positions
 from envspec.review.annotations import Annotation, line_in, lines_of, target_lines
 from envspec.review.diff import words
 from envspec.review.diff.rows import SHOUTED, Fact, Review, Risk
@@ -29,29 +29,6 @@ _OF_TARGETS = {
 }
 """The key of a lock's target that a fact is about, by how the fact's code begins; "" is the target itself."""
 
-_OF_SPEC: Mapping[str, Path] = {
-    "accept-": ("pip", "accept"),
-    "allow-source-": ("pip", "allow-source"),
-    "audit-": ("audit",),
-    "base-": ("base",),
-    "channels-": ("conda", "channels"),
-    "constraint-": ("pip", "constraints"),
-    "corrections-changed": ("pip", "without-corrections"),
-    "exception-": ("env", "exclude-newer-package"),
-    "exclude-newer-": ("env", "exclude-newer"),
-    "find-links-": ("pip", "find-links"),
-    "flat-index-": ("pip", "find-links"),
-    "image-": ("image",),
-    "index-": ("pip", "indexes"),
-    "inspect-": ("pip", "inspect"),
-    "metadata-": ("pip", "metadata"),
-    "override-": ("pip", "overrides"),
-    "requirement-": ("pip", "dependencies"),
-    "service-": ("image", "services"),
-    "source-": ("pip", "sources"),
-}
-"""The key of a spec that a fact is about, by how the fact's code begins."""
-
 
 class AnnotatedFiles(Struct, frozen=True):
     """The texts in which facts are looked for: the new lock's (empty where there is none any more), and the spec's with
@@ -69,22 +46,23 @@ def annotate(review: Review, files: AnnotatedFiles) -> Iterator[Annotation]:
     every = [one for one in dict.fromkeys(_facts(review)) if one[0].risk in _SEVERITIES]
     for risk in _SEVERITIES:
         alike = sorted((one for one in every if one[0].risk == risk), key=lambda one: one[0].code not in SHOUTED)
-        for fact, kind, name, version in words.by_kind(alike, lambda one: one[0].code):
+        for fact, kind, name, version, title in words.by_kind(alike, lambda one: one[0].code):
             file, line = finder.place(fact, kind, name, version)
-            title = name or fact.package or review.name or "lock"
             finding = Finding(_SEVERITIES[fact.risk], fact.code, words.fact(fact))
             yield Annotation(finding, title, line, fact.message, file)
 
 
-def _facts(review: Review) -> Iterator[tuple[Fact, str, str, str]]:
-    """Yield each fact, with kind, name and new version of the package that it is about."""
+def _facts(review: Review) -> Iterator[tuple[Fact, str, str, str, str]]:
+    """Yield each fact, with kind, name and new version of the package that it is about, and what moved from where to
+    where."""
     versions = {row.name: (row.kind, move.new.version if move.new else "") for row in review.rows for move in row.moves}
     for fact in (*review.flaws, *review.gpu, *review.settings):
         kind, version = versions.get(fact.package or "", ("", ""))
-        yield fact, kind, fact.package or "", version
+        yield fact, kind, fact.package or "", version, fact.package or review.name or "lock"
     for row in review.rows:
         for move in row.moves:
-            yield from ((fact, row.kind, row.name, move.new.version if move.new else "") for fact in move.facts)
+            new, title = move.new.version if move.new else "", f"{row.name} {words.versions(move)}"
+            yield from ((fact, row.kind, row.name, new, title) for fact in move.facts)
 
 
 class _Finder:
@@ -102,12 +80,11 @@ class _Finder:
 
     def place(self, fact: Fact, kind: str, name: str, version: str) -> tuple[PurePosixPath | None, int]:
         """Return the file (None for the lock) and the line of a fact."""
-        of_spec = _longest(fact.code, _OF_SPEC)
-        if of_spec is not None and not (kind and version) and (line := self._in_spec(_OF_SPEC[of_spec], fact)):
+        if line := self._in_spec(fact):
             return self.files.spec_path, line
         if name and (line := self._of_package(kind, name, version)):
             return None, line
-        of_target = _longest(fact.code, tuple(_OF_TARGETS))
+        of_target = max((one for one in _OF_TARGETS if fact.code.startswith(one)), key=len, default=None)
         names = fact.targets or tuple(dict.fromkeys(target for target, _ in self.targets))
         key = "" if of_target is None else _OF_TARGETS[of_target]
         found = [self.targets.get((target, key)) for target in names]
@@ -119,19 +96,12 @@ class _Finder:
             return self.packages.get((kind, name, version)) or self.names.get(name)
         return line_in(self.files.lock, name, version)
 
-    def _in_spec(self, path: Path, fact: Fact) -> int | None:
-        """Find a key of the spec: a target's own before the shared one, and in it the entry of the fact's package; else
-        the table around it."""
-        ways = [*(("targets", target, *path) for target in fact.targets), path]
-        if path[-1] == "exclude-newer-package":
-            ways.append(("env", "exclude-newer-index"))
-        for way in ways:
-            for one in ((*way, fact.package), way) if fact.package else (way,):
-                if one in self.spec:
-                    return self.spec[one].key.line
-        around = self.spec.get(path[:1])
-        return around.key.line if around and len(path) > 1 else None
-
-
-def _longest(code: str, known: Sequence[str] | Mapping[str, object]) -> str | None:
-    return max((one for one in known if code.startswith(one)), key=len, default=None)
+    def _in_spec(self, fact: Fact) -> int | None:
+        """Find the key of the spec that a fact is about, a target's own before the shared one; of one that went, what
+        is left around it."""
+        for length in range(len(fact.key), 0, -1):
+            path = fact.key[:length]
+            for way in (*(("targets", target, *path) for target in fact.targets), path):
+                if way in self.spec:
+                    return self.spec[way].key.line
+        return None

@@ -17,8 +17,9 @@ from envspec.app.audit import tell_unread
 from envspec.app.observer import observer, warn
 from envspec.app.outputs import within_repository
 from envspec.app.policy import permit_addresses
+from envspec.app.sign import ALLOWED_SIGNERS, signers_text
 from envspec.app.verify import ask_indexes, claims_in
-from envspec.base.errors import InputError, LockError, OutsideError, SpecError
+from envspec.base.errors import EnvspecError, InputError, LockError, OutsideError, SpecError
 from envspec.base.finding import Finding
 from envspec.base.settings import host_of
 from envspec.base.texts import few, printable
@@ -41,8 +42,9 @@ from envspec.review.diff.of_specs import brought_addresses, of_specs
 from envspec.review.diff.review import review
 from envspec.review.diff.revision import merged_revisions, text_at
 from envspec.review.diff.rows import Asked, Fact, LookedUp, Review, merge_facts
-from envspec.review.diff.settings import of_exceptions, of_merge, of_signatures
+from envspec.review.diff.settings import of_allowed_signers, of_exceptions, of_merge, of_signatures
 from envspec.review.diff.text import text
+from envspec.review.git.program import work_tree
 from envspec.review.verify.claims import new_claims
 from envspec.review.verify.model import Outcome, Told, Verification
 from envspec.spec.document import read_bytes
@@ -182,12 +184,23 @@ def _spec_changes(spec: Spec, revision: str, old: Lock, new: Lock) -> tuple[tupl
 
 
 def _signers(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Fact, ...]:
-    """List the keys that signed the lock at the revision, or sign it now, and not both."""
+    """List the keys that signed the lock at the revision, or sign it now, and not both. Of a signed lock also what
+    changed in the repository's own list of those that may."""
     folder = inputs.folder_of(spec, locks_dir)
     file = folder.read_with_signature()
     old = text_at(folder.path.with_name(SIGNATURE_NAME), revision)
     now = file.signature if file else None
-    return tuple(of_signatures(old, now.decode(errors="replace") if now is not None else None))
+    found = tuple(of_signatures(old, now.decode(errors="replace") if now is not None else None))
+    top = work_tree(folder.path.parent)
+    if top is None or (old is None and now is None):
+        return found
+    try:
+        before = text_at(top / ALLOWED_SIGNERS, revision)
+        after = signers_text(top / ALLOWED_SIGNERS) if os.path.lexists(top / ALLOWED_SIGNERS) else None
+    except EnvspecError as error:
+        unread = Fact("medium", "signers-allowed", f"{ALLOWED_SIGNERS} can't be read: {error.message}")
+        return (*found, unread)
+    return (*found, *of_allowed_signers(before, after, ALLOWED_SIGNERS))
 
 
 def _unread(why: str) -> Fact:

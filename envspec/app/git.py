@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from envspec.app import inputs
+from envspec.app.evidence import FOLDER as EVIDENCE
 from envspec.app.outputs import shown_path
+from envspec.app.sign import ALLOWED_SIGNERS
 from envspec.base.errors import EnvspecError, LockError, StorageError
 from envspec.base.plain_files import read_plain
 from envspec.base.texts import printable
@@ -19,7 +23,8 @@ from envspec.review.git import setup
 from envspec.review.git.merge import Merged, by_line, merge
 from envspec.review.git.program import git_output, work_tree
 from envspec.review.git.textconv import readable
-from envspec.spec.document import read_bytes
+from envspec.spec.document import project_root, read_bytes
+from envspec.spec.model import Spec
 
 
 def merge_lock(base: Path, ours: Path, theirs: Path) -> tuple[str, ...]:
@@ -158,3 +163,32 @@ def unreviewed_locks(base: str, specs: Collection[str], reviewed: Collection[str
         if what and lock not in told:
             told.add(lock)
             yield lock, what
+
+
+def changed_places(base: str, specs: Collection[str]) -> Iterator[tuple[str, int]]:
+    """List what specs have envspec read beside their locks, and differs in HEAD from a commit: the paths of files and
+    folders from the repository's top, with how many files changed there. Specs that can't be read have no more than
+    themselves: `check` says why. Raises ToolError.
+    """
+    top = work_tree(Path.cwd()) or Path.cwd()
+    places = {top / ALLOWED_SIGNERS, *map(Path, specs)}
+    for path in specs:
+        with suppress(EnvspecError):
+            places |= set(_places_of(inputs.read_edit(path, read_bytes(path).decode("utf-8", "replace"))))
+    commit = git_output(["rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}"], top)
+    changed = git_output(["diff-tree", "-r", "-z", "--name-only", "--no-renames", commit, "HEAD"], top).split("\0")
+    for place in sorted({os.path.relpath(one, top) for one in places}):
+        if count := sum(f"{path}/".startswith(f"{place}/") for path in changed if path):
+            yield place, count
+
+
+def _places_of(spec: Spec) -> Iterator[Path]:
+    """Give the files and folders of a repository that a spec has envspec read beside its lock."""
+    recipes = inputs.recipes_of(spec, None)
+    root, folder = project_root(spec.path), Path(spec.path).parent
+    yield from (recipes, recipes.with_name("_shared"), root / ".devcontainer", root / EVIDENCE)
+    if spec.asked_project is not None:
+        yield folder / spec.asked_project.path / "pyproject.toml"
+    if spec.base is not None and spec.base.kind == "sif":
+        yield folder / spec.base.place
+    yield from (folder / place for _, place in (*spec.pip.indexes.items(), *spec.flat_places) if place.startswith("."))

@@ -26,6 +26,10 @@ from envspec.review.git.program import run_git
 _SIGNERS_KEY, _SIGNING_KEY = "gpg.ssh.allowedSignersFile", "user.signingKey"
 _MOST_SIGNERS = 1 << 20
 
+ALLOWED_SIGNERS = ".allowed_signers"
+"""A repository's own list of who may sign, at its top. Who checks signatures names it (`--allowed-signers`): nothing in
+a repository says by itself whom to trust. A review of a signed lock tells what changed in it."""
+
 
 class Signed(Struct, frozen=True):
     """A lock or a report, and who signed it, or why that can't be said.
@@ -118,12 +122,17 @@ def _signers(given: Path | None, namespace: str) -> tuple[str, str]:
     if given is None:
         hint = "--allowed-signers FILE, as git has it: a name, then a public key, a line"
         raise InputError("it isn't said who may sign", hint=hint)
-    place = Place(str(shown_path(given)))
+    return signers_text(given), str(shown_path(given))
+
+
+def signers_text(path: Path) -> str:
+    """Read an allowed_signers file. Raises InputError."""
+    place = Place(str(shown_path(path)))
     try:
-        content = read_operand(given, _MOST_SIGNERS + 1)
+        content = read_operand(path, _MOST_SIGNERS + 1)
         if len(content) > _MOST_SIGNERS:
             raise InputError("this isn't an allowed_signers file: it is larger than 1 MiB", place=place)
-        return content.decode(), place.file
+        return content.decode()
     except UnicodeDecodeError:
         raise InputError("this isn't an allowed_signers file: it isn't UTF-8", place=place) from None
     except OSError as error:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from envspec.app.git import unreviewed_locks
+from envspec.app.git import changed_places, unreviewed_locks
 from envspec.base.plain_files import read_operand
+from envspec.base.texts import plural
 from envspec.cli.console import out
 
 EPILOG = """\b
@@ -28,12 +29,20 @@ _MOST = 16 << 20
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The paths of locks that reviews have shown, each with a NUL behind it.",
 )
-def command(specs: tuple[str, ...], base: str, reviewed: Path | None) -> None:
+@click.option("--beside", is_flag=True, help="List what else changed of the files that the specs have envspec read.")
+def command(specs: tuple[str, ...], base: str, reviewed: Path | None, beside: bool) -> None:
     """List the changed locks that no review of these specs shows, as a list in Markdown
 
     A lock that went with its spec is one, and one that stays without a spec, which pip goes on reading.
     """
+    if beside:
+        for place, count in changed_places(base, specs):
+            out(f"- `{_name(place)}`: {plural(count, 'file')}")
+        return
     shown = read_operand(reviewed, _MOST).decode("utf-8", "surrogateescape").split("\0") if reviewed else []
     for lock, what in unreviewed_locks(base, specs, list(filter(None, shown))):
-        name = "".join(char if char.isprintable() and char != "`" else "_" for char in lock)
-        out(f"- `{name}` {what}")
+        out(f"- `{_name(lock)}` {what}")
+
+
+def _name(path: str) -> str:
+    return "".join(char if char.isprintable() and char != "`" else "_" for char in path)

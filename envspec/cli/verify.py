@@ -13,7 +13,7 @@ from envspec.app.evidence import keep
 from envspec.app.verify import verify
 from envspec.base.errors import AnswerNo, InputError, OutsideError
 from envspec.base.finding import Finding
-from envspec.base.texts import clean_text, few, printable
+from envspec.base.texts import clean_text, few, plural, printable
 from envspec.cli import options
 from envspec.cli.console import say, silence_stdout, warn
 from envspec.cli.sign import show_signer
@@ -116,20 +116,20 @@ def _lines(found: Verification, spec: Spec, lock: Lock, revision: str | None) ->
     for sentence, names in found.unproved.items():
         yield f"not proved: {printable(few(names))}: {printable(sentence)}"
     for (index, source), count in found.sources.items():
-        yield f"{index}: {count} by {printable(source)}"
+        yield f"{plural(count, 'pin')} of {index}: {printable(source)} answered"
     if found.attested:
         yield f"publishers: {found.attested} proved by attestations"
-    since = f"{found.total - len(found.told)} are as at {revision}, " if revision is not None else ""
-    unasked = sum(one.is_unasked for one in found.told)
-    by_facts = f", {found.by_facts} are what envspec's own facts have (`--live` asks their index)"
-    known = by_facts if found.by_facts else ""
-    rest = f", {unasked} couldn't be asked" if unasked else ""
     strange = len({one.claim for one, *_ in found.unexpected})
-    rest += f"; `envspec lock` wouldn't take {strange} of them" if strange else ""
-    yield (
-        f"{spec.path}: of {found.total} pins {since}{found.proved} are what their index publishes{known}, "
-        f"{sum(one.differs for one in found.told)} aren't{rest}"
+    counts = (
+        (found.total - len(found.told), f"as at {revision}"),
+        (found.proved, "as published"),
+        (found.by_facts, "by envspec's own records (`--live` asks the index)"),
+        (sum(one.differs for one in found.told), "NOT as published"),
+        (sum(one.is_unasked for one in found.told), "not asked in full"),
     )
+    said = ", ".join(f"{count} {what}" for count, what in counts if count)
+    rest = f"; `envspec lock` wouldn't take {strange} of them" if strange else ""
+    yield f"{spec.path}: {plural(found.total, 'pin')}: {said or 'none to ask'}{rest}"
 
 
 def _as_json(found: Verification) -> dict[str, Any]:

@@ -167,6 +167,43 @@ def test_who_signs_a_lock_is_compared(
     assert sign(keys[1]) == sign() == [("medium", "signers-changed")]
 
 
+@pytest.mark.slow
+def test_who_may_sign_by_the_repositorys_own_list_is_compared(
+    indexed: tuple[Index, Index], project: Project, envspec: Envspec, tmp_path: Path
+) -> None:
+    public = []
+    for name in ("one", "two"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)], check=True)
+        public.append((tmp_path / f"{name}.pub").read_text())
+    signers = project.folder / ".allowed_signers"
+
+    def told(*lines: str) -> list[tuple[str, str]]:
+        signers.write_text("# who signs\n" + "".join(lines))
+        return [(one["risk"], one["code"]) for one in document(envspec)["spec"]]
+
+    first, second = (f"{who}@example.org {key}" for who, key in zip(("ada", "eve"), public, strict=True))
+    assert told(first) == [], "of a lock that nobody signed it says nothing"
+    assert envspec("sign", "specs/demo.toml", "--key", str(tmp_path / "one")).code == 0
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "signed")
+    assert told(first) == []
+    assert told(first, second) == [("medium", "signers-allowed")]
+    (fact,) = document(envspec)["spec"]
+    printed = subprocess.run(
+        ["ssh-keygen", "-lf", str(tmp_path / "two.pub")], check=True, capture_output=True, text=True
+    ).stdout
+    assert "eve@example.org" in fact["message"] and printed.split()[1] in fact["message"], "as ssh-keygen calls it"
+    assert told(second) == [("medium", "signers-allowed"), ("low", "signers-refused")]
+    assert told(first.replace(" ssh-", ' valid-before="20990101" ssh-')) == [
+        ("medium", "signers-allowed"), ("low", "signers-refused"),
+    ]  # fmt: skip
+    signers.unlink()
+    assert [one["code"] for one in document(envspec)["spec"]] == ["signers-allowed"]
+    signers.symlink_to("/etc/passwd")
+    (fact,) = document(envspec)["spec"]
+    assert fact["risk"] == "medium" and "can't be read" in fact["message"]
+
+
 def test_a_changed_pin_that_is_yanked_is_told_by_verify(
     indexed: tuple[Index, Index], project: Project, envspec: Envspec
 ) -> None:

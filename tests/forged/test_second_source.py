@@ -54,7 +54,7 @@ def test_the_second_source_tells(
     assert sorted(one["source"] for one in document["sources"]) == sorted([mirror.url, publisher.url])
     assert document["pins"] == {"total": 2, "asked": 2, "proved": 1, "facts": 0}
     told = machine.envspec("verify", "specs/demo.toml").out
-    assert f"(by {publisher.url})" in told and f"pypi: 2 by {mirror.url}" in told, told
+    assert f"(by {publisher.url})" in told and f"2 pins of pypi: {mirror.url} answered" in told, told
 
 
 def test_two_that_agree_prove_it(

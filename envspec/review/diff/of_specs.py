@@ -12,18 +12,22 @@ from envspec.lock.inputs import bare_address, normal_address
 from envspec.packages.names import channel_name
 from envspec.review.diff.rows import Fact, Risk, merge_facts
 from envspec.spec.model import Audit, Spec, Waiver
+from envspec.spec.newer import span_of
 
 
 def of_specs(old: Spec, new: Spec) -> Iterator[Fact]:
     """Yield what changed from one revision of a spec to another and isn't in their locks: addresses first."""
     shared = tuple(sorted({target.name for target in old.targets} & {target.name for target in new.targets}))
     yield from _index_changes(old, new, shared)
+    yield from _ages(old, new)
+    yield from _builds(old, new)
     yield from _tables(old, new)
     yield from _audit(old.audit, new.audit)
     for name in shared:
         was, now = (bool((found := side.target(name)) and found.cuda_compat) for side in (old, new))
         if was != now:
-            yield Fact("low", "spec-changed", f"[targets.{name}] cuda-compat: {_value(was)} -> {_value(now)}", (name,))
+            message = f"[targets.{name}] cuda-compat: {_value(was)} -> {_value(now)}"
+            yield Fact("low", "spec-changed", message, (name,), key=("targets", name, "cuda-compat"))
 
 
 def brought_addresses(old: Spec, new: Spec) -> dict[str, str]:
@@ -51,7 +55,8 @@ def moved_address(name: str, old: str, new: str, *, flat: bool) -> Fact:
     """Give the fact of an index, or a flat page, that is at another address under its name."""
     what = "flat page" if flat else "index"
     message = f"the {what} {name} is at another address: {bare_address(old)} -> {bare_address(new)}"
-    return Fact("high", "index-address-changed", f"{message}. Its files come from there now")
+    key = ("pip", "find-links" if flat else "indexes", name)
+    return Fact("high", "index-address-changed", f"{message}. Its files come from there now", key=key)
 
 
 class _Place(Struct, frozen=True):
@@ -91,13 +96,50 @@ def _index_changes(old: Spec, new: Spec, shared: Collection[str]) -> Iterator[Fa
             was = before.get(name) or next(iter(known.get(name, ())), None)
             if was is None:
                 message = f"the index {name} is new: files may come from {place}"
-                found.append((target.name, Fact("medium", "index-added", message)))
+                key = ("pip", "find-links" if place.flat else "indexes", name)
+                found.append((target.name, Fact("medium", "index-added", message, key=key)))
             elif was.key != place.key and (name in before or place.key not in {one.key for one in known[name]}):
                 found.append((target.name, moved_address(name, was.address, place.address, flat=place.flat)))
     for name in sorted(known.keys() - still):
         message = f"the index {name} is no longer used: {known[name][0]}"
         found += [(target.name, Fact("low", "index-removed", message)) for target in new.targets]
     yield from merge_facts(found, [target.name for target in new.targets])
+
+
+def _ages(old: Spec, new: Spec) -> Iterator[Fact]:
+    """Yield an age of `exclude-newer` that is another: the lock has the moment that it stood for."""
+    spans = [span_of(spec.exclude_newer) for spec in (old, new)]
+    if spans[0] and spans[1] and spans[0] != spans[1]:
+        shorter = spans[1] < spans[0]
+        message = f"[env] exclude-newer: {old.exclude_newer} -> {new.exclude_newer}"
+        why = f"{message}. Releases get in that fewer people have seen" if shorter else message
+        yield Fact("medium" if shorter else "low", "exclude-newer-changed", why, key=("env", "exclude-newer"))
+
+
+def _builds(old: Spec, new: Spec) -> Iterator[Fact]:
+    """Yield what changed in how sources are built: what a build sees isn't in the lock."""
+    folders = [spec.asked_project.path if spec.asked_project else None for spec in (old, new)]
+    if folders[0] != folders[1]:
+        message = f"[env] project: {_value(folders[0])} -> {_value(folders[1])}"
+        more = ". Environments and recipes install that folder's project" if folders[1] else ""
+        yield Fact("medium" if folders[1] else "low", "spec-changed", f"{message}{more}", key=("env", "project"))
+    found: list[tuple[str, Fact]] = []
+    every = [target.name for target in new.targets]
+    for target in every:
+        before, after = old.terms_of(target), new.terms_of(target)
+        for name in sorted(before.no_build_isolation ^ after.no_build_isolation):
+            freed = name in after.no_build_isolation
+            where = "in the environment itself, without isolation," if freed else "in isolation"
+            message, key = f"{name} is built {where} from now on", ("pip", "no-build-isolation")
+            found.append((target, Fact("medium" if freed else "low", "spec-changed", message, key=key)))
+        for name in sorted({*before.build_dependencies, *after.build_dependencies}):
+            sides = (terms.build_dependencies.get(name) for terms in (before, after))
+            was, now = (None if side is None else _value([one.text for one in side]) for side in sides)
+            if was != now:
+                message = f"[pip] build-dependencies of {name}: {was or 'not set'} -> {now or 'not set'}"
+                key = ("pip", "build-dependencies", name)
+                found.append((target, Fact("medium" if now else "low", "spec-changed", message, key=key)))
+    yield from merge_facts(found, every)
 
 
 # A change of a key that isn't here is of low risk, and so is one that only takes away.
@@ -112,7 +154,7 @@ _LOCKED = frozenset({("image", "python")})
 
 def _tables(old: Spec, new: Spec) -> Iterator[Fact]:
     if old.description != new.description:
-        yield Fact("low", "spec-changed", "[env] description is another text")
+        yield Fact("low", "spec-changed", "[env] description is another text", key=("env", "description"))
     for table in ("image", "smoke", "slurm", "kubernetes"):
         was, now = getattr(old, table), getattr(new, table)
         for key in was.__struct_fields__:
@@ -122,11 +164,12 @@ def _tables(old: Spec, new: Spec) -> Iterator[Fact]:
             change, adds = _describe(before, after)
             heavy = (adds and key in _WORTH_A_LOOK.get(table, ())) or (table, key) in _SAFEGUARDS
             risk: Risk = "medium" if heavy else "low"
-            message = f"[{table}] {key.replace('_', '-')}: {change}"
+            spelt = key.replace("_", "-")
+            message = f"[{table}] {spelt}: {change}"
             if table == "image":
-                yield Fact(risk, "image-key-changed", message)
+                yield Fact(risk, "image-key-changed", message, key=(table, spelt))
             else:
-                yield Fact(risk, "spec-changed", message)
+                yield Fact(risk, "spec-changed", message, key=(table, spelt))
 
 
 def _describe(old: object, new: object) -> tuple[str, bool]:
@@ -160,25 +203,30 @@ def _value(value: object) -> str:
 
 
 def _audit(old: Audit, new: Audit) -> Iterator[Fact]:
-    yield from _waivers(old.ignore, new.ignore, "ignores {}")
-    before, after = ({f"{code} of {name}": one for (name, code), one in side.accept.items()} for side in (old, new))
-    yield from _waivers(before, after, "accepts {}")
+    ignored, accepted = (
+        ({("ignore", name): one for name, one in side.ignore.items()} for side in (old, new)),
+        ({("accept", *names): one for names, one in side.accept.items()} for side in (old, new)),
+    )
+    yield from _waivers(*ignored)
+    yield from _waivers(*accepted)
     yield from _licences(old, new)
 
 
-def _waivers(old: Mapping[str, Waiver], new: Mapping[str, Waiver], what: str) -> Iterator[Fact]:
+def _waivers(old: Mapping[tuple[str, ...], Waiver], new: Mapping[tuple[str, ...], Waiver]) -> Iterator[Fact]:
+    """Yield waivers that came, went and changed, by their keys in `[audit]`."""
     for name in sorted({*old, *new}):
-        was, now = old.get(name), new.get(name)
+        was, now, key = old.get(name), new.get(name), ("audit", *name)
+        what = f"ignores {name[1]}" if name[0] == "ignore" else f"accepts {name[2]} of {name[1]}"
         if now is None:
-            yield Fact("low", "waiver-removed", f"[audit] no longer {what.format(name)}")
+            yield Fact("low", "waiver-removed", f"[audit] no longer {what}", key=key)
         elif was is None:
-            yield Fact("medium", "waiver-added", f"[audit] {what.format(name)} from now on{_terms(now)}", now.targets)
+            yield Fact("medium", "waiver-added", f"[audit] {what} from now on{_terms(now)}", now.targets, key=key)
         elif was != now:
-            message = f"[audit] {what.format(name)}{_terms(now)} (was{_terms(was)})"
+            message = f"[audit] {what}{_terms(now)} (was{_terms(was)})"
             if now.reason == was.reason and _is_narrower(now, was):
-                yield Fact("low", "waiver-changed", message)
+                yield Fact("low", "waiver-changed", message, key=key)
             else:
-                yield Fact("medium", "waiver-changed", message)
+                yield Fact("medium", "waiver-changed", message, key=key)
 
 
 def _is_narrower(one: Waiver, other: Waiver) -> bool:
@@ -197,16 +245,19 @@ def _licences(old: Audit, new: Audit) -> Iterator[Fact]:
     allowed, known = frozenset(old.allow_licences), frozenset(new.allow_licences)
     came, went = sorted(known - allowed), sorted(allowed - known)
     if allowed and not known:
-        yield Fact("medium", "licences-loosened", f"[audit] allows every licence from now on (was {', '.join(went)})")
+        message = f"[audit] allows every licence from now on (was {', '.join(went)})"
+        yield Fact("medium", "licences-loosened", message, key=("audit", "allow-licences"))
     elif came and not allowed:
         yield Fact("low", "licences-tightened", f"[audit] allows only these licences from now on: {', '.join(came)}")
     elif came:
         instead = f", and no longer {', '.join(went)}" if went else ""
-        yield Fact("medium", "licences-loosened", f"[audit] allows more licences: {', '.join(came)}{instead}")
+        message = f"[audit] allows more licences: {', '.join(came)}{instead}"
+        yield Fact("medium", "licences-loosened", message, key=("audit", "allow-licences"))
     elif went:
         yield Fact("low", "licences-tightened", f"[audit] no longer allows these licences: {', '.join(went)}")
     if freed := sorted({*old.deny_licences} - {*new.deny_licences}):
-        yield Fact("medium", "licences-loosened", f"[audit] no longer denies these licences: {', '.join(freed)}")
+        message = f"[audit] no longer denies these licences: {', '.join(freed)}"
+        yield Fact("medium", "licences-loosened", message, key=("audit", "deny-licences"))
     if denied := sorted({*new.deny_licences} - {*old.deny_licences}):
         yield Fact("low", "licences-tightened", f"[audit] denies these licences: {', '.join(denied)}")
     for name in sorted({*old.licences, *new.licences}):
@@ -215,4 +266,5 @@ def _licences(old: Audit, new: Audit) -> Iterator[Fact]:
             yield Fact("low", "licences-tightened", f"[audit] no longer states the licence of {name} (was {was})")
         elif was != now:
             before = f" (was {was})" if was else ""
-            yield Fact("medium", "licences-loosened", f"[audit] states that the licence of {name} is {now}{before}")
+            message = f"[audit] states that the licence of {name} is {now}{before}"
+            yield Fact("medium", "licences-loosened", message, key=("audit", "licences", name))

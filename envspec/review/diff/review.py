@@ -337,7 +337,7 @@ class _Reviewer:
         """Yield that a file of another tool is for older Pythons now, where it says for which."""
         old, new = self.match.old.target(name), self.match.new.target(name)
         if self.old.format == self.new.format and old and new and old.inputs.python != new.inputs.python:
-            message = f"its oldest Python {old.inputs.python} -> {new.inputs.python}"
+            message = f"the oldest Python that the file is for: {old.inputs.python} -> {new.inputs.python}"
             yield Fact("medium", "python-changed", message)
 
     @property
@@ -418,7 +418,7 @@ class _Reviewer:
         if len(now) > 1 and was.keys() != now.keys() and self.before.targets:
             risk: Risk = "low" if len(was) > 1 else "medium"
             listed = "; ".join(f"{release} in {', '.join(names)}" for release, names in now.items())
-            yield Fact(risk, "torch-differs", f"not all targets have one torch: {listed}")
+            yield Fact(risk, "torch-differs", f"targets have different releases of torch: {listed}")
 
     def _sizes(self) -> tuple[TargetSize, ...]:
         touched = {name for package in self.change.packages for one in package.changes for name in one.targets}
@@ -591,7 +591,7 @@ def _in_place(needs: Iterable[str], drops: Iterable[str]) -> Iterator[Fact]:
     if not any((*needs, *drops)):
         yield Fact("low", "metadata-changed", "its recorded metadata changed, not what gets installed")
     else:
-        yield Fact("low", "requirements-changed", "the same file; the lock has other requirements of it")
+        yield Fact("low", "requirements-changed", "the same file; the lock records other requirements for it")
 
 
 def _weigh(fact: Fact, package: str | None, target: LockedTarget, before: LockedTarget | None) -> Fact:

@@ -294,7 +294,7 @@ def _version(old: Pin, new: Pin, around: Around) -> Iterator[Fact]:
         if around.inner:
             yield Fact("low", "major-jump", "a major version; no requirement of the lock forbids it")
         elif numbers_in(old.version)[0] >= _ROUTINE:
-            yield Fact("low", "major-jump", "a major version, as it has one or more a year")
+            yield Fact("low", "major-jump", "a major version; this project publishes one or more a year")
         else:
             yield Fact("medium", "major-jump", "a major version may break its users")
     elif found.kind == "minor" and new.name in TORCH:
@@ -340,7 +340,7 @@ def _index(old: Pin, new: Pin) -> Iterator[Fact]:
     elif new.kind == "pip" and _OFFICIAL.fullmatch(now):
         yield Fact("high", "index-moved", f"index {was} -> {now}: {_PUBLIC}")
     elif new.kind == "conda" and was.rpartition("/")[0] == now.rpartition("/")[0]:
-        yield Fact("low", "channel-moved", f"subdir {was} -> {now}")
+        yield Fact("low", "channel-moved", f"its channel's subdir {was} -> {now}")
     else:
         yield Fact("high", f"{what}-moved", f"{what} {was} -> {now}: another publisher supplies it now")
 

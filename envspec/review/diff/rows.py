@@ -26,7 +26,8 @@ low     routine
 class Fact(Struct, frozen=True):
     """`code` is stable and for machines. `targets` is empty where the fact holds wherever the change does.
 
-    `package` names the package that causes a fact about a whole target.
+    `package` names the package that causes a fact about a whole target, `key` the key of the spec that it is about
+    (`("image", "services")`); that of a target's own table stands below the target's.
     """
 
     risk: Risk
@@ -34,6 +35,7 @@ class Fact(Struct, frozen=True):
     message: str
     targets: tuple[str, ...] = ()
     package: str | None = None
+    key: tuple[str, ...] = ()
 
 
 TARGETS = ("target-removed", "target-added", "target-renamed")

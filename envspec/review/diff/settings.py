@@ -28,37 +28,46 @@ _UNREAD = "wheels aren't read: what their METADATA leaves out isn't found"
 def of_spec(old: SpecInputs, new: SpecInputs, addresses: Mapping[str, str]) -> Iterator[Fact]:
     """Yield what changed for all targets. `addresses` are those of the new side's indexes, by name, as far as known."""
     if old.exclude_newer != new.exclude_newer:
-        yield Fact(
-            "low", "exclude-newer-changed", _describe_change("exclude-newer", old.exclude_newer, new.exclude_newer)
-        )
+        message = _describe_change("exclude-newer", old.exclude_newer, new.exclude_newer)
+        gone = new.exclude_newer is None
+        more = ". Releases of any age get in from now on" if gone else ""
+        risk: Risk = "medium" if gone else "low"
+        yield Fact(risk, "exclude-newer-changed", f"{message}{more}", key=("env", "exclude-newer"))
     if old.image_python != new.image_python:
         pythons = (one.image_python or "locked" for one in (old, new))
-        yield Fact("medium", "image-python-changed", _describe_change("the Python of images", *pythons))
+        message = _describe_change("the Python of images", *pythons)
+        yield Fact("medium", "image-python-changed", message, key=("image", "python"))
     came, went = _between(old.allow_source, new.allow_source)
     if came:
         message = f"{', '.join(came)} may be built from source from now on, which runs the code of the build"
-        yield Fact("medium", "allow-source-added", message)
+        yield Fact("medium", "allow-source-added", message, key=("pip", "allow-source"))
     if went:
         yield Fact("low", "allow-source-removed", f"{', '.join(went)} may no longer be built from source")
     for name in sorted({*old.sources, *new.sources}):
         was, now = old.sources.get(name), new.sources.get(name)
         if was is not None and now is None:
             message = f"{name} is no longer tied to the index {was}: any index may supply it"
-            yield Fact("high", "source-removed", message)
+            yield Fact("high", "source-removed", message, key=("pip", "sources", name))
         elif was != now:
             address = f" ({addresses[now]})" if now is not None and now in addresses else ""
             instead = f", no longer from {was}" if was else "; before, the spec tied it to none"
             message = f"{name} comes from the index {now}{address} alone from now on{instead}"
-            yield Fact("medium", "source-changed", message)
+            yield Fact("medium", "source-changed", message, key=("pip", "sources", name))
     if old.channels != new.channels:
         yield from _channels(old.channels, new.channels)
     if old.without_corrections != new.without_corrections:
         came, went = _between(old.without_corrections, new.without_corrections)
         if came:
-            message = f"without-corrections: {', '.join(came)} no longer bounds what works together"
-            yield Fact("medium", "corrections-changed", message)
+            message = (
+                f"the spec switches off envspec's {_corrections(came)}: versions may meet that don't work together"
+            )
+            yield Fact("medium", "corrections-changed", message, key=("pip", "without-corrections"))
         if went:
-            yield Fact("low", "corrections-changed", f"without-corrections: {', '.join(went)} counts again")
+            yield Fact("low", "corrections-changed", f"the spec no longer switches off envspec's {_corrections(went)}")
+
+
+def _corrections(names: Collection[str]) -> str:
+    return f"correction{'s' * (len(names) != 1)} {', '.join(names)}"
 
 
 def _channels(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
@@ -69,10 +78,10 @@ def _channels(old: Iterable[str], new: Iterable[str]) -> Iterator[Fact]:
         if not same_address(before[name], after[name]):
             addresses = f"{bare_address(before[name])} -> {bare_address(after[name])}"
             message = f"the channel {name} is at another address: {addresses}. Its files come from there now"
-            yield Fact("high", "index-address-changed", message)
+            yield Fact("high", "index-address-changed", message, key=("conda", "channels"))
     if [*before] != [*after]:
         sides = (_list(map(bare_address, side.values())) for side in (before, after))
-        yield Fact("medium", "channels-changed", _describe_change("channels", *sides))
+        yield Fact("medium", "channels-changed", _describe_change("channels", *sides), key=("conda", "channels"))
 
 
 def of_exceptions(
@@ -81,17 +90,19 @@ def of_exceptions(
     """Yield the exceptions of `exclude-newer` that came, changed and ended. `days` are those on which the two locks
     were made, where that is known: an exception ends between them by its `until`."""
     before, after = ({(one.of_index, one.name): one for one in side} for side in (old, new))
-    for key in sorted({*before, *after}):
-        was, one = before.get(key), after.get(key)
-        what = f"the index {key[1]}" if key[0] else key[1]
+    for of_index, name in sorted({*before, *after}):
+        was, one = before.get((of_index, name)), after.get((of_index, name))
+        what = f"the index {name}" if of_index else name
+        key = ("env", f"exclude-newer-{'index' if of_index else 'package'}", name)
         if one is None:
             yield Fact("low", "exception-ended", f"exclude-newer holds for {what} again")
         elif was is None:
-            yield Fact("high", "exception-added", f"files of {what} may be {_terms(one)}, past exclude-newer")
+            message = f"files of {what} may be {_terms(one)}, past exclude-newer"
+            yield Fact("high", "exception-added", message, key=key)
         elif was != one:
             risk: Risk = "high" if is_weaker(one, was, now) else "low"
             message = f"files of {what} may be {_terms(one)}, past exclude-newer (was {_terms(was)})"
-            yield Fact(risk, "exception-changed", message)
+            yield Fact(risk, "exception-changed", message, key=key)
         elif one.until and days[0] and days[1] and days[0] <= one.until < days[1]:
             message = f"the exception of exclude-newer for {what} ended on {one.until}: remove it"
             yield Fact("low", "exception-ended", message)
@@ -106,7 +117,7 @@ def of_merge(base: Lock, side: Lock, revision: str, old: Lock, new: Lock) -> Ite
         for pin in target.pins:
             was, merged, before = (pins.get((pin.name, pin.kind)) for pins in known)
             if merged and was != merged and _is_behind(pin, merged) and not (before and _is_behind(pin, before)):
-                message = f"{pin.name} is {pin.version}, and {merged.version} on a side of the merge ({revision})"
+                message = f"{pin.name} is {pin.version}, though {revision}, a side of the merge, has {merged.version}"
                 yield Fact("high" if pin.direct else "medium", "merge-lost", message, (target.name,), pin.name)
 
 
@@ -128,7 +139,8 @@ def _metadata(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
             yield Fact("low", "metadata-removed", f"the spec no longer states what {title} requires")
         elif was != now:
             said = f"the spec states that {title} requires {_list(now) or 'nothing'}"
-            yield Fact("medium", "metadata-stated", said if was is None else f"{said} (was {_list(was) or 'nothing'})")
+            message = said if was is None else f"{said} (was {_list(was) or 'nothing'})"
+            yield Fact("medium", "metadata-stated", message, key=("pip", "metadata"))
 
 
 def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
@@ -141,17 +153,13 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
         raised = bool(old.glibc and new.glibc and numbers(new.glibc) > numbers(old.glibc))
         message = _describe_change("glibc", old.glibc, new.glibc) + (": older systems can't run this" if raised else "")
         yield Fact("medium" if raised else "low", "glibc-raised" if raised else "glibc-changed", message)
-    if old.driver != new.driver:
-        yield Fact("low", "driver-changed", _describe_change("the machines' driver", old.driver, new.driver))
-    if old.cpu != new.cpu:
-        yield Fact("low", "cpu-changed", _describe_change("the machines' oldest processors", old.cpu, new.cpu))
+    yield from _machines(old, new)
     if old.inspect != new.inspect:
         if new.inspect:
             yield Fact("low", "inspect-changed", "wheels are read for what their METADATA leaves out")
         else:
-            yield Fact(
-                "medium", "inspect-changed", "wheels aren't read any more: what their METADATA leaves out isn't found"
-            )
+            message = "wheels aren't read any more: what their METADATA leaves out isn't found"
+            yield Fact("medium", "inspect-changed", message, key=("pip", "inspect"))
     yield from _requirements(old.requirements, new.requirements, requirement_name)
     yield from _requirements(old.conda_requirements, new.conda_requirements, conda_name, "conda's ")
     yield from _metadata(old, new)
@@ -160,6 +168,24 @@ def of_target(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
     yield from _pages(dict(old.find_links), dict(new.find_links))
     yield from _moved_addresses(old, new)
     yield from _acceptance_changes(dict(old.accept), dict(new.accept))
+
+
+def _machines(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
+    """Yield what the spec says of its machines: a person's word, by which driver floors and builds are judged."""
+    if old.driver != new.driver:
+        message = _describe_change("the machines' driver", old.driver, new.driver)
+        if not new.driver:
+            yield Fact("medium", "driver-changed", f"{message}: no driver floor is held against it any more")
+        elif old.driver and numbers(new.driver) > numbers(old.driver):
+            yield Fact("medium", "driver-changed", f"{message}: do all of them have it?")
+        else:
+            yield Fact("low", "driver-changed", message)
+    if old.cpu != new.cpu:
+        message = _describe_change("the machines' oldest processors", old.cpu, new.cpu)
+        # "x86-64-v2" < "x86-64-v3", "armv8.1-a" < "armv9-a"
+        raised = new.cpu is not None and new.cpu > (old.cpu or "")
+        more = ": builds may need what older ones lack" if raised else ""
+        yield Fact("medium" if raised else "low", "cpu-changed", f"{message}{more}")
 
 
 def _moved_addresses(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
@@ -173,7 +199,7 @@ def _moved_addresses(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
 def of_new_target(new: TargetInputs, others: Collection[TargetInputs]) -> Iterator[Fact]:
     """Yield what a person's word decides for a target that came, where none of the targets there were has it."""
     for one in (
-        Fact("medium", "inspect-changed", _UNREAD) if not new.inspect else None,
+        Fact("medium", "inspect-changed", _UNREAD, key=("pip", "inspect")) if not new.inspect else None,
         *_metadata(replace(new, metadata=()), new),
         *_overrides({}, dict(new.overrides)),
         *_acceptance_changes({}, dict(new.accept)),
@@ -196,10 +222,10 @@ def _overrides(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]
             yield Fact("low", "override-removed", f"{text} no longer overrides what packages require")
         elif text not in old:
             message = f"{text} overrides what packages require, because {new[text]}"
-            yield Fact("medium", "override-added", message)
+            yield Fact("medium", "override-added", message, key=("pip", "overrides"))
         elif old[text] != new[text]:
             message = f"{text} overrides what packages require, now because {new[text]} (was {old[text]})"
-            yield Fact("medium", "override-changed", message)
+            yield Fact("medium", "override-changed", message, key=("pip", "overrides"))
 
 
 def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
@@ -213,7 +239,7 @@ def _pages(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
             message = f"the flat page {name} ({was}) is no longer used"
         else:
             message = f"the flat page {name} is another one: {was} -> {now}"
-        yield Fact("medium", "find-links-changed", message)
+        yield Fact("medium", "find-links-changed", message, key=("pip", "find-links", name))
 
 
 def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Fact]:
@@ -221,10 +247,11 @@ def _acceptance_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Itera
         if code not in new:
             yield Fact("low", "accept-removed", f"the finding {code} is no longer accepted")
         elif code not in old:
-            yield Fact("medium", "accept-added", f"the finding {code} is accepted, because {new[code]}")
+            message = f"the finding {code} is accepted, because {new[code]}"
+            yield Fact("medium", "accept-added", message, key=("pip", "accept", *code.split(":")))
         elif old[code] != new[code]:
             message = f"the finding {code} is accepted, now because {new[code]} (was {old[code]})"
-            yield Fact("medium", "accept-changed", message)
+            yield Fact("medium", "accept-changed", message, key=("pip", "accept", *code.split(":")))
 
 
 def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:
@@ -240,17 +267,50 @@ def of_signatures(old: str | None, new: str | None) -> Iterator[Fact]:
         yield Fact("medium", "signers-changed", "the lock is not signed any more")
 
 
+def of_allowed_signers(old: str | None, new: str | None, name: str) -> Iterator[Fact]:
+    """Yield the keys that may sign locks from now on and those that no longer may, by two revisions of an
+    allowed_signers file (ssh-keygen(1)) of that name."""
+    before, after = (tuple(map(_signer, _signer_lines(text or ""))) for text in (old, new))
+    if old is not None and new is None:
+        yield Fact("medium", "signers-allowed", f"{name} is gone: it said who may sign locks")
+        return
+    came, went = _between(before, after)
+    for one in came:
+        yield Fact("medium", "signers-allowed", f"{name} lets {one} sign locks from now on")
+    for one in went:
+        yield Fact("low", "signers-refused", f"{name} no longer lets {one} sign locks")
+
+
+def _signer_lines(text: str) -> Iterator[str]:
+    return (line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#"))
+
+
+def _signer(line: str) -> str:
+    """Show a line with the key's fingerprint in place of the key; one that isn't understood as it is."""
+    words = line.split()
+    for word in words:
+        with suppress(ValueError):
+            blob = base64.b64decode(word, validate=True)
+            # of a public key the length of its kind stands first (RFC 4253, section 6.6)
+            if len(blob) > 32 and blob[4:].startswith((b"ssh-", b"ecdsa-", b"sk-")):
+                digest = base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+                return line.replace(word, f"SHA256:{digest}")
+    return line
+
+
 def of_images(changes: Iterable[ImageChange]) -> Iterator[Fact]:
     """Yield what changed in the base images of recipes. A new digest changes the system below every package."""
     for change in changes:
         old, new = change.old, change.new
         if old is not None and new is not None:
             digests = f"{_short(old.digest)} -> {_short(new.digest)}"
-            yield Fact("medium", "image-moved", f"the image {new.name} has a new digest: {digests}")
+            message = f"the image {new.name} has a new digest: {digests}"
+            yield Fact("medium", "image-moved", message, key=("image", "base"))
         elif new is not None:
             yield Fact("low", "image-added", f"the image {new.name} is pinned: {_short(new.digest)}")
         elif old is not None:
-            yield Fact("medium", "image-removed", f"the image {old.name} is no longer pinned or used")
+            message = f"the image {old.name} is no longer pinned or used"
+            yield Fact("medium", "image-removed", message, key=("image", "base"))
 
 
 def of_bases(old: Lock, new: Lock) -> Iterator[Fact]:
@@ -258,7 +318,7 @@ def of_bases(old: Lock, new: Lock) -> Iterator[Fact]:
     depend on."""
     if old.inputs.base != new.inputs.base:
         was, now = (str(one.inputs.base) if one.inputs.base else "none" for one in (old, new))
-        yield Fact("medium", "base-changed", f"the base: {was} -> {now}")
+        yield Fact("medium", "base-changed", f"the base: {was} -> {now}", key=("base",))
     for one in new.bases:
         before = next((other for other in old.bases if other.platform == one.platform), None)
         if before is None or before == one:
@@ -267,7 +327,7 @@ def of_bases(old: Lock, new: Lock) -> Iterator[Fact]:
         told = f"{_short(before.digest or before.sha256)} -> {_short(one.digest or one.sha256)}"
         if sides[0] and sides[1]:
             told = sentence(sides[0], sides[1]) or told
-        yield Fact("medium", "base-moved", f"the base for {one.platform}: {told}")
+        yield Fact("medium", "base-moved", f"the base for {one.platform}: {told}", key=("base",))
 
 
 def of_corrections(old: Collection[LockedCorrection], new: Collection[LockedCorrection]) -> Iterator[Fact]:

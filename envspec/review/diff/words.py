@@ -116,10 +116,14 @@ def _fixes(review: Review) -> Iterator[str]:
         yield f"known vulnerabilities fixed in {join_names(names)}"
 
 
-def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
-    """Yield what a reader needs first, a line each, the gravest first, and the first of each kind before the second of
+def changelog(review: Review) -> list[tuple[Risk, str]]:
+    """List what a reader needs first, a line each, the gravest first, and the first of each kind before the second of
     any: what is fixed, what isn't routine, targets, new packages, then what the spec asks for by name,
-    and how much else moved. What is shouted has been said."""
+    and how much else moved. What is shouted has been said. Where none of these changed, all that did."""
+    return [*_changelog(review)] or [(one.risk, fact(one)) for one in (*review.gpu, *review.settings)]
+
+
+def _changelog(review: Review) -> Iterator[tuple[Risk, str]]:
     shouted = {row.name for row, _ in review.shouted}
     rows = [row for row in fold(review.rows) if not row.stays]
     for row in (row for row in rows if row.fixes):
@@ -141,7 +145,6 @@ def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
         weighed += [(code, risk, line) for code, line in lines]
     yield from ((risk, line) for _, risk, line in by_kind(weighed, lambda line: line[0]))
     yield from ((one.risk, fact(one)) for one in review.settings if one.risk == "low" and one.code in _TARGETS)
-    yield from ((one.risk, fact(one)) for one in review.settings if one.code == "exclude-newer-changed")
     quiet = [row for row in others if row.risk == "low"]
     if majors := [row for row in quiet if not row.direct and any(move.jump == "major" for move in row.moves)]:
         yield "low", f"{plural(len(majors), 'major version')}: {join_names(map(describe_row, majors))}"
@@ -163,7 +166,7 @@ def changelog(review: Review) -> Iterator[tuple[Risk, str]]:
         yield "low", f"{plural(packages_of(rest), 'package')} that others require: routine"
 
 
-_TARGETS = ("target-added", "target-renamed")
+_TARGETS = ("target-added", "target-renamed", "exclude-newer-changed")
 
 
 def describe_row(row: Row) -> str:

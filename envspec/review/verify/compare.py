@@ -25,7 +25,7 @@ from envspec.spec.newer import moment_of
 def of_file(artifact: Artifact, listed: IndexedFile | None) -> Iterator[Finding]:
     """Compare a file with what its index lists under that name."""
     if listed is None:
-        yield difference("not-published", f"{artifact.file} isn't there", artifact.file, None)
+        yield difference("not-published", f"its index has no file {artifact.file}", artifact.file, None)
         return
     if artifact.sha256 != listed.sha256:
         yield _differs("other-hash", f"the sha256 of {artifact.file}", artifact.sha256, listed.sha256)
@@ -278,4 +278,4 @@ def _of_lines(locked: set[str], published: set[str], added: set[str]) -> Iterato
 
 
 def _differs(code: str, what: str, locked: str, published: str) -> Finding:
-    return difference(code, f"{what} is {published}, and {locked} in the lock", locked, published)
+    return difference(code, f"{what} is {published} at its index, and {locked} in the lock", locked, published)

@@ -1,54 +1,33 @@
 """Facts at lines: the gravest ten, each at the line that it is about."""
 
+import json
+from datetime import datetime, timezone
 from pathlib import PurePosixPath
 
 import pytest
 from diff_samples import artifact, base, both, fields, in_target, reviewed, sha, target, version, wheel
 from msgspec.structs import replace
+from support.sound import sound_target
 
 from envspec.app.annotate import AnnotatedFiles, annotate
+from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.lock.model import Lock
 from envspec.lock.write import dumps
-from envspec.review.annotations import Annotation, code_quality, line_in, workflow_commands
+from envspec.review.annotations import code_quality, line_in, workflow_commands
+from envspec.review.diff.judged import with_spec_changes
 from envspec.review.diff.model import Side
+from envspec.review.diff.of_specs import of_specs
 from envspec.review.diff.review import review
 from envspec.review.diff.rows import Fact, Review
+from envspec.review.diff.settings import of_exceptions
+from envspec.spec.parse import parse_spec
 
 LOCK = PurePosixPath("locks/demo/envspec.lock")
 SPEC_PATH = PurePosixPath("specs/demo.toml")
-SPEC = """\
-[env]
-name = "demo"
-python = "3.12"
-exclude-newer = "7 days"
-
-[env.exclude-newer-index]
-internal = { reason = "ours" }
-
-[pip]
-dependencies = ["lib"]
-allow-source = ["lib"]
-accept = { yanked = "known", driver-too-old = "known" }
-
-[pip.sources]
-inner = "internal"
-lib = "internal"
-
-[targets.hopper]
-platform = "linux-64"
-cuda = "12.8"
-
-[targets.hopper.pip]
-overrides = ["a>=1"]
-"""
 
 
 def of(*facts: Fact) -> Review:
     return Review("demo", "old", "new", facts, (), (), (), (), ())
-
-
-def only(found: Review, lock_text: str = "") -> Annotation:
-    (one,) = annotate(found, AnnotatedFiles(lock_text, SPEC, SPEC_PATH))
-    return one
 
 
 def test_the_forged_file_goes_before_many_of_another_kind() -> None:
@@ -60,10 +39,23 @@ def test_the_forged_file_goes_before_many_of_another_kind() -> None:
     found = review(Side("old", old), Side("new", back(old)))
     lines = workflow_commands(annotate(found, AnnotatedFiles()), LOCK).splitlines()
     assert len(lines) == 10
-    assert "title=year::SAME VERSION, DIFFERENT FILE" in lines[0]
+    assert "title=year 2026.1.0::SAME VERSION, DIFFERENT FILE" in lines[0]
     every = list(annotate(found, AnnotatedFiles()))
     assert lines[-1].endswith(f"(and {len(every) - 10} more in the comment)") and "more in" not in "".join(lines[:-1])
     assert code_quality(every, LOCK).count('"location"') == len(every), "GitLab takes all"
+
+
+def test_a_title_says_what_moved_from_where_to_where() -> None:
+    """On GitHub's page of a file nothing else does; GitLab's list has it in front."""
+    old = base()
+    change = both(version("1.0", "lib"))
+    every = list(annotate(review(Side("old", old), Side("new", change(old))), AnnotatedFiles()))
+    assert {one.title for one in every} == {"lib 2.5.1 -> 1.0"}
+    assert all(
+        line.partition("title=")[2].startswith("lib 2.5.1 -> 1.0::")
+        for line in workflow_commands(every, LOCK).splitlines()
+    )
+    assert json.loads(code_quality(every, LOCK))[0]["description"].startswith("lib 2.5.1 -> 1.0: goes back")
 
 
 def test_ten_are_ten() -> None:
@@ -89,31 +81,98 @@ def test_a_targets_fact_is_at_the_targets_own_line(change: object, line: str) ->
     assert lines.index("[targets.hopper]") < annotation.line - 1 < lines.index("[targets.hopper]") + 9
 
 
-@pytest.mark.parametrize(
-    ("fact", "line"),
-    [
-        (Fact("medium", "allow-source-added", "x"), 'allow-source = ["lib"]'),
-        (Fact("medium", "accept-added", "x"), "accept = { yanked"),
-        (Fact("high", "exception-added", "x"), "[env.exclude-newer-index]"),
-        (Fact("high", "source-changed", "x", package="lib"), 'lib = "internal"'),
-        (Fact("medium", "override-added", "x", ("hopper",)), 'overrides = ["a>=1"]'),
-        (Fact("medium", "channels-changed", "x"), None),
-    ],
-)
-def test_what_the_spec_asks_for_is_at_the_specs_line(fact: Fact, line: str | None) -> None:
-    annotation = only(of(fact), dumps(base()))
-    if line is None:
-        assert annotation.file is None, "where the spec has no such line, the lock"
-    else:
-        assert annotation.file == SPEC_PATH
-        assert SPEC.splitlines()[annotation.line - 1].startswith(line)
-    assert "file=specs/demo.toml," in workflow_commands([annotation], LOCK) or line is None
+LAB = """\
+[env]
+name = "demo"
+python = "3.12"
+exclude-newer = "7 days"
+{env}
+[pip]
+dependencies = ["lib"]
+{pip}
+[targets.cpu]
+platform = "linux-64"
+{cpu}
+[targets.hopper]
+platform = "linux-64"
+{hopper}
+{tables}
+"""
+
+
+def revision(**parts: str) -> str:
+    return LAB.format(**{key: parts.get(key, "") for key in ("env", "pip", "cpu", "hopper", "tables")})
+
+
+def spec_review(old: str, new: str) -> Review:
+    """A review of two revisions of a spec, whose locks have the same package."""
+    before, after = (parse_spec(text, str(SPEC_PATH)) for text in (old, new))
+    locks = []
+    for one in (before, after):
+        pins = [wheel("lib", "1.0")]
+        targets = [sound_target(target.name, target_inputs(one, target), pins) for target in one.targets]
+        locks.append(Lock("demo", spec_inputs(one), tuple(targets)))
+    found = review(Side("old", locks[0]), Side("new", locks[1]))
+    exceptions = of_exceptions(
+        before.newer_for, after.newer_for, datetime(2026, 1, 1, tzinfo=timezone.utc), (None, None)
+    )
+    return with_spec_changes(found, (*of_specs(before, after), *exceptions))
+
+
+INTERNAL = 'indexes = { internal = "https://a.example.org/simple" }'
+PAGE = 'find-links = { extra = "https://a.example.org/x" }'
+AT_THE_LINE = [
+    ("pip", "", 'allow-source = ["lib"]', "allow-source"),
+    ("pip", "", 'accept = { driver-too-old = "known" }', "accept"),
+    ("pip", "", '[pip.accept]\nmajor-jump.lib = "known"', "major-jump"),
+    ("env", "", '[env.exclude-newer-package]\nlib = { reason = "ours" }', "lib ="),
+    ("pip", INTERNAL, f'{INTERNAL}\nsources = {{ lib = "internal" }}', "sources"),
+    ("pip", f'{INTERNAL}\nsources = {{ lib = "internal" }}', INTERNAL, "[pip]"),
+    ("pip", INTERNAL, INTERNAL.replace("a.ex", "b.ex"), "indexes"),
+    ("pip", "", INTERNAL, "indexes"),
+    ("pip", PAGE, PAGE.replace("a.ex", "b.ex"), "find-links"),
+    ("hopper", f"[targets.hopper.pip]\n{PAGE}", f"[targets.hopper.pip]\n{PAGE}".replace("a.ex", "b.ex"), "find-links"),
+    ("hopper", "", '[targets.hopper.pip]\noverrides = [{ requirement = "lib>=1", reason = "x" }]', "overrides"),
+    ("pip", "", 'metadata = [{ name = "lib", dependencies = [] }]', "metadata"),
+    ("pip", "", "inspect = false", "inspect"),
+    ("pip", "", 'without-corrections = ["torch-numpy-2"]', "without-corrections"),
+    ("pip", "", 'no-build-isolation = ["lib"]', "no-build-isolation"),
+    ("pip", "", 'build-dependencies = { lib = ["lib"] }', "build-dependencies"),
+    ("tables", "", '[conda]\nchannels = ["conda-forge"]', "channels"),
+    ("tables", "", '[image]\nservices = ["ssh"]', "services"),
+    ("tables", "[image]\nshm = '9g'", "[image]\nshm = '9g'\napt = ['curl']", "apt"),
+    ("tables", "", '[audit.ignore]\nCVE-2026-1 = "no"', "CVE-2026-1"),
+    ("tables", "", '[audit.accept]\nlib.yanked = "no"', "lib.yanked"),
+    ("tables", '[audit]\ndeny-licences = ["GPL-*"]', "[audit]", "[audit]"),
+    ("tables", '[audit]\nallow-licences = ["MIT"]', '[audit]\nallow-licences = ["*"]', "allow-licences"),
+    ("tables", "", '[slurm]\noptions = ["--exclusive"]', "options"),
+    ("tables", "", '[kubernetes]\nsecret = "keys"', "secret"),
+    ("tables", "", '[base]\nimage = "nvcr.io/x:1"', "[base]"),
+]
+
+
+@pytest.mark.parametrize(("key", "old", "new", "line"), AT_THE_LINE)
+def test_what_a_spec_asks_for_is_at_the_specs_line(key: str, old: str, new: str, line: str) -> None:
+    text = revision(**{key: new})
+    found = spec_review(revision(**{key: old}), text)
+    (annotation,) = annotate(found, AnnotatedFiles("", text, SPEC_PATH))
+    assert annotation.file == SPEC_PATH
+    assert text.splitlines()[annotation.line - 1].startswith(line)
+    assert "file=specs/demo.toml," in workflow_commands([annotation], LOCK)
+
+
+def test_what_the_spec_has_no_line_of_is_in_the_lock() -> None:
+    went = '[conda]\nchannels = ["conda-forge"]'
+    found = spec_review(revision(tables=went), revision())
+    text = dumps(base())
+    (annotation,) = annotate(found, AnnotatedFiles(text, revision(), SPEC_PATH))
+    assert annotation.file is None and text.splitlines()[annotation.line - 1] == "[targets.cpu]"
 
 
 def test_a_packages_fact_is_at_its_version_in_the_lock() -> None:
     change = in_target("hopper", fields("lib", licence="GPL-3.0-only"))
     text = dumps(change(base()))
-    annotation = next(iter(annotate(reviewed(change), AnnotatedFiles(text, SPEC, SPEC_PATH))))
+    annotation = next(iter(annotate(reviewed(change), AnnotatedFiles(text, revision(), SPEC_PATH))))
     assert text.splitlines()[annotation.line - 1 : annotation.line + 1] == ["[[pip]]", 'name = "lib"']
 
 

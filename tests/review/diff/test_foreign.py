@@ -312,6 +312,8 @@ def test_groups_under_their_older_name_are_read(write: Write) -> None:
 def test_a_file_for_an_older_python_says_so_and_what_goes_back_there(write: Write) -> None:
     new = forked({**OLD, "lib": "0.9"}, python="3.9")
     found = between(write("a/uv.lock", forked(OLD)), write("b/uv.lock", new))
-    assert [(fact.risk, fact.message) for fact in found.settings] == [("medium", "its oldest Python 3.10 -> 3.9")]
+    assert [(fact.risk, fact.message) for fact in found.settings] == [
+        ("medium", "the oldest Python that the file is for: 3.10 -> 3.9")
+    ]
     (row,) = found.rows
     assert (row.name, row.risk) == ("lib", "medium"), "the Python is the reason"

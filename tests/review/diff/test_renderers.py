@@ -29,7 +29,7 @@ from envspec.review.diff.html import html
 from envspec.review.diff.markdown import LIMIT, inert, markdown
 from envspec.review.diff.model import Side
 from envspec.review.diff.review import review
-from envspec.review.diff.rows import Review
+from envspec.review.diff.rows import Fact, Review
 from envspec.review.diff.text import cells, text
 
 HOSTILE = [
@@ -220,6 +220,13 @@ def test_markdown_shows_a_hostile_text_and_does_nothing_else(foreign: str, aroun
     assert {token.content for token in tokens if token.type == "html_inline"} <= {"<code>", "</code>"}
     shown = "".join(token.content for token in tokens if token.type in ("text", "text_special"))
     assert clean_text(foreign).replace(" ", "") in shown.replace(" ", "")
+
+
+def test_a_change_of_the_spec_alone_stands_in_the_head() -> None:
+    """Nothing that changed is only to be found below a fold."""
+    facts = (Fact("low", "requirement-changed", "the spec asks for numpy (was numpy<2.3)"),)
+    shown = markdown(Review("demo", "old", "new", facts, (), (), (), (), ()))
+    assert "- 🟢 the spec asks for numpy (was numpy<2.3)" in shown.partition("<details>")[0]
 
 
 def test_markdown_says_what_it_cut_of_facts() -> None:

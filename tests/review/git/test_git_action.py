@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from git_ci import BOT, MARK, STEPS, Runner, bumped as bumped, runner, unchanged as unchanged
-from git_project import BASE, SPEC
+from git_project import BASE, SPEC, Repository
 from msgspec.structs import replace
 from support.matrix import first_by_day
 
@@ -88,6 +88,45 @@ def test_what_only_the_spec_says_is_no_unchanged_lock(unchanged: Runner) -> None
     found = unchanged.review(VERIFY="false")
     assert (found["fresh"], found["changed"], found["risk"]) == ("true", "true", "medium")
     assert "[image] services: added ssh" in unchanged.posted and "No lock changed" not in unchanged.posted
+
+
+READ = {
+    "specs/demo.toml": "# a comment\n",
+    "recipes/demo/cpu/Dockerfile": "FROM stranger\n",
+    "recipes/_shared/entrypoint": "x\n",
+    ".devcontainer/demo-cpu/devcontainer.json": "{}",
+    "docs/evidence/demo-cpu-linked.json": "{}",
+    ".allowed_signers": "eve@example.org ssh-ed25519 AAAA\n",
+    "specs/wheels/lib-1.0-py3-none-any.whl": "another",
+    "locks/demo/notes.txt": "x",
+}
+"""What a spec has envspec read beside its lock, and a file of which no command reads anything: that is no lock's."""
+
+
+@pytest.mark.slow
+@needs_jq
+def test_what_envspec_reads_beside_an_unchanged_lock_is_named(tmp_path: Path) -> None:
+    """`check` says whether recipes are the lock's, and where it doesn't, no text says that nothing changed."""
+    repository = Repository(tmp_path / "origin")
+    repository.commit(BASE)
+    spec = repository.folder / SPEC
+    spec.write_text(spec.read_text().replace("[pip]", '[pip]\nfind-links = { ours = "./wheels" }', 1))
+    repository.git("commit", "-qam", "a page")
+    repository.git("switch", "-qc", "topic")
+    for path, text in READ.items():
+        (repository.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        with (repository.folder / path).open("a") as file:
+            file.write(text)
+    repository.git("add", "-A")
+    repository.git("commit", "-qm", "beside")
+    job = Runner(repository, tmp_path)
+    job.bash(STEPS["Show what changed"]["run"], CHECKED="0", VERIFY="false")
+    assert job.comment == MARK + (
+        "No lock changed. Of the other files that envspec reads, these did:\n\n"
+        "- `.allowed_signers`: 1 file\n- `.devcontainer`: 1 file\n- `docs/evidence`: 1 file\n"
+        "- `recipes/_shared`: 1 file\n- `recipes/demo`: 1 file\n"
+        "- `specs/demo.toml`: 1 file\n- `specs/wheels`: 1 file\n\n"
+    )
 
 
 @pytest.mark.nightly

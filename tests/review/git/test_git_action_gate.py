@@ -53,7 +53,7 @@ def test_an_index_that_cant_be_asked_passes_no_gate_and_forges_nothing(bumped: R
     found = bumped.review(FAIL_ON="high", **nowhere)
     assert (found["risk"], found["gate"]) == ("low", "1") and bumped.verdict() == 1
     assert "COULDN'T BE ASKED" in bumped.posted.replace("&#39;", "'")
-    assert "::warning::specs/demo.toml: not all that changed could be asked of its index" in bumped.compared
+    assert "::warning::specs/demo.toml: an index couldn't be asked about every changed file" in bumped.compared
     assert "::error" not in bumped.compared
     found = bumped.review(**nowhere)
     assert found["gate"] == "0", "without a gate it only tells"

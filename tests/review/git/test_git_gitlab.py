@@ -141,6 +141,18 @@ def test_gitlab_says_that_nothing_changed(tmp_path: Path, gitlab: tuple[str, typ
 
 
 @pytest.mark.nightly
+def test_gitlab_names_what_else_envspec_reads(unchanged: Runner, gitlab: tuple[str, type[_Notes]]) -> None:
+    unchanged.bash(
+        "mkdir -p docs/evidence; echo '{}' > docs/evidence/demo-cpu-linked.json; git add -A;"
+        " git -c user.name=x -c user.email=x@example.org commit -qm x"
+    )
+    ran = in_gitlab(unchanged, gitlab)
+    assert ran.returncode == 0
+    told = "No lock changed. Of the other files that envspec reads, these did:\n\n- `docs/evidence`: 1 file\n"
+    assert f"{NOTE}{told}" in ran.stdout
+
+
+@pytest.mark.nightly
 def test_gitlab_without_the_base_is_no_failure(tmp_path: Path, gitlab: tuple[str, type[_Notes]]) -> None:
     """A fork may not have it."""
     ran = in_gitlab(runner(tmp_path, BUMPED), gitlab, CI_MERGE_REQUEST_DIFF_BASE_SHA="01" * 20)
