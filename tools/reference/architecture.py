@@ -25,6 +25,26 @@ Beside the package stand `check/` (the smoke check, a distribution of its own th
 `tools/` (what maintainers run), `tests/` (mirrors the package; `tests/e2e` drives the real tools), `bench/` (speed
 beside peers), `specs/`, `locks/` and `recipes/` (what ships), and `examples/`.
 
+## One lock's way
+
+```text
+cli/lock ─▶ app/lock/make                   reads the spec and the old lock, asks the site's policy
+resolve/workflow/relock                     from the spec to the new lock, or one error of all that refuses it
+├─ resolve/workflow/prepare                 rules judge each target before anything is asked
+├─ resolve/workflow/solve                   conda's half first, then pip's; once more with what its answer shows:
+│  │                                        corrections, the contents of wheels, what rules refuse of its pins
+│  ├─ resolve/conda/solve                   rattler
+│  └─ resolve/pip/solve                     equal requests are one; the others prefer the first one's versions
+│     └─ resolve/pip/loop                   one target: ask, review, ask again with the bounds, until none is new
+│        ├─ resolve/pip/problem             what is asked: a request and its bounds
+│        ├─ resolve/pip/compile             uv, behind net/index_proxy; resolve/uv/conflict reads its proof
+│        ├─ resolve/pip/reviews             sources, Requires-Python, pre-releases; what a conflict may be mended by
+│        └─ resolve/pip/leads               the spec's own requirements at their newest, and what yields first
+├─ resolve/workflow/accept                  lock/judge judges the result as every reader will
+├─ resolve/workflow/obstacles               what is refused, with the ways out that were solved to their end
+└─ lock/write, export                       the lock, and what is rendered from it
+```
+
 ## The rooms
 
 From the top floor to the ground:
