@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import InternalError, Unsatisfiable, Way
+from envspec.base.errors import InternalError, Unsatisfiable, Way, parts
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
@@ -289,8 +289,10 @@ def _nothing(solved: Solved) -> tuple[Finding, ...]:
     return ()
 
 
-_ROUNDS = 8
-"""Solutions to try again because the rules refuse one."""
+_ROUNDS = 64
+"""Questions about the pip halves. Each has something more than the one before, or less where that left no answer."""
+_REFUSALS = 8
+"""Answers that the rules may refuse before one stands as it is."""
 
 
 def solve(
@@ -299,65 +301,67 @@ def solve(
     kept: Kept,
     judge: Callable[[Solved], tuple[Finding, ...]] = _nothing,
 ) -> tuple[Solved, ...]:
-    """Solve both halves of the targets, and again where `judge` refuses pins of a solution that others may avoid.
+    """Solve both halves of the targets, and the pip halves again as long as an answer shows something new: corrections
+    that it breaks, what its wheels say, and pins that `judge` refuses and others may avoid.
 
-    What wheels say bounds the solution. What `kept` holds of it counts once a wheel confirms it.
+    What `kept` holds of what wheels say counts once a wheel confirms it. What leaves no answer yields: corrections that
+    are only reported, then what the judge refused.
 
     Raises what the resolvers raise, and InternalError for a conda half without a resolver.
     """
     installed = _conda_half(prepared, resolvers.conda, kept)
     halves = ((one, installed.get(one.name, ())) for one in prepared)
     targets = tuple(Solved(one.beside(conda), one.corrections, conda=conda) for one, conda in halves)
+    reviews: list[Callable[[Solved], Solved]] = [Solved.with_corrections]
     if (inspect := resolvers.inspect) is not None:
         targets = tuple(one.replay(inspect, kept.read.get(one.name, ())) for one in targets)
-    settle = partial(_settle, resolvers=resolvers, kept=kept)
-    targets = settle(targets)
+        reviews.append(lambda one: one.inspect_wheels(inspect, [row for row, _ in kept.read.get(one.name, ())]))
+    stood: dict[str, Solved] = {}
+    refusals = 0
     for _ in range(_ROUNDS):
-        again = tuple(one.with_bounds(judge(one)) for one in targets)
-        if again == targets:
-            break
         try:
-            targets = settle(again)
-        except Unsatisfiable:
-            each = zip(targets, again, strict=True)
-            targets = tuple(old if old == more else _alone(old, more, settle) for old, more in each)
-    return targets
-
-
-_Settle = Callable[[tuple[Solved, ...]], tuple[Solved, ...]]
-
-
-def _alone(old: Solved, bounded: Solved, settle: _Settle) -> Solved:
-    """Solve a target with its bounds by itself; give its last solution where there is none."""
-    try:
-        return settle((bounded,))[0]
-    except Unsatisfiable:
-        return replace(old, hopeless=True)
-
-
-def _settle(targets: tuple[Solved, ...], resolvers: Resolvers, kept: Kept) -> tuple[Solved, ...]:
-    """Solve the pip halves until no correction is broken. What others report gives way to requirements."""
-    inspect = resolvers.inspect
-    while True:
-        requests = {one.name: one.request for one in targets if one.request is not None}
-        try:
-            pins, needed = _pip_halves(targets, requests, resolvers.pip, kept) if requests else ({}, None)
+            targets = _answered(targets, resolvers.pip, kept)
         except Unsatisfiable as conflict:
-            yielding = tuple(one.without_corrections_of(conflict) for one in targets)
+            yielding = _yielded(targets, conflict, stood)
             if yielding == targets:
                 raise
             targets = yielding
             continue
-        targets = tuple(replace(one, pip=tuple(pins.get(one.name, ())), needed=needed) for one in targets)
         # what uv chose has published metadata that is wrong: once more, with what that should have said
-        again = tuple(one.with_corrections() for one in targets)
-        if again == targets and inspect is not None:
-            again = tuple(
-                one.inspect_wheels(inspect, [row for row, _ in kept.read.get(one.name, ())]) for one in targets
-            )
-        if again == targets:
-            return targets if inspect is None else tuple(one.with_builds(inspect) for one in targets)
+        shown = (tuple(map(review, targets)) for review in reviews)
+        again = next((changed for changed in shown if changed != targets), None)
+        if again is None:
+            if inspect is not None:
+                targets = tuple(one.with_builds(inspect) for one in targets)
+            again = tuple(one.with_bounds(judge(one)) for one in targets) if refusals < _REFUSALS else targets
+            if again == targets:
+                return targets
+            refusals += 1
+            stood = {one.name: one for one in targets}
         targets = again
+    raise InternalError(f"{', '.join(one.name for one in targets)}: no end after {_ROUNDS} questions")
+
+
+def _answered(targets: Sequence[Solved], resolver: Resolver, kept: Kept) -> tuple[Solved, ...]:
+    """Give the targets with the pins of their pip halves. Raises Unsatisfiable."""
+    requests = {one.name: one.request for one in targets if one.request is not None}
+    pins, needed = _pip_halves(targets, requests, resolver, kept) if requests else ({}, None)
+    return tuple(replace(one, pip=tuple(pins.get(one.name, ())), needed=needed) for one in targets)
+
+
+def _yielded(targets: Sequence[Solved], conflict: Unsatisfiable, stood: Mapping[str, Solved]) -> tuple[Solved, ...]:
+    """Give the targets without what a conflict costs: corrections that others report, or else what the rules refused of
+    the answer that `stood`."""
+    fewer = tuple(one.without_corrections_of(conflict) for one in targets)
+    if fewer != targets:
+        return fewer
+    names = {name for part in parts(conflict) for name in part.targets} or {*stood}
+    return tuple(
+        replace(stood[one.name], hopeless=True)
+        if one.name in names and one.name in stood and one.gave_up != stood[one.name].gave_up
+        else one
+        for one in targets
+    )
 
 
 def _pip_halves(
