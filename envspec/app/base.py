@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from envspec.app.image.base import open_image
 from envspec.app.observer import observer
 from envspec.base.errors import InputError, Place
-from envspec.base.plain_files import read_operand
+from envspec.base.plain_files import open_plain, read_operand
 from envspec.base.progress import Progress
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
@@ -91,7 +91,8 @@ def read_base(base: str, platform: str, kind: str | None = None, *, offline: boo
                 raise InputError("the file isn't there", hint=_BASES, place=Place(base))
             elif path.suffix == ".sif":
                 found = _read_sif(path, progress)
-            elif path.is_file() and path.suffix != ".tar":
+            elif path.exists() and path.suffix != ".tar" and not path.is_dir():
+                open_plain(path).close()
                 raise InputError("this is no base", hint=_BASES, place=Place(base))
             else:
                 # a name of one word is an image's here, where nothing is written

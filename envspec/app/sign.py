@@ -23,8 +23,7 @@ from envspec.prove.smoke.report.read import report_bytes, report_in
 from envspec.prove.smoke.report.result import is_pretended
 from envspec.review.git.program import run_git
 
-_SIGNERS_KEY, _SIGNING_KEY = "gpg.ssh.allowedSignersFile", "user.signingKey"
-_MOST_SIGNERS = 1 << 20
+_MOST_MIB = 1
 
 ALLOWED_SIGNERS = ".allowed_signers"
 """A repository's own list of who may sign, at its top. Who checks signatures names it (`--allowed-signers`): nothing in
@@ -84,18 +83,18 @@ def _signature(content: bytes, key: Path | None, namespace: str) -> tuple[bytes,
     return signature, found
 
 
-def signer_of_lock(path: str, locks_dir: Path | None, allowed: Path | None) -> Signed:
+def signer_of_lock(path: str, locks_dir: Path | None, allowed: Path | None, revoked: Path | None) -> Signed:
     """Ask who signed a lock. Raises SpecError, LockError, InputError where it isn't said who may sign, ToolError."""
     spec = inputs.read_spec(path)
     folder = inputs.folder_of(spec, locks_dir)
     file = inputs.there(folder.read_with_signature(), spec)
     trusted, source = _signers(allowed, LOCK)
-    found = signer_of(file.content, file.signature, LOCK, trusted)
+    found = signer_of(file.content, file.signature, LOCK, trusted, _revoked_keys(revoked))
     about = {"spec": spec.path, "lock": str(folder.path)}
     return Signed(str(folder.path), LOCK, about, file.signature is not None, found, source)
 
 
-def signer_of_report(path: Path, allowed: Path | None) -> Signed:
+def signer_of_report(path: Path, allowed: Path | None, revoked: Path | None) -> Signed:
     """Ask who signed a report of the smoke check. Raises InputError, also where it isn't said who may sign, NotPlain,
     StorageError, ToolError."""
     content = report_bytes(path)
@@ -106,7 +105,7 @@ def signer_of_report(path: Path, allowed: Path | None) -> Signed:
     except OSError as error:
         raise StorageError(f"{path}{SUFFIX} can't be read: {error.strerror}") from None
     trusted, source = _signers(allowed, REPORT)
-    found = signer_of(content, signature, REPORT, trusted)
+    found = signer_of(content, signature, REPORT, trusted, _revoked_keys(revoked))
     return Signed(str(path), REPORT, {"report": str(path)}, signature is not None, found, source)
 
 
@@ -118,7 +117,8 @@ def _signers(given: Path | None, namespace: str) -> tuple[str, str]:
         if policy is not None and policy.signers:
             keys = policy.keys_on(datetime.now(timezone.utc).date())
             return allowed_keys(keys, namespace), policy.path
-        given = _of_git(_SIGNERS_KEY)
+        given = _of_git("gpg.ssh.allowedSignersFile")
+        given = given if given and given.exists() else None
     if given is None:
         hint = "--allowed-signers FILE, as git has it: a name, then a public key, a line"
         raise InputError("it isn't said who may sign", hint=hint)
@@ -129,28 +129,40 @@ def signers_text(path: Path) -> str:
     """Read an allowed_signers file. Raises InputError."""
     place = Place(str(shown_path(path)))
     try:
-        content = read_operand(path, _MOST_SIGNERS + 1)
-        if len(content) > _MOST_SIGNERS:
-            raise InputError("this isn't an allowed_signers file: it is larger than 1 MiB", place=place)
-        return content.decode()
+        return _read(path, "the allowed signers").decode()
     except UnicodeDecodeError:
         raise InputError("this isn't an allowed_signers file: it isn't UTF-8", place=place) from None
+
+
+def _revoked_keys(given: Path | None) -> bytes | None:
+    """Read the revocation file: the one named, or that of the user's git, which must be there then."""
+    given = given or _of_git("gpg.ssh.revocationFile")
+    return None if given is None else _read(given, "the revoked keys")
+
+
+def _read(path: Path, what: str) -> bytes:
+    place = Place(str(shown_path(path)))
+    try:
+        content = read_operand(path, (_MOST_MIB << 20) + 1)
     except OSError as error:
-        raise InputError(f"the allowed signers can't be read: {error.strerror}", place=place) from None
+        raise InputError(f"{what} can't be read: {error.strerror}", place=place) from None
+    if len(content) > _MOST_MIB << 20:
+        raise InputError(f"{what} are more than {_MOST_MIB} MiB", place=place)
+    return content
 
 
 def _own_key() -> Path:
-    key = _of_git(_SIGNING_KEY)
-    if key is None:
+    key = _of_git("user.signingKey")
+    if key is None or not key.is_file():
         raise InputError("it isn't said which key signs", hint="--key ~/.ssh/id_ed25519, or any other SSH key of yours")
     return key
 
 
 def _of_git(name: str) -> Path | None:
-    """Give the path in one of the user's own settings of git; None without, and for what is no file."""
+    """Give the path in one of the user's own settings of git; None without."""
     try:
         ran = run_git(["config", "--global", "--type=path", "--get", name], Path(os.sep))
     except ToolError:
         return None
-    found = Path(os.fsdecode(ran.stdout).removesuffix("\n"))
-    return found if ran.returncode == 0 and found.is_file() else None
+    text = os.fsdecode(ran.stdout).removesuffix("\n")
+    return Path(text) if ran.returncode == 0 and text else None

@@ -55,12 +55,16 @@ def read_operand(path: str | Path, most: int) -> bytes:
     """Read a file that the user named, no more than `most` bytes of it: below the current folder and in a repository a
     plain one, elsewhere also a pipe or the standard input, which has `SECONDS` to end.
 
-    Raises as `open_plain`, and InputError for a pipe that doesn't end.
+    Raises as `open_plain`, and InputError for a pipe that doesn't end, or brings nothing: its writer failed.
     """
     if repository_of(str(path)) not in (None, os.sep) or stat.S_ISREG(os.stat(path).st_mode):
         return read_plain(path, most)
     with open(path, "rb", buffering=0, opener=_open) as file:
-        return _read_in_time(path, file.fileno(), most)
+        content = _read_in_time(path, file.fileno(), most)
+        if not content and not stat.S_ISCHR(os.fstat(file.fileno()).st_mode):
+            hint = "check the command that writes into it; for an empty file, name /dev/null"
+            raise InputError("nothing came through this pipe", hint=hint, place=_place(path))
+        return content
 
 
 def _read_in_time(path: str | Path, descriptor: int, most: int) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envspec.base.errors import NotPlain, Place
 from envspec.base.places import KEEP_PYTHONPATH
 from envspec.cli.console import ask_json, ask_verbose, hush, out, out_json, wants_json
 
@@ -31,15 +32,22 @@ def complete(what: str) -> Any:
 
 
 class Folder(click.Path):
-    """A folder, which may not exist yet, as a `Path`, whose module is loaded only where one is given."""
+    """A folder, which may not exist yet unless `exists`, as a `Path`, whose module is loaded only where one is given.
+    click takes a pipe, a device and a socket for one."""
 
-    def __init__(self) -> None:
-        super().__init__(file_okay=False)
+    def __init__(self, *, exists: bool = False) -> None:
+        super().__init__(exists=exists, file_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         from pathlib import Path
 
-        return Path(os.fsdecode(super().convert(value, param, ctx)))
+        folder = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if folder.exists() and not folder.is_dir():
+            from envspec.base.open_folder import kind_of
+
+            hint = "name a folder"
+            raise NotPlain(f"this is {kind_of(folder.stat())}, not a folder", place=Place(str(folder)), hint=hint)
+        return folder
 
 
 locks_dir = click.option(

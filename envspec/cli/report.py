@@ -47,7 +47,7 @@ missing or failed.
 )
 @click.option(
     "--evidence",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=options.Folder(exists=True),
     help="The folder of records of what was proved [default: docs/evidence beside specs/, where there is one].",
 )
 @options.locks_dir

@@ -56,12 +56,15 @@ def command(path: str, key: Path | None, locks_dir: Path | None) -> int:
     return 0
 
 
-def show_signer(path: str, locks_dir: Path | None, allowed: Path | None) -> int:
+def show_signer(path: str, locks_dir: Path | None, allowed: Path | None, revoked: Path | None) -> int:
     """Print who signed a lock or a report, or why that can't be said: the exit code is 0 or 1."""
     from envspec.app.sign import signer_of_lock, signer_of_report
 
     is_report = path.endswith(".json")
-    asked = signer_of_report(Path(path), allowed) if is_report else signer_of_lock(path, locks_dir, allowed)
+    if is_report:
+        asked = signer_of_report(Path(path), allowed, revoked)
+    else:
+        asked = signer_of_lock(path, locks_dir, allowed, revoked)
     found, where = asked.found, printable(asked.path)
     lines = (
         [f"{where}: {printable(found.message)}  [{found.code}]"]

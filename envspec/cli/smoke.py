@@ -73,7 +73,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--timeout", type=click.IntRange(1), metavar="SECONDS", help="The time limit of one check.")
 @click.option("--references", type=_FILE, help="The site's references for figures, a TOML file.")
-@click.option("--output", "-o", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="The folder for reports and logs [default: a new folder in envspec's cache]; for slurm, all nodes share it.")  # fmt: skip  # noqa: E501
+@click.option("--output", "-o", type=options.Folder(), metavar="DIR", help="The folder for reports and logs [default: a new folder in envspec's cache]; for slurm, all nodes share it.")  # fmt: skip  # noqa: E501
 @click.option("--near", is_flag=True, help="Also run targets for other GPUs whose code runs on this machine's (sm_80 on an RTX 3090); that proves nothing of their own.")  # fmt: skip  # noqa: E501
 @options.evidence
 @click.option("--junit", type=_FILE, help="Write JUnit XML as well.")

@@ -49,6 +49,11 @@ nothing that was asked is forged; or ssh-keygen is missing.
     type=click.Path(path_type=Path, dir_okay=False),
     help="Who may have signed: an allowed_signers file of OpenSSH, as git uses it.",
 )
+@click.option(
+    "--revoked",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keys that may sign no more: a KRL of OpenSSH, or public keys [default: git's global gpg.ssh.revocationFile].",
+)
 @options.evidence
 @options.locks_dir
 @options.as_json
@@ -60,6 +65,7 @@ def command(
     offline: bool,
     signed: bool,
     allowed_signers: Path | None,
+    revoked: Path | None,
     evidence: Path | None,
     locks_dir: Path | None,
 ) -> int:
@@ -78,9 +84,9 @@ def command(
     if signed:
         if revision is not None or targets:
             raise InputError("a signature is of the whole lock: --signed takes neither --from nor --target")
-        return show_signer(path, locks_dir, allowed_signers)
-    if allowed_signers is not None:
-        raise InputError("--allowed-signers says who may have signed", hint="add --signed")
+        return show_signer(path, locks_dir, allowed_signers, revoked)
+    if allowed_signers or revoked:
+        raise InputError("--allowed-signers and --revoked say who may have signed", hint="add --signed")
     if offline:
         hint = "run without --offline; `envspec check` judges a lock without a network"
         raise OutsideError("verify asks the indexes, and --offline forbids it", hint=hint)

@@ -367,9 +367,8 @@ class Fetcher:
             with whole.holds():
                 pool = self.pool(bare)
                 return pool.request("GET", bare, headers=sent, retries=retries, preload_content=False, **more)
-        except PeerTooSlow:
-            passed = self.limits.whole_seconds if whole.cut else self.limits.first_seconds
-            raise own.gave_up(bare) if own and not whole.cut else too_slow(bare, passed, 0) from None
+        except PeerTooSlow as slow:
+            raise own.gave_up(bare) if own and not whole.cut else too_slow(bare, slow.seconds, 0) from None
         except HTTPError as error:
             # where a redirect leads may be no address: the error's frames alone have the answer, whose connection ends
             # with them
@@ -394,11 +393,12 @@ class Fetcher:
         if status not in (200, 206, 304, 404, 405, 416):
             raise IndexFailure(f"{bare} answered HTTP {status} after {self.retries} retries", hint=_HINT)
 
-    def pool(self, url: str) -> urllib3.PoolManager:
-        """Choose the connections for a URL: through the user's proxy and with the user's certificates."""
+    def pool(self, url: str, head: float = 0) -> urllib3.PoolManager:
+        """Choose the connections for a URL: through the user's proxy and with the user's certificates. `head` are the
+        seconds that an answer's head may take, where that is more than `first_seconds`."""
         proxy, own = proxy_for(url, self._env), self._patience.get(origin_of(url))
         # the user's own word, where it is more than any index may take
-        head = max(self.limits.first_seconds, own.seconds if own else 0)
+        head = max(self.limits.first_seconds, head, own.seconds if own else 0)
         with self._making:
             return self._pool_for(proxy, head)
 

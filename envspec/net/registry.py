@@ -336,41 +336,39 @@ class Registries:
             headers["Authorization"] = authorization
         if form is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
-        for _ in range(_REDIRECTS + 1):
-            shown = shown_address(url)
-            parts = urlsplit(url)
-            if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
-                raise IndexFailure(
-                    f"{shown} isn't https, so envspec doesn't contact it", hint="set up a certificate for the registry"
-                )
-            try:
-                with deadline(LIMITS.whole_seconds) as whole:
-                    with whole.holds():
-                        response = self._pool(url).request(
-                            method,
-                            url,
-                            headers=headers,
-                            body=form,
-                            redirect=False,
-                            retries=urllib3.Retry(total=1, redirect=False, status=0),
-                            timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
-                            preload_content=False,
-                        )
+        with deadline(LIMITS.whole_seconds) as whole, whole.holds():
+            for _ in range(_REDIRECTS + 1):
+                shown = shown_address(url)
+                parts = urlsplit(url)
+                if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
+                    hint = "set up a certificate for the registry"
+                    raise IndexFailure(f"{shown} isn't https, so envspec doesn't contact it", hint=hint)
+                try:
+                    response = self._pool(url).request(
+                        method,
+                        url,
+                        headers=headers,
+                        body=form,
+                        redirect=False,
+                        retries=urllib3.Retry(total=1, redirect=False, status=0),
+                        timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
+                        preload_content=False,
+                    )
                     location = response.headers.get("Location")
                     body = read_whole(response, limit, Pace(shown, LIMITS, whole, whole=True))
                     response.release_conn()
-            except PeerTooSlow:
-                raise too_slow(shown, LIMITS.whole_seconds, 0) from None
-            except TooMuch:
-                raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, the limit for a manifest") from None
-            except (HTTPError, ValueError) as error:
-                raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None
-            if response.status not in (301, 302, 303, 307, 308) or not location or form is not None:
-                return _Reply(response.status, response.headers, body)
-            target = resolve_location(url, location)
-            if urlsplit(target)[:2] != parts[:2]:
-                headers.pop("Authorization", None)
-            url = target
+                except PeerTooSlow as slow:
+                    raise too_slow(shown, slow.seconds, 0) from None
+                except TooMuch:
+                    raise IndexFailure(f"{shown} sends more than {limit >> 20} MiB, the limit for a manifest") from None
+                except (HTTPError, ValueError) as error:
+                    raise IndexFailure(f"{shown} can't be read: {reason_of(error)}") from None
+                if response.status not in (301, 302, 303, 307, 308) or not location or form is not None:
+                    return _Reply(response.status, response.headers, body)
+                target = resolve_location(url, location)
+                if urlsplit(target)[:2] != parts[:2]:
+                    headers.pop("Authorization", None)
+                url = target
         raise IndexFailure(f"{shown} redirects too often")
 
     def _judge(self, reply: _Reply, url: str) -> None:

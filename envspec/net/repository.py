@@ -34,7 +34,6 @@ _TRIES = 5
 _PAUSE = 1.0
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 300.0
-"""A registry may hash a large blob before it answers."""
 _TOKEN_SECONDS = 45.0
 """A token is asked for anew after so long: the distribution specification promises 60."""
 _DOCUMENT = 4 << 20
@@ -179,20 +178,21 @@ class Repository:
             "Content-Range": f"{at}-{at + len(piece) - 1}",
             "Content-Length": str(len(piece)),
         }
-        for left in reversed(range(_TRIES)):
-            try:
-                answer = self._ask("PATCH", place, headers=headers, body=piece)
-                if answer.status < 500 and answer.status not in (408, 416, 429):
-                    self._judge_upload(answer, 202)
-                    return self._location(answer, place), at + len(piece)
-            except _Broken:
-                pass
-            if not left:
-                break
-            time.sleep(_PAUSE)
-            asked = self._ask_for_offset(place)
-            if asked is not None:
-                return asked
+        with deadline(_seconds(piece)) as whole, whole.holds():
+            for left in reversed(range(_TRIES)):
+                try:
+                    answer = self._ask("PATCH", place, headers=headers, body=piece)
+                    if answer.status < 500 and answer.status not in (408, 416, 429):
+                        self._judge_upload(answer, 202)
+                        return self._location(answer, place), at + len(piece)
+                except _Broken:
+                    pass
+                if not left:
+                    break
+                time.sleep(_PAUSE)
+                asked = self._ask_for_offset(place)
+                if asked is not None:
+                    return asked
         raise _give_up(place)
 
     def _ask_for_offset(self, place: str) -> tuple[str, int] | None:
@@ -239,18 +239,19 @@ class Repository:
     def _ask_again(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> _Answer:
-        """Send a request that can be repeated, some times where a registry that did answer before doesn't. Raises
-        IndexFailure."""
-        for _ in range(_TRIES - 1):
-            try:
-                answer = self._ask(method, url, headers=headers, body=body)
-                if answer.status < 500 and answer.status != 429:
-                    return answer
-            except _Broken:
-                if not self._answered:
-                    raise
-            time.sleep(_PAUSE)
-        return self._ask(method, url, headers=headers, body=body)
+        """Send a request that can be repeated, some times where a registry that did answer before doesn't, all within
+        one limit. Raises IndexFailure."""
+        with deadline(_seconds(body)) as whole, whole.holds():
+            for _ in range(_TRIES - 1):
+                try:
+                    answer = self._ask(method, url, headers=headers, body=body)
+                    if answer.status < 500 and answer.status != 429:
+                        return answer
+                except _Broken:
+                    if not self._answered:
+                        raise
+                time.sleep(_PAUSE)
+            return self._ask(method, url, headers=headers, body=body)
 
     def _ask(
         self,
@@ -262,11 +263,12 @@ class Repository:
         limit: int = _ERROR,
     ) -> _Answer:
         """Send one request, once more where the registry wants a token. Raises IndexFailure, _Broken."""
-        answer = self._send(method, url, headers or {}, body, limit)
-        if answer.status == 401 and _same_origin(url, self.origin):
-            self._challenge, self._header = answer.headers.get("WWW-Authenticate", ""), None
+        with deadline(_seconds(body)) as whole, whole.holds():
             answer = self._send(method, url, headers or {}, body, limit)
-        return answer
+            if answer.status == 401 and _same_origin(url, self.origin):
+                self._challenge, self._header = answer.headers.get("WWW-Authenticate", ""), None
+                answer = self._send(method, url, headers or {}, body, limit)
+            return answer
 
     def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, limit: int) -> _Answer:
         import urllib3
@@ -281,11 +283,12 @@ class Repository:
             )
         own = self._authorization() if _same_origin(url, self.origin) else None
         sent = {"Accept-Encoding": "identity", **headers, **({"Authorization": own} if own else {})}
-        sending = len(body or b"") / LIMITS.bytes_per_second
-        with deadline(LIMITS.whole_seconds + sending) as whole:
+        # who ends an upload waits: a registry may hash a large blob before it answers
+        pool = self._fetcher.pool(url, LIMITS.whole_seconds if method == "PUT" else 0)
+        with deadline(_seconds(body)) as whole:
             try:
                 with whole.holds():
-                    response: BaseHTTPResponse = self._fetcher.pool(url).request(
+                    response: BaseHTTPResponse = pool.request(
                         method,
                         url,
                         body=body,
@@ -298,8 +301,8 @@ class Repository:
                         timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
                         preload_content=False,
                     )
-            except PeerTooSlow:
-                raise too_slow(shown, LIMITS.whole_seconds, 0) from None
+            except PeerTooSlow as slow:
+                raise too_slow(shown, slow.seconds, 0) from None
             except HTTPError as error:
                 # the error's frames alone may have an answer, whose connection ends with them
                 traceback.clear_frames(error.__traceback__)
@@ -320,6 +323,11 @@ class Repository:
             raise IndexFailure(f"{self._url(what)} doesn't exist", hint="check the image's name")
         told = " ".join(answer.body.decode("utf-8", "replace").split())[:300]
         raise IndexFailure(f"{host} answers HTTP {answer.status} for {self.path}{': ' if told else ''}{told}")
+
+
+def _seconds(body: bytes | None) -> float:
+    """Give the limit on a request, with the time that its own bytes may take."""
+    return LIMITS.whole_seconds + len(body or b"") / LIMITS.bytes_per_second
 
 
 def _give_up(place: str) -> IndexFailure:

@@ -74,7 +74,11 @@ HOSTS = HostNames()
 
 
 class PeerTooSlow(Exception):
-    """A peer took too long for the head of its answer, or a deadline passed before it came."""
+    """A peer took too long for the head of its answer, or a deadline passed before it came: after so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 class Deadline:
@@ -99,6 +103,11 @@ class Deadline:
         """The seconds until it ends."""
         return self.ends - time.monotonic()
 
+    @property
+    def passed(self) -> float:
+        """The seconds since it began."""
+        return time.monotonic() - self.begun
+
     def guard(self, peer: Any) -> None:
         """Cut this connection when the time has come, in place of the one that was named before. Raises PeerTooSlow if
         it has."""
@@ -106,7 +115,7 @@ class Deadline:
         self.release()
         with self._lock:
             if self.cut:
-                raise PeerTooSlow
+                raise PeerTooSlow(self.passed)
             self._peer = socket.socket(fileno=os.dup(peer.fileno()))
 
     def release(self) -> None:
@@ -184,8 +193,10 @@ _WATCH = _Watch()
 
 
 def deadline(seconds: float) -> AbstractContextManager[Deadline]:
-    """Watch over a deadline in so many seconds."""
-    return _WATCH.over(Deadline(seconds))
+    """Watch over a deadline in so many seconds, or at the end of the thread's own, if that comes first: tries and
+    redirects that are requests of their own then share one."""
+    whole = _of_thread()
+    return _WATCH.over(Deadline(seconds if whole is None else min(seconds, whole.left)))
 
 
 def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
@@ -230,19 +241,19 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
         def getresponse(self) -> Any:
             whole = _of_thread()
             with deadline(seconds) as head:
-                for one in (head, whole):
-                    if one is not None:
-                        one.guard(self.sock)
+                both = [one for one in (head, whole) if one is not None]
+                for one in both:
+                    one.guard(self.sock)
                 try:
                     answer = super().getresponse()
                 except (OSError, HTTPException):
-                    if head.cut or (whole and whole.cut):
-                        raise PeerTooSlow from None
+                    if cut := [one.passed for one in both if one.cut]:
+                        raise PeerTooSlow(max(cut)) from None
                     raise
-                if head.cut or (whole and whole.cut):
+                if cut := [one.passed for one in both if one.cut]:
                     # a head that was cut reads as one that ended
                     answer.close()
-                    raise PeerTooSlow
+                    raise PeerTooSlow(max(cut))
                 return answer
 
     class TimedTls(Timed, HTTPSConnection):

@@ -6,8 +6,10 @@ import hashlib
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,6 +122,57 @@ def test_into_a_folder_or_a_file(to: str, steps: list[int], machine: Machine) ->
             assert state() == made, step
         else:
             assert steps is not EVERY, "it takes more steps than this test knows"
+
+
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(42, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("to", ["out", "out.tar"])
+def test_a_process_that_is_ended_at_any_moment(to: str, kills: int, machine: Machine, index: Index) -> None:
+    """By the clock, at so many moments of its whole life, from Python's first line to the rename: the older image is
+    whole or the newer one is, and the next run makes the same bytes."""
+    words = ("image", SPEC, "--base", "./base", "-o", to)
+    place, before = machine.folder / to, machine.base / "before"
+    assert machine.envspec(*words).status == 0
+    place.rename(before)
+    # so large that most of the time goes into the image
+    big = wheel("lib", "3.0", padding=8 << 20)
+    index.add(big)
+    write_lock(machine, [pip_pin(big)], platform="linux-64")
+
+    def again() -> None:
+        shutil.rmtree(machine.cache)
+        if place.exists():
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+        (shutil.copytree if before.is_dir() else shutil.copy)(before, place)
+
+    def content() -> dict[str, bytes]:
+        return {path: text for path, text in files(machine.folder).items() if path.split("/")[0] == to}
+
+    again()
+    old, begun = content(), time.monotonic()
+    assert machine.start(*words).wait(120) == 0
+    lasts, new, whole = time.monotonic() - begun, content(), files(machine.folder)
+    top = f"{to}/index.json" if before.is_dir() else to
+    hit = 0
+    for number in range(3 * kills):
+        again()
+        process = machine.start(*words)
+        time.sleep(lasts * (hit + 0.5) / kills)
+        process.send_signal(sent := SIGNALS[number % len(SIGNALS)])
+        _, err = process.communicate(timeout=60)
+        assert process.returncode in (0, 130, -sent), (sent, process.returncode, err)
+        assert "Traceback" not in err and content()[top] in (old[top], new[top]), (sent, err)
+        if before.is_dir():
+            assert_whole({path.removeprefix(f"{to}/"): text for path, text in content().items()})
+        hit += process.returncode != 0
+        assert machine.envspec(*words).status == 0
+        assert files(machine.folder) == whole, (sent, number)
+        assert not list(machine.cache.rglob("scratch/*"))
+        if hit == kills:
+            return
+    raise AssertionError(f"only {hit} of {3 * kills} signals came in time")
 
 
 @pytest.mark.skipif(not shutil.which("docker-registry"), reason="no docker-registry")

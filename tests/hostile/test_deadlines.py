@@ -7,16 +7,25 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
+from support.base_image import system, write_base
+from support.installs import PYTHON, SPEC, pip_pin, write_lock
+from support.machine import Machine
+from support.packages import wheel
 
 from envspec.base.errors import EnvspecError, IndexFailure
-from envspec.net import limits, registry
+from envspec.base.progress import Progress
+from envspec.net import limits, registry, repository
 from envspec.net.fetch import Fetcher
-from envspec.net.registry import Registries
+from envspec.net.registry import Registries, image_address
+from envspec.net.repository import Repository
 from envspec.net.transport import deadline
+from envspec.resolve.conda import setup
 from envspec.review.audit import osv
+from envspec.spec.model import CondaTable, Spec, Target
 
 WHOLE = 2.0
 SMALL = limits.Limits(whole_seconds=WHOLE, first_seconds=1.0, bytes_per_second=1_000_000)
@@ -39,8 +48,8 @@ AT_ONCE = b"HTTP/1.1 503 Later\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n"
 ELSEWHERE = b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
 
 
-def late(send: Send, answer: bytes) -> None:
-    time.sleep(0.8)
+def late(send: Send, answer: bytes, seconds: float = 0.8) -> None:
+    time.sleep(seconds)
     send(answer)
 
 
@@ -112,9 +121,9 @@ def peer(stall: Callable[[Send], None], *, reads: bool = True) -> Iterator[str]:
             accepting.join()
 
 
-def fetcher(folder: Path, bounds: limits.Limits = SMALL) -> Fetcher:
+def fetcher(folder: Path) -> Fetcher:
     env = {"HOME": str(folder), "UV_HTTP_RETRIES": "9", "NO_PROXY": "*"}
-    return Fetcher(credentials={}, env=env, read_seconds=1.5, bounds=bounds)
+    return Fetcher(credentials={}, env=env, read_seconds=limits.LIMITS.whole_seconds * 3 / 4)
 
 
 def page(folder: Path, url: str) -> object:
@@ -134,11 +143,35 @@ def image(folder: Path, url: str) -> object:
     return Registries(made.pool, {}, {"HOME": str(folder)}).digest(f"{url.partition('://')[2]}/x:y")
 
 
+def reached(folder: Path, url: str) -> Repository:
+    made = fetcher(folder)
+    registries = Registries(made.pool, {}, {"HOME": str(folder)})
+    return Repository(registries, made, image_address(f"{url.partition('://')[2]}/x:y"))
+
+
+def base(folder: Path, url: str) -> object:
+    return reached(folder, url).manifest("1")
+
+
+def push(folder: Path, url: str) -> object:
+    return reached(folder, url).mount(f"sha256:{'0' * 64}", "x/z")
+
+
 def advisories(folder: Path, url: str) -> object:
     return osv._post(f"{url}/v1/querybatch", {}, fetcher(folder))
 
 
-ASKING = {one.__name__: one for one in (page, metadata, file, image, advisories)}
+def channel(folder: Path, url: str) -> object:
+    conda = CondaTable((f"{url}/mine",))
+    spec = Spec("demo.toml", "demo", "3.12", (Target("t", "linux-64"),), conda=conda)
+    env = {"HOME": str(folder), "ENVSPEC_CACHE_DIR": f"{folder}/{url.rpartition(':')[2]}"}
+    resolver = setup.conda_resolver(spec, env, offline=False, progress=Progress())
+    return setup.records_of(resolver, [pip_pin(wheel("tool", "1.0"))], ["linux-64"], url)
+
+
+ASKING = {asks.__name__: asks for asks in (page, metadata, file, image, base, push, advisories, channel)}
+REGISTRY = (image, base, push)
+"""Loopback alone is asked without TLS."""
 
 
 def given_up(ask: Callable[[Path, str], object], folder: Path, stall: Callable[[Send], None], scheme: str) -> float:
@@ -151,24 +184,70 @@ def given_up(ask: Callable[[Path, str], object], folder: Path, stall: Callable[[
         return time.monotonic() - begun
 
 
+def limited(monkeypatch: pytest.MonkeyPatch, bounds: limits.Limits) -> None:
+    for module in (limits, registry, repository, osv, setup):
+        monkeypatch.setattr(module, "LIMITS", bounds)
+
+
+def loaded(folder: Path, name: str) -> None:
+    """Load what a process loads once."""
+    with peer(lambda send: send(OK + b"Content-Length: 2\r\n\r\n{}")) as place:
+        with suppress(EnvspecError, AttributeError):
+            ASKING[name](folder, f"http://{place}")
+        fetcher(folder).get(f"http://{place}/")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ASKING)
 def test_who_stalls_is_given_up_within_the_limit(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All at once: each in a thread of its own, as wheels are fetched."""
-    for module in (limits, registry, osv):
-        monkeypatch.setattr(module, "LIMITS", SMALL)
+    limited(monkeypatch, SMALL)
     cases = [("http", stall) for stall in STALLS.values()]
-    if name != "image":  # loopback alone is asked without TLS
+    if ASKING[name] not in REGISTRY:
         cases += [("https", stall) for stall in HANDSHAKES.values()]
-    with peer(lambda send: send(OK + b"Content-Length: 2\r\n\r\n{}")) as place:
-        fetcher(tmp_path).get(f"http://{place}/")  # what a process loads once
+    loaded(tmp_path, name)
     with ThreadPoolExecutor(len(cases)) as pool:
         took = [pool.submit(given_up, ASKING[name], tmp_path, stall, scheme) for scheme, stall in cases]
         seconds = dict(zip((*STALLS, *HANDSHAKES), (one.result() for one in took), strict=False))
     assert max(seconds.values()) < WHOLE + MARGIN, seconds
 
 
-def test_a_steady_peer_outlasts_the_limit_of_a_page_where_it_sends_a_file(tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ASKING)
+def test_tries_and_redirects_share_one_limit(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is answered just within the limit on a head, again and again."""
+    bounds = limits.Limits(whole_seconds=4.0, first_seconds=4.0, bytes_per_second=1_000_000)
+    limited(monkeypatch, bounds)
+    loaded(tmp_path, name)
+    stalls = [partial(late, answer=answer, seconds=2.8) for answer in (AT_ONCE, ELSEWHERE, AT_ONCE + ELSEWHERE)]
+    with ThreadPoolExecutor(len(stalls)) as pool:
+        took = [pool.submit(given_up, ASKING[name], tmp_path, stall, "http") for stall in stalls]
+        seconds = [each.result() for each in took]
+    assert max(seconds) < bounds.whole_seconds + MARGIN, seconds
+
+
+@pytest.mark.slow
+def test_a_registry_that_says_nothing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts the connection. `base read`, `image` on it and into it, and `lock` end, and say after what time."""
+    limited(monkeypatch, SMALL)
+    write_base(machine.folder / "base", system(PYTHON))
+    write_lock(machine, [pip_pin(wheel("tool", "1.0"))], platform="linux-64")
+    with peer(STALLS["nothing"]) as place:
+        for words in (
+            ("base", "read", f"{place}/x/y:1"),
+            ("base", "read", f"{place}/x/y@sha256:{'0' * 64}"),
+            ("image", SPEC, "--base", f"{place}/x/y@sha256:{'0' * 64}", "-o", "out"),
+        ):
+            begun = time.monotonic()
+            ran = machine.envspec(*words, seconds=60)
+            assert ran.status == 3 and f"http://{place}/v2/x/y/" in ran.error, ran.err
+            assert "is too slow: 0 bytes came in 1 s" in ran.error, ran.error
+            assert time.monotonic() - begun < WHOLE + MARGIN
+
+
+def test_a_steady_peer_outlasts_the_limit_of_a_page_where_it_sends_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = bytes(400_000)
 
     def steady(send: Send) -> None:
@@ -178,9 +257,9 @@ def test_a_steady_peer_outlasts_the_limit_of_a_page_where_it_sends_a_file(tmp_pa
             time.sleep(0.06)
         raise OSError
 
-    bounds = limits.Limits(whole_seconds=0.4, first_seconds=0.4, bytes_per_second=1_000)
+    limited(monkeypatch, limits.Limits(whole_seconds=0.4, first_seconds=0.4, bytes_per_second=1_000))
     with peer(steady) as place:
-        assert fetcher(tmp_path, bounds).digest(f"http://{place}/x.whl")[1] == len(body)
+        assert fetcher(tmp_path).digest(f"http://{place}/x.whl")[1] == len(body)
 
 
 def test_a_deadline_that_is_over_cuts_nothing_later() -> None:

@@ -176,6 +176,118 @@ def test_a_key_that_may_not_sign_locks_now(
     assert ran.status == 1 and "[signature-foreign]" in ran.out and str(tmp_path) not in ran.out, ran.out
 
 
+def revocation(folder: Path, kind: str, ada: Key, eve: Key) -> Path:
+    """A file of revoked keys, by the real ssh-keygen where it is a KRL."""
+    path = folder / "revoked"
+    words = ["ssh-keygen", "-q", "-k", "-f", str(path)]
+    match kind:
+        case "a KRL":
+            subprocess.run([*words, f"{ada.path}.pub"], check=True)
+        case "a KRL by hashes":
+            (folder / "hashes").write_text(f"sha256: {ada.public}\n")
+            subprocess.run([*words, str(folder / "hashes")], check=True)
+        case "public keys":
+            path.write_text(f"# gone\n{eve.public}\n{ada.public}\n")
+        case "a KRL cut off":
+            subprocess.run([*words, f"{ada.path}.pub"], check=True)
+            path.write_bytes(path.read_bytes()[:-40])
+        case "no revocation file":
+            path.write_text("of another tool\n")
+        case "a KRL of others":
+            subprocess.run([*words, f"{eve.path}.pub"], check=True)
+        case "nothing":
+            path.write_bytes(b"")
+    return path
+
+
+REVOCATIONS = {"a KRL": 1, "a KRL by hashes": 1, "public keys": 1, "a KRL cut off": 1, "no revocation file": 1}
+
+
+@pytest.mark.parametrize("kind", [*REVOCATIONS, "a KRL of others", "nothing"])
+def test_a_key_that_is_revoked(
+    project: Machine, keys: tuple[Key, Key], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """As `ssh-keygen -Y verify -r` has it, named, or by git's own setting. A damaged file lets nobody in, as far as
+    OpenSSH sees that it is damaged."""
+    ada, eve = keys
+    by_hand(project, ada)
+    revoked = revocation(tmp_path, kind, ada, eve)
+    allowed = allow(tmp_path / "allowed", ada)
+    asked = ["verify", SPEC, "--signed", "--allowed-signers", str(allowed)]
+    words = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "ada@example.org", "-n", LOCK]
+    words += ["-s", str(beside(project)), "-r", str(revoked)]
+    by_openssh = subprocess.run(words, input=project.lock_path().read_bytes(), capture_output=True, check=False)
+    assert bool(by_openssh.returncode) == (kind in REVOCATIONS)
+    assert project.envspec(*asked).status == 0
+    (project.home / ".gitconfig").write_text(f'[gpg "ssh"]\nrevocationFile = {revoked}\n')
+    for ran in (project.envspec(*asked), project.envspec(*asked, "--revoked", str(revoked))):
+        assert ran.status == REVOCATIONS.get(kind, 0), ran.out + ran.err
+        assert ran.status == 0 or ("is revoked" in ran.out and "[signature-foreign]" in ran.out), ran.out
+    revoked.unlink()
+    ran = project.envspec(*asked)
+    assert ran.status == 2 and "the revoked keys can't be read" in ran.error, "a file that went revokes nobody"
+    ran = project.envspec("verify", SPEC, "--revoked", str(revoked))
+    assert ran.status == 2 and "--signed" in ran.hint
+
+
+WEAK = {
+    "RSA of 1,024 bits": ("rsa", "1024"),
+    "RSA of 2,048 bits": ("rsa", "2048"),
+    "DSA": ("dsa",),
+    "ECDSA": ("ecdsa",),
+}
+
+
+@pytest.mark.parametrize("kind", WEAK)
+def test_a_kind_of_key(project: Machine, tmp_path: Path, kind: str) -> None:
+    """What this OpenSSH takes of a signer that is allowed, and nothing of one that isn't."""
+    made = tmp_path / "ada"
+    words = ["ssh-keygen", "-q", "-N", "", "-C", "x", "-f", str(made), "-t", WEAK[kind][0]]
+    words += ["-b", WEAK[kind][1]] if len(WEAK[kind]) > 1 else []
+    if subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip(f"this ssh-keygen makes no {kind}")
+    key = Key(made)
+    by_hand(project, key)
+    taken = theirs(beside(project).read_bytes(), project.lock_path().read_bytes(), allow(made, key), tmp_path)
+    for named, status in ((key, 0 if taken else 1), (make_key(tmp_path, "eve"), 1)):
+        allowed = allow(tmp_path / "allowed", named)
+        ran = project.envspec("verify", SPEC, "--signed", "--allowed-signers", str(allowed))
+        assert ran.status == status, ran.out
+        assert status == 0 or "[signature-foreign]" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("eve@example.org {ada}", 0),  # whoever the file says has the key
+        ("*@example.org {ada}", 0),
+        ("ada@example.org,eve@example.org {ada}", 0),
+        ("!ada@example.org,*@example.org {ada}", 0),
+        ("ada@example.org {eve}", 1),
+        ("ada@example.org {eve}\neve@example.org {ada}", 0),
+        ('ada@example.org namespaces="git,file" {ada}', 1),
+        ('ada@example.org namespaces="envspec-*" {ada}', 0),
+        ('ada@example.org namespaces="envspec-report" {ada}', 1),
+        ('ada@example.org valid-before="20200101" {ada}', 1),
+        ('ada@example.org valid-before="20200101" {ada}\nada@example.org {ada}', 0),
+        ("ada@example.org cert-authority {ada}", 1),
+        ("# ada@example.org {ada}", 1),
+        ("{ada}", 1),
+        ("", 1),
+    ],
+)
+def test_a_line_of_the_allowed_signers(
+    project: Machine, keys: tuple[Key, Key], tmp_path: Path, line: str, status: int
+) -> None:
+    ada, eve = keys
+    by_hand(project, ada)
+    bare = {"ada": ada.public.rpartition(" ")[0], "eve": eve.public.rpartition(" ")[0]}
+    (tmp_path / "allowed").write_text(line.format(**bare) + "\n")
+    ran = project.envspec("verify", SPEC, "--signed", "--allowed-signers", str(tmp_path / "allowed"))
+    assert ran.status == status and "Traceback" not in ran.err, ran.out + ran.err
+    assert status == 0 or "[signature-foreign]" in ran.out, ran.out
+
+
 def mangled(text: bytes, chance: Random) -> bytes:
     """A signature with a few bytes of it changed, lost, doubled or moved."""
     data = bytearray(text)

@@ -146,11 +146,13 @@ def test_a_pipe_that_the_user_names(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """By its descriptor and by its name; also of a writer that comes late, and of one that brings nothing."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    for content in (b"", b"x" * 300_000):
-        ours, theirs = os.pipe()
-        threading.Thread(target=fill, args=(theirs, content)).start()
-        assert read_operand(f"/dev/fd/{ours}", 1 << 20) == content
-        os.close(ours)
+    ours, theirs = os.pipe()
+    threading.Thread(target=fill, args=(theirs, b"x" * 300_000)).start()
+    assert read_operand(f"/dev/fd/{ours}", 1 << 20) == b"x" * 300_000
+    with pytest.raises(InputError, match="nothing came through this pipe"):
+        read_operand(f"/dev/fd/{ours}", 9)
+    os.close(ours)
+    assert read_operand(os.devnull, 9) == b""
     os.mkfifo(tmp_path / "pipe")
     threading.Thread(target=late, args=(tmp_path / "pipe", b"late")).start()
     assert read_operand(tmp_path / "pipe", 1 << 20) == b"late"
@@ -301,6 +303,37 @@ def test_what_commands_are_given_out_of_a_repository(repository: Hostile, kind: 
         assert sorted(repository.folder.rglob("*")) == before, line
 
 
+FOLDERS = """
+report SPEC -o y.html --evidence x
+verify SPEC --evidence x
+link SPEC --evidence x
+smoke SPEC --evidence x
+smoke SPEC -o x
+check SPEC --locks-dir x
+lock SPEC --locks-dir x
+smoke --compare x x
+inspect x
+image SPEC --base ./x -o l
+base read ./x
+audit SPEC --database x --offline
+init made --from x
+"""
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("kind", [kind for kind in ODD if kind not in ("a symbolic link", "a folder")])
+def test_in_place_of_a_folder_that_a_command_is_given(repository: Hostile, kind: str) -> None:
+    """`report --evidence PIPE` ended with 0, as if there were no records; others asked the indexes before
+    they said "File exists"."""
+    ODD[kind](repository.folder / "x")
+    before = sorted(repository.folder.rglob("*"))
+    for line in FOLDERS.split("\n")[1:-1]:
+        ran = repository.run(*line.replace("SPEC", "specs/demo.toml").split())
+        assert ran.status == 2 and ran.error.startswith("error: x: "), (line, ran.err)
+        assert kind in ran.error or "neither a file nor a folder" in ran.error, (line, ran.err)
+        assert sorted(repository.folder.rglob("*")) == before, line
+
+
 @pytest.mark.e2e
 @pytest.mark.parametrize("kind", [kind for kind in ODD if kind not in ("a symbolic link", "a folder")])
 def test_in_the_folders_that_commands_read(repository: Hostile, kind: str) -> None:
@@ -342,3 +375,21 @@ def test_what_the_user_names_may_be_a_pipe(repository: Hostile) -> None:
         words = ["bash", "-c", line]
         ran = subprocess.run(words, cwd=machine.folder, env=env, capture_output=True, text=True, timeout=60)
         assert ran.returncode == 0, (line, ran.stderr)
+
+
+@pytest.mark.e2e
+def test_a_pipe_that_brings_nothing(repository: Hostile) -> None:
+    """`diff <(git show …) LOCK` had an answer though git had failed."""
+    machine, lock = repository.machine, "locks/demo/envspec.lock"
+    env = machine.environment({"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    for words in (
+        *("diff <(true) <(true)", f"diff {lock} <(true)", f"diff <(true) {lock}", "base diff <(true) <(true)"),
+        *("report specs/demo.toml -o y.html --audit <(true)", "report specs/demo.toml -o y.html --evidence <(true)"),
+        *("init made --from <(true)", "lock specs/demo.toml --pins-from <(true)", "base read <(true)"),
+        *("audit specs/demo.toml --offline --database <(true)", "smoke specs/demo.toml --references <(true)"),
+        "verify specs/demo.toml --signed --allowed-signers <(true)",
+    ):
+        bash = ["bash", "-c", f"envspec {words}"]
+        ran = subprocess.run(bash, cwd=machine.folder, env=env, capture_output=True, text=True, timeout=60)
+        assert ran.returncode == 2 and ran.stderr.startswith("error: /dev/fd/"), (words, ran.stdout, ran.stderr)
+        assert "pipe" in ran.stderr, (words, ran.stderr)

@@ -21,7 +21,7 @@ from envspec.lock.signing.model import MOST_SIGNATURE_BYTES, Signer, signed_thin
 _SECONDS = 60
 _FINGERPRINT = re.compile(r"\bkey (SHA256:[A-Za-z0-9+/]{43})\b")
 _USAGE = re.compile(r"^usage: ", re.MULTILINE)
-_SIGNATURE, _SIGNERS = "signature", "allowed_signers"
+_SIGNATURE, _SIGNERS, _REVOKED = "signature", "allowed_signers", "revoked"
 
 
 def sign(content: bytes, key: Path, namespace: str) -> bytes:
@@ -38,9 +38,12 @@ def sign(content: bytes, key: Path, namespace: str) -> bytes:
     return ran.stdout
 
 
-def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: str | None) -> Signer | Finding:
+def signer_of(
+    content: bytes, signature: bytes | None, namespace: str, allowed: str | None, revoked: bytes | None = None
+) -> Signer | Finding:
     """Say who made a signature, by the text of an allowed_signers file, or why that can't be said. The time that counts
-    is now: nothing proves an earlier one. With None, any right signature will do, and its signer has no name.
+    is now: nothing proves an earlier one. With None, any right signature will do, and its signer has no name. `revoked`
+    is a revocation file: a KRL, or public keys (ssh-keygen(1), KEY REVOCATION LISTS).
 
     A signature is wrong that is damaged, of another purpose, or of other content: what it signs may have changed since.
     One is foreign whose key may not sign.
@@ -64,6 +67,8 @@ def signer_of(content: bytes, signature: bytes | None, namespace: str, allowed: 
             if allowed is None:
                 return Signer(None, fingerprint)
             (folder / _SIGNERS).write_text(allowed, encoding="utf-8")
+            if revoked is not None:
+                (folder / _REVOKED).write_bytes(revoked)
             return _find_signer(content, namespace, folder, fingerprint)
     except OSError as error:
         raise StorageError(f"the folder for temporary files can't be written: {error.strerror}") from None
@@ -73,13 +78,19 @@ def _find_signer(content: bytes, namespace: str, folder: Path, fingerprint: str)
     files = ["-f", _SIGNERS, "-s", _SIGNATURE]
     ran = _run(["-Y", "find-principals", *files], None, folder)
     names = ran.stdout.decode(errors="replace").splitlines() if ran.returncode == 0 else []
+    what = signed_thing(namespace)
     for name in filter(None, names):
-        ran = _run(["-Y", "verify", *files, "-I", name, "-n", namespace], content, folder)
-        if ran.returncode == 0:
-            return Signer(name, fingerprint)
+        asked = ["-Y", "verify", *files, "-I", name, "-n", namespace]
+        ran = _run(asked, content, folder)
+        if ran.returncode:
+            continue
+        # ssh-keygen gives the same answer for a key that is revoked and for a file that it can't read
+        if (folder / _REVOKED).is_file() and _run([*asked, "-r", _REVOKED], content, folder).returncode:
+            said = f"the key that signed the {what}, {fingerprint}, is revoked, or the revocation file is damaged"
+            return Finding("error", "signature-foreign", said)
+        return Signer(name, fingerprint)
     reason = _reason(ran)
     why = "" if reason == "No principal matched." else f": {reason}"
-    what = signed_thing(namespace)
     said = f"the key that signed the {what}, {fingerprint}, may not sign {what}s{why}"
     return Finding("error", "signature-foreign", said)
 

@@ -17,9 +17,8 @@ from envspec.base.settings import Settings, load_settings
 from envspec.lock.model import Pin
 from envspec.net.connections import patience_of
 from envspec.net.limits import LIMITS
-from envspec.resolve.conda.archives import CONDA_CACHE, CondaArchives, is_panic
+from envspec.resolve.conda.archives import CONDA_CACHE, CondaArchives
 from envspec.resolve.conda.channels import (
-    Channels,
     CondaConfig,
     apart,
     channel_addresses,
@@ -28,7 +27,7 @@ from envspec.resolve.conda.channels import (
     logins_file,
 )
 from envspec.resolve.conda.request import build_of, pins_of_records
-from envspec.resolve.conda.solve import CondaResolver, conda_failure, panic_failure
+from envspec.resolve.conda.solve import CondaResolver
 from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -45,7 +44,10 @@ def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progres
     settings = load_settings(env)
     config = load_conda_config(env)
     channels = apart(channel_addresses(spec.conda.channels, settings, config))
-    client = _client(settings, config, channels)
+    own = patience_of(settings, {one.name: one.address for one in channels.addresses})
+    # rattler has no time-out between two bytes, so no setting can make this shorter
+    seconds = max([LIMITS.whole_seconds, *(one.seconds for one in own.values())])
+    client = conda_client(config, channels.logins, seconds)
     addresses = {one.name: channel_url(one.address) for one in channels.addresses}
     return CondaResolver(
         gateway=_gateway(env, settings, client, secret=channels.secret, offline=offline),
@@ -53,6 +55,7 @@ def conda_resolver(spec: Spec, env: Mapping[str, str], *, offline: bool, progres
         offline=offline,
         progress=progress,
         archives=CondaArchives(client, addresses, settings.cache() / CONDA_CACHE, offline),
+        seconds=seconds,
     )
 
 
@@ -81,13 +84,6 @@ def conda_client(config: CondaConfig, logins: Mapping[str, Mapping[str, Any]], s
         raise StorageError(
             f"envspec can't create a temporary file: {error.strerror or error}", hint="free some space, or set TMPDIR"
         ) from None
-
-
-def _client(settings: Settings, config: CondaConfig, channels: Channels) -> Client:
-    own = patience_of(settings, {one.name: one.address for one in channels.addresses})
-    # rattler has no time-out between two bytes, so no setting can make this shorter
-    longest = max([LIMITS.whole_seconds, *(one.seconds for one in own.values())])
-    return conda_client(config, channels.logins, longest)
 
 
 def _gateway(env: Mapping[str, str], settings: Settings, client: Client, *, secret: bool, offline: bool) -> Gateway:
@@ -152,7 +148,6 @@ async def _records_of(
     resolver: CondaResolver, pins: tuple[Pin, ...], platforms: list[Any], what: str
 ) -> dict[tuple[str, str], RepoDataRecord]:
     from rattler import Channel, MatchSpec
-    from rattler.exceptions import GatewayError
 
     channels = [Channel(address.address) for address in resolver.channels]
     names = {
@@ -160,16 +155,9 @@ async def _records_of(
         for channel, address in zip(channels, resolver.channels, strict=True)
     }
     specs = [MatchSpec(text) for text in sorted({f"{pin.name} =={pin.version} {pin.build}" for pin in pins})]
-    try:
-        found = await resolver.gateway.query(
-            list(channels), platforms, specs, recursive=False, channel_relations="disabled"
-        )
-    except GatewayError as error:
-        raise conda_failure(error, what, offline=resolver.offline) from None
-    except BaseException as error:
-        if not is_panic(error):
-            raise
-        raise panic_failure(what) from None
+    found = await resolver.answer(
+        resolver.gateway.query(list(channels), platforms, specs, recursive=False, channel_relations="disabled"), what
+    )
     known = {}
     for record in (record for records in found for record in records):
         name = names.get(without_credentials(record.channel or "").rstrip("/"))

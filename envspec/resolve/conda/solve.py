@@ -19,6 +19,7 @@ from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.base.redact import redact, without_credentials
 from envspec.lock.model import Pin
+from envspec.net.limits import LIMITS
 from envspec.packages.conda import BuildRecord, foreign_builds, place_of
 from envspec.packages.names import conda_name
 from envspec.packages.version_numbers import numbers_in
@@ -320,6 +321,8 @@ class CondaResolver(Struct, frozen=True):
     channels   where the spec's channels are, the most important one first
     offline    the gateway uses no network, and messages say so
     archives   where the packages themselves lie
+    seconds    the most that an answer may take, with all that the channels are asked for it: rattler has limits on a
+               try alone
     """
 
     gateway: Gateway
@@ -327,6 +330,7 @@ class CondaResolver(Struct, frozen=True):
     offline: bool = False
     progress: Progress = field(default_factory=Progress)
     archives: CondaArchives | None = None
+    seconds: float = LIMITS.whole_seconds
     _passed_over: dict[tuple[Pin, ...], tuple[Finding, ...]] = field(default_factory=dict)
 
     def resolve(
@@ -371,6 +375,26 @@ class CondaResolver(Struct, frozen=True):
         """Say which releases were passed over for their builds in the solutions that gave these pins (by target)."""
         over = (replace(one, targets=(name,)) for name, own in pins.items() for one in self._passed_over.get(own, ()))
         return tuple(merge_targets(over))
+
+    async def answer(self, answer: Coroutine[Any, Any, _T], label: str) -> _T:
+        """Wait for an answer of rattler's. `label` names the targets, or what it is for. Raises Unsatisfiable,
+        IndexFailure, ToolError."""
+        from rattler.exceptions import GatewayError, SolverError
+
+        try:
+            return await asyncio.wait_for(answer, self.seconds)
+        except asyncio.TimeoutError:
+            places = ", ".join(without_credentials(channel.address) for channel in self.channels)
+            raise IndexFailure(
+                f"{label}: {places} can't be read within {self.seconds:g} s",
+                hint="check the network; [timeouts] in envspec's configuration gives a slow channel more time",
+            ) from None
+        except (GatewayError, SolverError) as error:
+            raise conda_failure(error, label, offline=self.offline) from None
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise panic_failure(label) from None
 
     def _channels(self) -> list[Channel]:
         from rattler import Channel
@@ -423,7 +447,7 @@ class _Solve(Struct, frozen=True):
         from rattler import solve
 
         request = self.request
-        return await self._await_answer(
+        return await self.resolver.answer(
             solve(
                 list(self.channels),
                 list(specs),
@@ -435,7 +459,8 @@ class _Solve(Struct, frozen=True):
                 constraints=[self._match_spec(text) for text in held],
                 # a lock's channels are those that the spec names, and no others that these refer to
                 channel_relations="disabled",
-            )
+            ),
+            self.label,
         )
 
     async def _records_to_keep(self, specs: Iterable[MatchSpec], prefer: Mapping[str, str]) -> list[RepoDataRecord]:
@@ -465,10 +490,11 @@ class _Solve(Struct, frozen=True):
         if not asked:
             return []
         platforms: Any = [self.request.platform, "noarch"]
-        found = await self._await_answer(
+        found = await self.resolver.answer(
             self.resolver.gateway.query(
                 list(self.channels), platforms, asked, recursive=False, channel_relations="disabled"
-            )
+            ),
+            self.label,
         )
         return [record for records in found for record in records]
 
@@ -530,18 +556,6 @@ class _Solve(Struct, frozen=True):
             text = describe_cuda_builds(name, builds, self.request.cuda, self.request.python, versions)
             told += [text] if text else []
         return ". ".join(told) or None
-
-    async def _await_answer(self, answer: Coroutine[Any, Any, _T]) -> _T:
-        from rattler.exceptions import GatewayError, SolverError
-
-        try:
-            return await answer
-        except (GatewayError, SolverError) as error:
-            raise conda_failure(error, self.label, offline=self.resolver.offline) from None
-        except BaseException as error:
-            if not is_panic(error):
-                raise
-            raise panic_failure(self.label) from None
 
 
 def _worth_sharing(solved: Mapping[CondaRequest, Solution]) -> dict[CondaRequest, dict[str, str]]:
