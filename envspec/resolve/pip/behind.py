@@ -20,7 +20,7 @@ from envspec.packages.requirement import published_requirement
 from envspec.packages.tags import is_for_platform, takes_python
 from envspec.packages.version_numbers import numbers
 from envspec.resolve.pip.leads import LeadCase
-from envspec.resolve.pip.newest import is_behind, is_skipped, needed_glibc, suits_target, wheels_fit
+from envspec.resolve.pip.newest import fitting_releases, is_behind, is_skipped, needed_glibc, suits_target, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index import holes
 from envspec.resolve.torch_index.choice import TorchIndex
@@ -85,8 +85,13 @@ def find_behind(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) ->
             elif shared.get(name) == locked[name]:
                 cause = BehindCause("target")
             else:
-                cause = _Reading(case, index).cause(name, fitting[-1])
+                cause = cause_of(name, fitting[-1], case, index)
             yield Behind(name, taken, newer[0].version, far, cause)
+
+
+def cause_of(name: str, release: Release, case: LeadCase, index: TorchIndex) -> BehindCause:
+    """Find what keeps a release, which fits by its page, out of an answer."""
+    return _Reading(case, index).cause(name, release)
 
 
 def _unfit(name: str, release: Release, case: LeadCase) -> BehindCause:
@@ -148,10 +153,28 @@ class _Reading(Struct):
                 yield self._lacking(other, admitted[0])
             elif fitting and not any(all(one.version in bound.specifier for bound in own) for one in fitting):
                 yield BehindCause("refused", f"{other} {fitting[0].version}")
+            elif now and (torch := self._older_torch(other, fitting)):
+                yield _cuda(self.case, torch)
             elif now:
                 yield BehindCause("package", f"{other} {now}")
             elif fitting:
                 yield from self._of_lines(other, fitting[0].version)
+
+    def _older_torch(self, name: str, releases: Sequence[Release]) -> str:
+        """Find the newest torch, older than all that the target has, which goes with releases that the answer's torch
+        refuses; empty without one."""
+
+        def admits(lines: Iterable[str]) -> bool:
+            bounds = [published_requirement(line).specifier for line in lines if requirement_name(line) == name]
+            return any(all(one.version in bound for bound in bounds) for one in releases)
+
+        case = self.case
+        if "torch" not in case.taken or admits(case.edges.get("torch", ())):
+            return ""
+        there = fitting_releases("torch", case.request, case.releases)
+        oldest = there[-1].version if there else case.taken["torch"]
+        known = holes.known_requirements(case.request)
+        return next((version for version, lines in known if is_older(version, oldest) and admits(lines)), "")
 
     def _lacking(self, name: str, release: Release) -> BehindCause:
         request, subject = self.case.request, f"{name} {release.version}"

@@ -1,5 +1,5 @@
 """The older release that is no answer: a package of the spec goes back for the target's torch or glibc to a release
-that names neither. Pages and METADATA of the next release decide it; nothing is solved."""
+that names neither. Pages and METADATA of newer releases decide it; nothing is solved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.requirement import head_of, published_requirement
-from envspec.resolve.pip.behind import OF_TARGET, Behind, BehindCause, find_behind, reason_of
+from envspec.resolve.pip.behind import OF_TARGET, Behind, BehindCause, cause_of, reason_of
 from envspec.resolve.pip.leads import LeadCase, names_below, paths_from
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import Retreated, newer_pythons
@@ -24,21 +24,21 @@ from envspec.resolve.torch_index.choice import TorchIndex
 class Outgrown(Struct, frozen=True):
     """A package of the spec that the target sent back to a release which names nothing of what the target has.
 
-    next   its next release that fits, whose requirements don't go with the target
+    newer  its newest release, or the next one, that fits by its page: its requirements don't go with the target
     cause  what that one wants
     own    the release of torch in the answer; None without one
     """
 
     name: str
     taken: str
-    next: str
+    newer: str
     cause: BehindCause
     own: str | None = None
 
     def reason(self, request: Request) -> str:
         """Say what the newer release wants that the target hasn't."""
         if self.cause.kind not in ("cuda", "hole"):
-            one = Behind(self.name, self.taken, self.next, far=True, cause=self.cause)
+            one = Behind(self.name, self.taken, self.newer, far=True, cause=self.cause)
             return reason_of([one], request, self.cause.glibc)
         cuda = f"CUDA {request.cuda}" if request.cuda else "the CPU"
         if self.own is None:
@@ -50,21 +50,26 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
     """Find them in an answer. Of one for which releases were given up already, the rules judge what it went back to.
     Versions that are `shared` with another target were that one's to choose."""
     own = case.taken.get("torch")
-    free = [name for name in case.order if name not in (*FAMILY, "triton", *VERSIONED_BY_CUDA) and not is_toolkit(name)]
-    if case.request.own or not any(
-        case.fitting[name] and is_older(case.taken[name], case.fitting[name][0].version) for name in free
-    ):
-        return
-    for one in find_behind(case, index, shared):
-        newer = [each.version for each in case.fitting[one.name] if is_older(one.taken, each.version)]
-        if one.name not in free or not newer or names_torch(case.edges.get(one.name, ()), own):
+    locked = {one.name: one.version for one in case.found}
+    for name in () if case.request.own else case.order:
+        newer = [one for one in case.fitting[name] if is_older(case.taken[name], one.version)]
+        if not newer or case.stays(name) or shared.get(name) == locked[name] or _follows_torch(name):
             continue
-        if own is not None:
-            is_outgrown = bool(one.cause.torch) and is_older(one.cause.torch, own)
-        else:
-            is_outgrown = one.cause.kind in OF_TARGET and _leads_to_torch(case, one.name, newer[-1])
-        if is_outgrown:
-            yield Outgrown(one.name, one.taken, newer[-1], one.cause, own)
+        if names_torch(case.edges.get(name, ()), own):
+            continue
+        for release in (newer[0], *newer[1:][-1:]):
+            cause = cause_of(name, release, case, index)
+            if own is not None:
+                is_outgrown = bool(cause.torch) and is_older(cause.torch, own)
+            else:
+                is_outgrown = cause.kind in OF_TARGET and _leads_to_torch(case, name, release.version)
+            if is_outgrown:
+                yield Outgrown(name, case.taken[name], release.version, cause, own)
+                break
+
+
+def _follows_torch(name: str) -> bool:
+    return name in (*FAMILY, "triton", *VERSIONED_BY_CUDA) or is_toolkit(name)
 
 
 def _leads_to_torch(case: LeadCase, name: str, version: str) -> bool:
@@ -88,7 +93,7 @@ def refuse_outgrown(several: Iterable[Outgrown], request: Request, label: str) -
     lost = [one for one in several if not {"retreat", f"retreat:{one.name}"} & {*request.accepted}]
     if lost:
         said = [
-            f"{one.name} {one.next}: {one.reason(request)}; {one.taken} "
+            f"{one.name} {one.newer}: {one.reason(request)}; {one.taken} "
             + ("leads to no torch" if one.own is None else "names none of it")
             for one in lost
         ]

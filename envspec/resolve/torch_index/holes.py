@@ -19,9 +19,10 @@ from envspec.facts import released, torch_builds, wheels
 from envspec.facts.wheels import FAMILY, WheelFile
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import Release
+from envspec.packages.edges import markers_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
-from envspec.packages.tags import wheel_fits
+from envspec.packages.tags import is_for_platform, wheel_fits
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import (
     TorchIndex,
@@ -71,6 +72,19 @@ def all_releases(request: Request) -> tuple[Release, ...]:
     asked = torch_request(request)
     admitted = (one for one in on_pypi if asked.admits(one) and in_time(one, request.not_after("torch")))
     return tuple(_release_of("torch", version, None) for version in sorted(admitted, key=Version, reverse=True))
+
+
+def known_requirements(request: Request) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield torch's releases for a request's platform, newest first, each with what a wheel of it requires that the
+    facts have, for whatever CUDA and Python."""
+    known: dict[str, tuple[str, ...]] = {}
+    for variant in wheels.variants():
+        for file in wheels.load(variant).files("torch"):
+            if is_for_platform(file.file, request.platform):
+                known.setdefault(Version(file.version).public, file.requires_dist)
+    holds = markers_of(request.platform, request.full_python).hold
+    for version in sorted(known, key=Version, reverse=True):
+        yield version, tuple(line for line in known[version] if holds(line))
 
 
 def _release_of(project: str, version: str, uploaded: str | None) -> Release:

@@ -46,7 +46,7 @@ def outgrown(
 
 def test_a_newer_release_that_goes_with_an_older_torch_alone_was_sent_back() -> None:
     (one,) = outgrown({"1.0": (), "2.0": ("torch==2.4.1",)}, "2.14.1+cu130")
-    assert (one.taken, one.next, one.cause.torch, one.own) == ("1.0", "2.0", "2.4.1", "2.14.1")
+    assert (one.taken, one.newer, one.cause.torch, one.own) == ("1.0", "2.0", "2.4.1", "2.14.1")
 
 
 @pytest.mark.parametrize(
