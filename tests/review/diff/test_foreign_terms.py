@@ -173,3 +173,19 @@ def test_what_checks_less_is_medium(
 def test_files_of_two_formats_have_no_terms_in_common(write: Write) -> None:
     old, new = write("uv.lock", uv_lock(f"{A}/pypi/simple")), write("requirements.txt", f"idna==3.10 --hash={ONE}\n")
     assert review(*sides(old, new)).settings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("environment.yml", "dependencies: [numpy]\noptions: {1: a, b: c}\nchannels: 7\nmetadata: x\n"),
+        (
+            "environment.yml",
+            "dependencies: [numpy]\nmanifest: {overrides: 5}\nenvironments: {a: 1}\n",
+        ),
+        ("uv.lock", uv_lock(A, "[manifest]\noverrides = 5\n[options]\nx = [1]")),
+        ("requirements.txt", "--index-url\n-i\n--pre=\n- \nrequests==2.32.4\n"),
+    ],
+)
+def test_odd_terms_are_none(name: str, text: str, write: Write) -> None:
+    assert facts(write, name, text, text) == []

@@ -15,7 +15,7 @@ from envspec.review.diff.foreign.shape import channel_name, index_name
 from envspec.review.diff.model import Terms
 from envspec.review.diff.rows import Fact, Risk
 
-_CONDA_FILE = re.compile(r"""https?://[^\s"'#]+/[^\s"'#/]+\.(?:conda|tar\.bz2)""")
+_URL = re.compile(r"""https?://[^\s"'#,}\]]+""")
 _OPTION = re.compile(r"(--?[a-z][a-z-]*)(?:[= ]\s*(\S+))?")
 _SHORT = {"-i": "--index-url", "--pypi-url": "--index-url", "-f": "--find-links"}
 _ADDRESSES = ("--index-url", "--extra-index-url", "--find-links")
@@ -28,52 +28,48 @@ _HASHES = "--hash of each requirement"
 def terms_of(text: str, document: Mapping[str, Any] | None) -> Terms:
     """Read the terms of a file by its text, and by its document where it is TOML or YAML: the readers of packages have
     checked it."""
-    conda = ((channel_name(url).rpartition("/")[0], url.rsplit("/", 2)[0]) for url in _CONDA_FILE.findall(text))
+    files = (url for url in _URL.findall(text) if url.endswith((".conda", ".tar.bz2")))
+    conda = ((channel_name(url).rpartition("/")[0], url.rsplit("/", 2)[0]) for url in files)
     if document is None:
         found = _of_options(text)
         return replace(found, addresses=(*found.addresses, *dict.fromkeys(conda)))
-    sources = (one.get("source") for one in document.get("package") or () if isinstance(one, dict))
+    sources = (one.get("source") for one in _tables(document.get("package")))
     registries = (
         source.get("registry") or source.get("url")
         for source in sources
         # of poetry.lock an index is of type "legacy", and of uv.lock a "url" is a file
         if isinstance(source, dict) and ("registry" in source or source.get("type") == "legacy")
     )
-    indexes = (one.get("index") for one in document.get("packages") or () if isinstance(one, dict))
+    indexes = (one.get("index") for one in _tables(document.get("packages")))
     urls = dict.fromkeys(url for url in (*registries, *indexes) if isinstance(url, str) and "://" in url)
-    options, manifest = (
-        value if isinstance(value := document.get(key), dict) else {} for key in ("options", "manifest")
-    )
-    guards = [(key, str(value)) for key, value in sorted(options.items()) if not isinstance(value, dict)]
-    guards += _channels(document)
+    options, manifest = (_table(document.get(key)) for key in ("options", "manifest"))
+    guards = sorted((str(key), str(value)) for key, value in options.items() if not isinstance(value, dict))
     loose = tuple(
-        f"{key}: {_line(one)}"
+        f"{key}: {' '.join(map(str, one.values()))}"
         for key in ("overrides", "dependency-metadata")
-        for one in manifest.get(key) or ()
-        if isinstance(one, dict)
+        for one in _tables(manifest.get(key))
     )
-    return Terms((*((index_name(url), url) for url in urls), *dict.fromkeys(conda)), tuple(guards), loose)
+    addresses = (*((index_name(url), url) for url in urls), *dict.fromkeys(conda))
+    return Terms(addresses, (*guards, *_channels(document)), loose)
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _tables(value: Any) -> Iterator[Mapping[str, Any]]:
+    return (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))
 
 
 def _channels(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Give the channels that an environment.yml, a conda-lock.yml or each environment of a pixi.lock is solved from."""
-    metadata, environments = (document.get(key) for key in ("metadata", "environments"))
-    tables = {
-        "channels": document,
-        "channels ": metadata if isinstance(metadata, dict) else {},
-        **{
-            f"channels of {name}": one for name, one in (environments if isinstance(environments, dict) else {}).items()
-        },
-    }
-    for name, one in tables.items():
-        listed = one.get("channels") if isinstance(one, dict) else None
+    tables = [("channels", document), ("channels", _table(document.get("metadata")))]
+    tables += [(f"channels of {name}", _table(one)) for name, one in _table(document.get("environments")).items()]
+    for name, one in tables:
+        listed = one.get("channels")
         if isinstance(listed, list):
             urls = (str(channel.get("url") if isinstance(channel, dict) else channel) for channel in listed)
-            yield name.strip(), ", ".join(map(bare_address, urls))
-
-
-def _line(one: Mapping[str, Any]) -> str:
-    return " ".join(str(value) for value in one.values())
+            yield name, ", ".join(map(bare_address, urls))
 
 
 def _of_options(text: str) -> Terms:
