@@ -32,11 +32,11 @@ files    which file is installed, and its hash
 
 
 class Terms(Struct, frozen=True):
-    """What another tool's file says beside its packages.
+    """The terms of another tool's file, beside its packages.
 
-    addresses  where they come from: the name of an index or a channel, or pip's option, and the address
-    guards     what they are checked by: an option and its value
-    loose      what checks less, as the file has it
+    addresses  of their origins: the name of an index or a channel, or pip's option, and the address
+    guards     the options by which they are checked, with their values
+    loose      the options that check less, as the file has them
     hashes     the hashes of each pinned requirement, by its text
     """
 

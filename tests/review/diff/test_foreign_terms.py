@@ -93,8 +93,8 @@ def explicit(host: str) -> str:
 
 
 def facts(write: Write, name: str, old: str, new: str) -> list[tuple[str, str]]:
-    paths = [write(f"{side}/{name}", text) for side, text in (("old", old), ("new", new))]
-    return [(fact.risk, fact.code) for fact in review(*sides(*paths)).settings]
+    before, after = sides(write(f"old/{name}", old), write(f"new/{name}", new))
+    return [(fact.risk, fact.code) for fact in review(before, after).settings]
 
 
 A, B = "https://a.example.org", "https://b.example.net"
@@ -131,8 +131,8 @@ def test_one_address_in_other_spellings_is_no_row(old: str, new: str, write: Wri
 
 
 def test_no_login_is_shown(write: Write) -> None:
-    paths = [write(f"{host[8]}.txt", f"-i {host.replace('://', '://me:hunter2@')}\n{PIN}") for host in (A, B)]
-    (fact,) = review(*sides(*paths)).settings
+    old, new = (write(f"{host[8]}.txt", f"-i {host.replace('://', '://me:hunter2@')}\n{PIN}") for host in (A, B))
+    (fact,) = review(*sides(old, new)).settings
     assert "hunter2" not in fact.message and f"{A} -> {B}" in fact.message
 
 
