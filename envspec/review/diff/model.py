@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -31,12 +31,27 @@ files    which file is installed, and its hash
 """
 
 
+class Terms(Struct, frozen=True):
+    """The terms of another tool's file, beside its packages.
+
+    addresses  of their origins: the name of an index or a channel, or pip's option, and the address
+    guards     the options by which they are checked, with their values
+    loose      the options that check less, as the file has them
+    hashes     the hashes of each pinned requirement, by its text
+    """
+
+    addresses: tuple[tuple[str, str], ...] = ()
+    guards: tuple[tuple[str, str], ...] = ()
+    loose: tuple[str, ...] = ()
+    hashes: Mapping[str, frozenset[str]] = {}
+
+
 class Side(Struct, frozen=True):
     """`title` is how messages call it, `format` is the module of `review.diff.foreign` that read it, or "envspec".
     `complete` is false for a file that names only some of what gets installed.
     `by_platform`: its targets are platforms, so they are compared with the other side's targets of the same platform.
     For a universal file, `chosen` says with which extras and groups it was evaluated, empty where it offers none, and
-    `seen` says where: platforms and Pythons.
+    `seen` says where: platforms and Pythons. `terms` are those of another tool's file.
     """
 
     title: str
@@ -47,6 +62,7 @@ class Side(Struct, frozen=True):
     format: str = "envspec"
     chosen: str = ""
     seen: tuple[tuple[str, str], ...] = ()
+    terms: Terms = Terms()
 
 
 class HashedPin(Pin, frozen=True, eq=False):

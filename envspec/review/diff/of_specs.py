@@ -130,8 +130,9 @@ def _builds(old: Spec, new: Spec) -> Iterator[Fact]:
         for name in sorted(before.no_build_isolation ^ after.no_build_isolation):
             freed = name in after.no_build_isolation
             where = "in the environment itself, without isolation," if freed else "in isolation"
-            message, key = f"{name} is built {where} from now on", ("pip", "no-build-isolation")
-            found.append((target, Fact("medium" if freed else "low", "spec-changed", message, key=key)))
+            risk: Risk = "medium" if freed else "low"
+            message = f"{name} is built {where} from now on"
+            found.append((target, Fact(risk, "spec-changed", message, key=("pip", "no-build-isolation"))))
         for name in sorted({*before.build_dependencies, *after.build_dependencies}):
             sides = (terms.build_dependencies.get(name) for terms in (before, after))
             was, now = (None if side is None else _value([one.text for one in side]) for side in sides)
@@ -203,13 +204,13 @@ def _value(value: object) -> str:
 
 
 def _audit(old: Audit, new: Audit) -> Iterator[Fact]:
-    ignored, accepted = (
-        ({("ignore", name): one for name, one in side.ignore.items()} for side in (old, new)),
-        ({("accept", *names): one for names, one in side.accept.items()} for side in (old, new)),
-    )
-    yield from _waivers(*ignored)
-    yield from _waivers(*accepted)
+    yield from _waivers(*map(_waivers_by_key, (old, new)))
     yield from _licences(old, new)
+
+
+def _waivers_by_key(audit: Audit) -> dict[tuple[str, ...], Waiver]:
+    accepted: dict[tuple[str, ...], Waiver] = {("accept", *names): one for names, one in audit.accept.items()}
+    return accepted | {("ignore", name): one for name, one in audit.ignore.items()}
 
 
 def _waivers(old: Mapping[tuple[str, ...], Waiver], new: Mapping[tuple[str, ...], Waiver]) -> Iterator[Fact]:

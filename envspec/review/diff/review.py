@@ -26,6 +26,7 @@ from envspec.review.diff.causes import (
     with_torch,
     with_what_follows,
 )
+from envspec.review.diff.foreign.terms import of_terms
 from envspec.review.diff.gpu_meaning import concerns, meaning
 from envspec.review.diff.matching import Match, comparable, match_targets
 from envspec.review.diff.model import (
@@ -316,6 +317,9 @@ class _Reviewer:
                 *of_bases(self.old.lock, self.new.lock),
             ]
             found += [(name, fact) for fact in read for name in self.shared or ("",)]
+        if self.old.format == self.new.format:
+            terms = of_terms(self.old.terms, self.new.terms)
+            found += [(name, fact) for fact in terms for name in self.shared or ("",)]
         if not self.around.are_locks:
             found += [(name, fact) for name in self.shared for fact in self._oldest_python(name)]
         came: list[tuple[str, Fact]] = []

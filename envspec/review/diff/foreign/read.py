@@ -19,6 +19,7 @@ from envspec.packages.tags import PLATFORMS, marker_environment
 from envspec.packages.version_numbers import numbers
 from envspec.review.diff.foreign.selection import NO_WISH, Offers, Selection, Wish, describe, forks, select
 from envspec.review.diff.foreign.shape import check_pin, malformed, text_of, toml_of, yaml_of
+from envspec.review.diff.foreign.terms import terms_of
 from envspec.review.diff.foreign.universal import DEFAULT_PLATFORMS, DEFAULT_PYTHON, Environment, Universal, holds
 from envspec.review.diff.foreign.uv_lock import UvLock
 from envspec.review.diff.model import Side
@@ -233,7 +234,7 @@ def _read(path: Path) -> Side | _Waiting:
             def read_side(environments: tuple[Environment, ...]) -> Side:
                 with malformed(path):
                     lock, complete = module.read(text, environments)
-                return Side(str(path), lock, module.KNOWS, complete, format=form)
+                return Side(str(path), lock, module.KNOWS, complete, format=form, terms=terms_of(text, None))
 
             list(module.lines(text))
             return _Waiting(read_side, Offers(), None)
@@ -243,7 +244,8 @@ def _read(path: Path) -> Side | _Waiting:
 
             def lock_side(environments: tuple[Environment, ...]) -> Side:
                 with malformed(path):
-                    return Side(str(path), universal.lock(environments), module.KNOWS, format=form)
+                    lock = universal.lock(environments)
+                    return Side(str(path), lock, module.KNOWS, format=form, terms=terms_of("", document))
 
             rows = document.get("package") or document.get("packages") or ()
             return _Waiting(
@@ -254,10 +256,12 @@ def _read(path: Path) -> Side | _Waiting:
                 frozenset((canonical_name(row["name"]), str(row.get("version", ""))) for row in rows),
                 max(_MINOR.findall(text), key=numbers, default="3.0"),
             )
-        found = module.read(yaml_of(text) if form in _YAML else text)
+        contents = yaml_of(text) if form in _YAML else None
+        found = module.read(text if contents is None else contents)
+        terms = terms_of(text, contents)
     lock: Lock = found[0] if isinstance(found, tuple) else found
     complete: bool = found[1] if isinstance(found, tuple) else True
-    return _check(Side(str(path), lock, module.KNOWS, complete, form in _BY_PLATFORM, form))
+    return _check(Side(str(path), lock, module.KNOWS, complete, form in _BY_PLATFORM, form, terms=terms))
 
 
 def _check(side: Side) -> Side:
