@@ -41,6 +41,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("../tools/refresh/python_builds_table.py", "prerelease"): "a key of uv's",
     ("export/make.py", "nobody"): "a user of Debian's",
     ("resolve/pip/compile.py", "prerelease"): "an option of uv's",
+    ("draft/dockerfile.py", "prerelease"): "an option of uv's",
     ("prove/smoke/run/jobs.py", "unable to"): "Slurm's own words",
 }
 """(file, word): the reason, such as words of another tool that a message quotes or a pattern matches."""

@@ -40,7 +40,7 @@ class Rank(NamedTuple):
 
 
 class Whereabouts:
-    """What a rank is about to do, for its parent to read, in memory that both have.
+    """The step that a rank is about to do, for its parent to read, in memory that both have.
 
     A process that waits in C++ for another one never gets to Python's handlers of signals; one that is kept from a
     collective by Python does, and so tells that the others wait for it.

@@ -67,11 +67,15 @@ _WITH_VALUE = frozenset(
 package."""
 _PLURALS = {"--requirements": "--requirement", "--constraints": "--constraint"}
 """uv's names of what a requirements.txt has, too."""
-_WITH_VALUE_OF_APT = ("-o", "--option", "-c", "--config-file", "-t", "--target-release", "--default-release")
-_WITH_VALUE_OF_APT = (*_WITH_VALUE_OF_APT, "-a", "--host-architecture", "-P", "--build-profiles", "--solver")
-_WITH_VALUE_OF_CONDA = ("--solver", "--repodata-fn", "--revision", "--subdir", "--platform", "--console", "--timeout")
-_WITH_VALUE_OF_CONDA = (*_WITH_VALUE_OF_CONDA, "-r", "--root-prefix", "--rc-file", "--repodata-ttl", "--cacert-path")
-_WITH_VALUE_OF_CONDA = (*_WITH_VALUE_OF_CONDA, "--download-threads", "--extract-threads", "--experimental")
+_WITH_VALUE_OF_APT = (
+    *("-o", "--option", "-c", "--config-file", "-t", "--target-release", "--default-release"),
+    *("-a", "--host-architecture", "-P", "--build-profiles", "--solver"),
+)
+_WITH_VALUE_OF_CONDA = (
+    *("--solver", "--repodata-fn", "--revision", "--subdir", "--platform", "--console", "--timeout", "-r"),
+    *("--root-prefix", "--rc-file", "--repodata-ttl", "--cacert-path", "--download-threads", "--extract-threads"),
+    "--experimental",
+)
 _SILENT = ("--no-cache-dir", "--no-cache", "-U", "--upgrade", "-q", "--quiet", "--system", "-y", "--yes", "--user")
 _SILENT_OF_APT = ("-y", "--yes", "-q", "-qq", "--no-install-recommends", "--fix-missing", "--assume-yes")
 _OUR_OWN = ("pip", "setuptools", "wheel", "uv")

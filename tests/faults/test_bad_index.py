@@ -175,11 +175,8 @@ def test_unsatisfiable(machine: Machine, packages: Index) -> None:
     ran = quick(machine)
     assert ran.status == 1
     lines = ran.err.splitlines()
-    assert (
-        len(lines) == 2
-        and lines[0].startswith(f"error: specs/demo.toml:4:17: laptop: {CONFLICT}")
-        and lines[1].startswith("hint: if other versions will do, loosen")
-    )
+    # no change of the spec was tried that leads to a lock, so none is named
+    assert len(lines) == 1 and lines[0].startswith(f"error: specs/demo.toml:4:17: laptop: {CONFLICT}")
     assert re.search(r"the spec asks for alpha and gamma: no versions satisfy this target\.$", lines[0])
     assert not machine.locks.exists() or machine.files() == {}
 

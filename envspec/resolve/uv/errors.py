@@ -264,10 +264,7 @@ def _elsewhere(hint: str, message: str) -> str | None:
     tags = re.findall(r"`([^`]+)`", hint[available.end() :]) if available and target else []
     if not available or not target or not tags or any(one == "any" or _kind(one) == _kind(target[1]) for one in tags):
         return None
-    return (
-        f"if other targets need it, list it in those alone: {available[1]} {available[2]} has wheels for "
-        f"{', '.join(tags)} only"
-    )
+    return f"{available[1]} {available[2]} has wheels for {', '.join(tags)} only"
 
 
 def _kind(tag: str) -> tuple[str, str]:

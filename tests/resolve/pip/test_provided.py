@@ -125,7 +125,27 @@ def test_a_conflict_further_down_names_both_sides(machine: Machine, index: Index
     ran = machine.envspec("lock", "specs/demo.toml", status=1)
     assert "top" in ran.error and "numpy<2" in ran.error
     assert ran.error.endswith("(conda installs numpy 2.1.0).")
+    assert "[conda]" not in ran.err, "no channel has it"
     assert not machine.lock_path().exists()
+    channel.write([*BASE, python_package("numpy", "2.1.0"), python_package("numpy", "1.26.0")])
+    assert 'add "numpy <2" to [conda] dependencies' in machine.envspec("lock", "specs/demo.toml", status=1).hint
+    spec(machine, ["numpy <2"], ["top"])
+    machine.locked()
+
+
+@pytest.mark.e2e
+def test_conda_s_own_conflict_names_the_match_spec_that_was_tried_without_its_bounds(
+    machine: Machine, index: Index, channel: LocalChannel
+) -> None:
+    index.add(wheel("top", "1.0"))
+    channel.write([*BASE, python_package("numpy", "2.1.0"), python_package("tool", "1.0", "numpy <3")])
+    way = 'add "numpy" to [conda] dependencies: without its bounds'
+    spec(machine, ["tool", "numpy >=3"], ["top"])
+    assert way in machine.envspec("lock", "specs/demo.toml", status=1).hint
+    spec(machine, ["tool", "numpy"], ["top"])
+    machine.locked()
+    spec(machine, ["tool 2.*", "numpy >=3"], ["top"])
+    assert "loosen" not in (told := machine.envspec("lock", "specs/demo.toml", status=1).err) and way not in told
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ def all_reduce_exact(one: Rank) -> str | None:
     for count in (1, 1023, 1 << 18):
         base = one.torch.arange(count, dtype=one.torch.int64, device=one.device)
         mine = base * (one.rank + 1) + one.rank
+        one.begin("the sum of %d whole numbers" % count)
         one.dist.all_reduce(mine)
         right = base * (one.world * (one.world + 1) // 2) + one.world * (one.world - 1) // 2
         if not one.torch.equal(mine, right):
@@ -127,6 +128,9 @@ def exchange(one: Rank) -> Dict[str, List[str]]:
     for name in OPERATIONS:
         wrong = []
         for count in COUNTS:
+            # a rank that alone goes without is no longer where the others are
+            without = "".join(", without " + other for other in found["without"])
+            one.begin("%s of %d floats%s" % (name, count, without))
             try:
                 right = getattr(Exchange(one, count), name)()
             except (RuntimeError, NotImplementedError, AttributeError) as error:
@@ -277,7 +281,13 @@ def judge_sums(wrong: Sequence[str | None], details: dict[str, Any]) -> Outcome:
 
 def judge_exchange(found: Sequence[Dict[str, List[str]]], details: dict[str, Any]) -> Outcome:
     details["without"] = found[0]["without"]
-    return judge_sums([wrong for one in found for wrong in one["wrong"]], details)
+    alone = [
+        "rank %d: there is no %s, which other ranks have" % (rank, name)
+        for rank, one in enumerate(found)
+        for name in one["without"]
+        if any(name not in other["without"] for other in found)
+    ]
+    return judge_sums([*alone, *(wrong for one in found for wrong in one["wrong"])], details)
 
 
 def both(one: Rank) -> Dict[str, Any]:
