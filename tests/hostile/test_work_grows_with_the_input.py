@@ -104,8 +104,9 @@ class Many(Index):
 
 @pytest.fixture
 def many() -> Iterator[Many]:
-    with Many() as started:
-        yield started
+    index = Many()
+    with index:
+        yield index
 
 
 def served(pin: Pin) -> Dist:

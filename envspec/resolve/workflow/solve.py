@@ -320,9 +320,9 @@ def solve(
     refusals = 0
     for _ in range(_ROUNDS):
         try:
-            targets = _answered(targets, resolvers.pip, kept)
+            targets = _ask(targets, resolvers.pip, kept)
         except Unsatisfiable as conflict:
-            yielding = _yielded(targets, conflict, stood)
+            yielding = _let_go(targets, conflict, stood)
             if yielding == targets:
                 raise
             targets = yielding
@@ -342,14 +342,14 @@ def solve(
     raise InternalError(f"{', '.join(one.name for one in targets)}: no end after {_ROUNDS} questions")
 
 
-def _answered(targets: Sequence[Solved], resolver: Resolver, kept: Kept) -> tuple[Solved, ...]:
+def _ask(targets: Sequence[Solved], resolver: Resolver, kept: Kept) -> tuple[Solved, ...]:
     """Give the targets with the pins of their pip halves. Raises Unsatisfiable."""
     requests = {one.name: one.request for one in targets if one.request is not None}
     pins, needed = _pip_halves(targets, requests, resolver, kept) if requests else ({}, None)
     return tuple(replace(one, pip=tuple(pins.get(one.name, ())), needed=needed) for one in targets)
 
 
-def _yielded(targets: Sequence[Solved], conflict: Unsatisfiable, stood: Mapping[str, Solved]) -> tuple[Solved, ...]:
+def _let_go(targets: Sequence[Solved], conflict: Unsatisfiable, stood: Mapping[str, Solved]) -> tuple[Solved, ...]:
     """Give the targets without what a conflict costs: corrections that others report, or else what the rules refused of
     the answer that `stood`."""
     fewer = tuple(one.without_corrections_of(conflict) for one in targets)
