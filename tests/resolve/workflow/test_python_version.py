@@ -182,7 +182,7 @@ def test_a_floor_above_the_oldest_python_of_a_base_is_told_with_the_range_that_h
 ) -> None:
     index.add(wheel("late", "1.0", requires_python=">=3.12.4"), wheel("later", "1.0", requires_python=">=3.12.7"))
     ran = machine.envspec("lock", machine.spec(cpu("late", "later") + BASE), status=1)
-    assert 'hint: python = ">=3.12.7,<3.13"; or ' in ran.err, "with >=3.12.4, which the first asks for, later refuses"
+    assert 'hint: python = ">=3.12.7,<3.13"' in ran.err, "with >=3.12.4, which the first asks for, later refuses"
     machine.spec(cpu("late", "later").replace("'3.12'", "'>=3.12.7,<3.13'") + BASE)
     machine.envspec("lock", "specs/demo.toml", status=0)
 
