@@ -27,6 +27,7 @@ class Outgrown(Struct, frozen=True):
     newer  its newest release, or the next one, that fits by its page: its requirements don't go with the target
     cause  what that one wants
     own    the release of torch in the answer; None without one
+    leads  whether it leads to torch there
     """
 
     name: str
@@ -34,6 +35,7 @@ class Outgrown(Struct, frozen=True):
     newer: str
     cause: BehindCause
     own: str | None = None
+    leads: bool = False
 
     def reason(self, request: Request) -> str:
         """Say what the newer release wants that the target hasn't."""
@@ -57,14 +59,13 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
             continue
         if names_torch(case.edges.get(name, ()), own):
             continue
+        leads = "torch" in names_below(name, case.edges)
         for release in (newer[0], *newer[1:][-1:]):
             cause = cause_of(name, release, case, index)
-            if own is not None:
-                is_outgrown = bool(cause.torch) and is_older(cause.torch, own)
-            else:
-                is_outgrown = cause.kind in OF_TARGET and _leads_to_torch(case, name, release.version)
-            if is_outgrown:
-                yield Outgrown(name, case.taken[name], release.version, cause, own)
+            of_older_torch = own is not None and bool(cause.torch) and is_older(cause.torch, own)
+            is_lost = not leads and cause.kind in OF_TARGET and _leads_to_torch(case, name, release.version)
+            if of_older_torch or is_lost:
+                yield Outgrown(name, case.taken[name], release.version, cause, own, leads=leads)
                 break
 
 
@@ -94,7 +95,7 @@ def refuse_outgrown(several: Iterable[Outgrown], request: Request, label: str) -
     if lost:
         said = [
             f"{one.name} {one.newer}: {one.reason(request)}; {one.taken} "
-            + ("leads to no torch" if one.own is None else "names none of it")
+            + ("names none of it" if one.leads else "leads to no torch")
             for one in lost
         ]
         bounds = tuple(f"{one.name}<={one.taken}" for one in lost)

@@ -53,13 +53,20 @@ def test_a_newer_release_that_goes_with_an_older_torch_alone_was_sent_back() -> 
     ("own", "newer"),
     [
         (("torch==2.14.1",), ("torch==2.4.1",)),  # names the target's
-        ((), ("torch>=2.20",)),  # the target is older than what it wants: the newest that fits is right
-        ((), ("torch>=2",)),
+        (("torch",), ("torch>=2.20",)),  # the target is older than what it wants: the newest that fits is right
+        (("torch",), ("torch>=2",)),
         ((), ()),
     ],
 )
 def test_what_names_the_targets_torch_or_wants_a_newer_one_was_not(own: Sequence[str], newer: Sequence[str]) -> None:
     assert outgrown({"1.0": own, "2.0": newer}, "2.14.1") == ()
+
+
+def test_a_release_that_has_lost_its_torch_is_no_answer_beside_a_torch_of_the_specs_own() -> None:
+    """sglang 0.5.2 beside torch on aarch64."""
+    (one,) = outgrown({"1.0": (), "2.0": ("llguidance", "torch")}, "2.14.1")
+    assert (one.cause.kind, one.own, one.leads) == ("glibc", "2.14.1", False)
+    assert outgrown({"1.0": ("torch",), "2.0": ("llguidance", "torch")}, "2.14.1") == ()
 
 
 def test_what_another_target_has_was_not_sent_back() -> None:
