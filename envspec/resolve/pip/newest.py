@@ -61,10 +61,16 @@ def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, A
     }
 
 
+@lru_cache(maxsize=16)
+def own_asks(request: Request) -> Mapping[str, Asks]:
+    """Collect the bounds of the spec and its constraints alone. Kept: whoever judges packages one by one asks again."""
+    return asks_of(request, {})
+
+
 def find_newest(request: Request, releases: Releases) -> dict[str, str]:
     """Find the newest release of each package that a request asks for itself, within its own bounds and date, for its
     platform: whatever Python, glibc and CUDA it is for."""
-    asks, found = asks_of(request, {}), dict[str, str]()
+    asks, found = own_asks(request), dict[str, str]()
     holds = markers_of(request.platform, request.full_python).hold
     machines = [replace(request, python=f"3.{minor}", glibc="2.40") for minor in range(8, 15)]
     for line in request.effective:
@@ -125,7 +131,7 @@ def skipped_releases(package: Found, request: Request, releases: Releases) -> It
 
 def fitting_releases(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
     """List the final releases that the spec admits and that fit the target, newest first, without local parts."""
-    alone = asks_of(request, {}).get(name)
+    alone = own_asks(request).get(name)
     fitting = (one for one in releases(name) if suits_target(one, request, name, alone))
     return _public(one for one in fitting if not is_skipped(one, request, name))
 
@@ -133,7 +139,7 @@ def fitting_releases(name: str, request: Request, releases: Releases) -> tuple[R
 def admitted_releases(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
     """List the final releases that the spec, its date and the platform admit, newest first, whatever Python and glibc
     they want, without local parts."""
-    alone = asks_of(request, {}).get(name)
+    alone = own_asks(request).get(name)
     admitted = (one for one in releases(name) if _suits_any_python(one, request, name, alone))
     return _public(
         one
@@ -194,7 +200,7 @@ def newer(package: Found, request: Request, releases: Releases) -> tuple[str, ..
 
 def is_sole(package: Found, request: Request, releases: Releases) -> bool:
     """Say whether no other release of a package that the spec admits installs on the target."""
-    asks, taken = asks_of(request, {}).get(package.name), version_of(package.version or "")
+    asks, taken = own_asks(request).get(package.name), version_of(package.version or "")
     return not any(
         version_of(release.version) != taken and suits_target(release, request, package.name, asks)
         for release in releases(package.name)
@@ -249,7 +255,7 @@ def needed_python(wheels: Sequence[str], request: Request) -> str | None:
 
 def newer_glibc(names: Iterable[str], request: Request, releases: Releases) -> Iterator[Way]:
     """Name the glibc that packages' newest releases have wheels for where the target's is too old for them."""
-    alone = asks_of(request, {})
+    alone = own_asks(request)
     for name in sorted(names):
         for release in releases(name):
             if suits_target(release, request, name, alone.get(name)) and is_skipped(release, request, name):
@@ -267,7 +273,7 @@ def first_day(conflict: Conflict, request: Request, releases_of: Callable[[Reque
     for one in conflict.of("no-release", "only"):
         bound = one.versions if one.kind == "no-release" else ""
         lacking.setdefault(one.package, []).append(range_of(bound))
-    alone, timeless = asks_of(request, {}), replace(request, exclude_newer=None)
+    alone, timeless = own_asks(request), replace(request, exclude_newer=None)
     releases = releases_of(timeless)
     first: list[tuple[str, str, str]] = []
     for name in sorted(lacking.keys() - dict(request.exempt).keys()):

@@ -28,10 +28,10 @@ from envspec.packages.version_numbers import numbers
 from envspec.resolve.pip.newest import (
     Asks,
     Releases,
-    asks_of,
     is_skipped,
     needed_glibc,
     newer_than,
+    own_asks,
     suits_target,
     wheels_fit,
 )
@@ -130,7 +130,7 @@ def retreats(
 def newest_releases(request: Request, releases: Releases) -> tuple[Found, ...]:
     """Give the newest releases of what the spec asks for that uv may take, which takes no notice of an upper bound in
     Requires-Python; each alone, as the pages have them."""
-    asks, provided = asks_of(request, {}), dict(request.provided)
+    asks, provided = own_asks(request), dict(request.provided)
     holds = markers_of(request.platform, request.full_python).hold
     asked = {requirement_name(line) for line in request.effective if " @ " not in line and holds(line, frozenset())}
     found = []
@@ -335,7 +335,7 @@ def lost_extras(
     """Find the extras that the spec asks for and a solution hasn't, and that a newer release may have: one that the
     target refuses, or the one `ahead`, which uv takes without envspec's bounds, with what it wants and its glibc. What
     the spec accepts is left out."""
-    packages, alone = {one.name: one for one in found}, asks_of(request, {})
+    packages, alone = {one.name: one for one in found}, own_asks(request)
     holds = markers_of(request.platform, request.full_python).hold
     for line in request.effective:
         head = head_of(line)

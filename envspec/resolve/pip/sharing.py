@@ -13,7 +13,7 @@ from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
-from envspec.resolve.pip.newest import asks_of
+from envspec.resolve.pip.newest import own_asks
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin, index_of_older
 from envspec.resolve.uv.answer import Found
@@ -154,6 +154,6 @@ def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferenc
 def last_versions(last: Mapping[str, str], request: Request) -> dict[str, str]:
     """Give the versions of the last lock that the spec still asks for and admits: the releases alone, as a local part
     names a build, and no bound may name it."""
-    alone = asks_of(replace(request, constraints=()), {})
+    alone = own_asks(replace(request, constraints=()))
     releases = {name: _release(version) for name, version in last.items() if name in alone}
     return {n: one for n, one in releases.items() if alone[n].specifier.contains(one, prereleases=True)}

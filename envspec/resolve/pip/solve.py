@@ -63,12 +63,12 @@ from envspec.resolve.pip.leads import LeadCase, leads, raise_in_order
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import (
     Releases,
-    asks_of,
     find_newest,
     first_day,
     has_pre_release,
     is_behind,
     newer_glibc,
+    own_asks,
     possible_sources,
     stray_pre_releases,
 )
@@ -490,7 +490,7 @@ class PipResolver(Struct, frozen=True):
 
         try:
             asking = with_constraints(request, index.constraints)
-            capped = retreats(newest_releases(asking, releases), asking, asks_of(asking, {}), releases)
+            capped = retreats(newest_releases(asking, releases), asking, own_asks(asking), releases)
             if lost := [one for one in capped if one.named is None]:
                 refuse_retreats(lost, asking, label, releases)
             rejected.update({one.name: one.why(request) for one in capped})
