@@ -8,7 +8,7 @@ import math
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from support.index import Answer, Index
 from support.installs import PYTHON, SUBDIR, pip_pin, write_lock
 from support.machine import Machine
-from support.packages import Dist, wheel
+from support.packages import Dist, sdist, wheel
 
 from envspec.lock.model import Pin
 
@@ -66,6 +66,7 @@ KINDS: Mapping[str, Callable[[int], Mapping[str, Sequence[Pin]]]] = {
     "targets of their own": lambda number: {f"t{n}": [pip_pin(wheel(f"p{n}", "1.0"))] for n in range(number)},
     "indexes": lambda number: from_indexes(number, lambda at: f"i{at}"),
     "sources": lambda number: from_indexes(number, lambda at: "own"),
+    "source distributions": lambda number: {"t": [pip_pin(sdist(f"p{at}", "1.0")) for at in range(number)]},
     "licences": lambda number: {"t": pins(2, licence=" OR ".join(f"LicenseRef-{n}" for n in range(number)))},
 }  # fmt: skip
 
@@ -107,7 +108,9 @@ def many() -> Iterator[Many]:
 
 
 def served(pin: Pin) -> Dist:
-    """The wheel whose METADATA says what a pin does."""
+    """The file whose METADATA says what a pin does."""
+    if not pin.is_wheel:
+        return sdist(pin.name, "1.0")
     named = {name for text in pin.dependencies for name in re.findall(r'extra == "(e\d+)"', text)}
     return wheel(pin.name, "1.0", *pin.dependencies, extras=sorted(named), licence=pin.licence or "MIT")
 
@@ -116,15 +119,14 @@ def as_served(pin: Pin) -> Pin:
     return replace(pin, artifact=pip_pin(served(pin)).artifact)
 
 
-def of_pip(pins: Iterable[Pin], index: Index) -> str:
+def of_pip(pins: Collection[Pin], index: Index) -> str:
     """The lines of [pip] for the indexes of pins."""
     named = {pin.name: pin.index for pin in pins if pin.index and pin.index != "pypi"}
     places = {name: f"{index.origin}/n{number}/simple" for number, name in enumerate(dict.fromkeys(named.values()))}
-    tables = {"indexes": places, "sources": named} if named else {}
-    return "\n".join(
-        f"{key} = {{ {', '.join(f'{name} = {value!r}' for name, value in table.items())} }}"
-        for key, table in tables.items()
-    )
+    lines = [f"allow-source = {[pin.name for pin in pins if not pin.is_wheel]!r}"]
+    for key, table in {"indexes": places, "sources": named}.items():
+        lines += [f"{key} = {{ {', '.join(f'{name} = {value!r}' for name, value in table.items())} }}"] if table else []
+    return "\n".join(lines)
 
 
 def steps_of(call: Callable[[], object]) -> int:
@@ -204,13 +206,26 @@ def test_what_once_cost_the_square(tmp_path: Path, many: Many, kind: str, comman
     assert_grows(tmp_path, many, kind, command)
 
 
-def assert_grows(folder: Path, index: Index, kind: str, command: str) -> None:
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_export_of_300_targets(tmp_path: Path, many: Many, name: str) -> None:
+    assert_grows(tmp_path, many, "targets", f"export {name}", (30, 100, 300))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pins", "a chain", "a star"])
+def test_an_sbom_of_5000_pins(tmp_path: Path, many: Many, kind: str) -> None:
+    assert_grows(tmp_path, many, kind, "export sbom", (500, 1500, 5000))
+
+
+def assert_grows(folder: Path, index: Index, kind: str, command: str, sizes: tuple[int, int, int] = SIZES) -> None:
     run(folder / "warm", index, kind, 2, command)
-    small, middle, large = (run(folder, index, kind, number, command) for number in SIZES)
+    small, middle, large = (run(folder, index, kind, number, command) for number in sizes)
     # what every run costs falls out of the differences
     first, second = middle[0] - small[0], large[0] - middle[0]
     if second < large[0] / 20:
         return  # hardly anything grows
-    print(kind, command, small, middle, large)
     exponent = math.log(second / max(1, first)) / math.log((large[1] - middle[1]) / (middle[1] - small[1]))
     assert exponent <= LIMIT, f"{kind}, {command}: {exponent:.2f}, {small}, {middle} and {large}"
