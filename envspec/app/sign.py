@@ -85,7 +85,7 @@ def signer_of_lock(path: str, locks_dir: Path | None, allowed: Path | None, revo
     folder = inputs.folder_of(spec, locks_dir)
     file = inputs.there(folder.read_with_signature(), spec)
     trusted, source = _signers(allowed, LOCK)
-    found = signer_of(file.content, file.signature, LOCK, trusted, _revoked(revoked))
+    found = signer_of(file.content, file.signature, LOCK, trusted, _revoked_keys(revoked))
     about = {"spec": spec.path, "lock": str(folder.path)}
     return Signed(str(folder.path), LOCK, about, file.signature is not None, found, source)
 
@@ -101,7 +101,7 @@ def signer_of_report(path: Path, allowed: Path | None, revoked: Path | None) -> 
     except OSError as error:
         raise StorageError(f"{path}{SUFFIX} can't be read: {error.strerror}") from None
     trusted, source = _signers(allowed, REPORT)
-    found = signer_of(content, signature, REPORT, trusted, _revoked(revoked))
+    found = signer_of(content, signature, REPORT, trusted, _revoked_keys(revoked))
     return Signed(str(path), REPORT, {"report": str(path)}, signature is not None, found, source)
 
 
@@ -125,7 +125,7 @@ def _signers(given: Path | None, namespace: str) -> tuple[str, str]:
         raise InputError("this isn't an allowed_signers file: it isn't UTF-8", place=place) from None
 
 
-def _revoked(given: Path | None) -> bytes | None:
+def _revoked_keys(given: Path | None) -> bytes | None:
     """Read the revocation file: the one named, or that of the user's git, which must be there then."""
     given = given or _of_git("gpg.ssh.revocationFile")
     return None if given is None else _read(given, "the revoked keys")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envspec.base.errors import NotPlain, Place
 from envspec.base.places import KEEP_PYTHONPATH
 from envspec.cli.console import ask_json, ask_verbose, hush, out, out_json, wants_json
 
@@ -42,7 +43,6 @@ class Folder(click.Path):
 
         folder = Path(os.fsdecode(super().convert(value, param, ctx)))
         if folder.exists() and not folder.is_dir():
-            from envspec.base.errors import NotPlain, Place
             from envspec.base.open_folder import kind_of
 
             hint = "name a folder"
