@@ -1,6 +1,7 @@
 """Peers that always send something, or nothing at all, at every place below HTTP where a client waits: each is given up
 within the limit. SECURITY.md: pages, METADATA or files without end."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -9,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.base_image import system, write_base
@@ -18,12 +21,14 @@ from support.packages import wheel
 
 from envspec.base.errors import EnvspecError, IndexFailure
 from envspec.base.progress import Progress
+from envspec.install.conda_cache import CondaCache
 from envspec.net import limits, registry, repository
 from envspec.net.fetch import Fetcher
 from envspec.net.registry import Registries, image_address
 from envspec.net.repository import Repository
 from envspec.net.transport import deadline
 from envspec.resolve.conda import setup
+from envspec.resolve.conda.channels import CondaConfig
 from envspec.review.audit import osv
 from envspec.spec.model import CondaTable, Spec, Target
 
@@ -169,7 +174,14 @@ def channel(folder: Path, url: str) -> object:
     return setup.records_of(resolver, [pip_pin(wheel("tool", "1.0"))], ["linux-64"], url)
 
 
-ASKING = {asks.__name__: asks for asks in (page, metadata, file, image, base, push, advisories, channel)}
+def package(folder: Path, url: str) -> object:
+    record: Any = SimpleNamespace(url=f"{url}/noarch/x-1.0-0.conda", size=100_000, sha256=b"")
+    cache = CondaCache(folder, folder, setup.conda_client(CondaConfig(), {}), Progress())
+    counted: Any = SimpleNamespace(came=lambda length: None)
+    return asyncio.run(cache._download(record, folder / url.rpartition(":")[2], counted))
+
+
+ASKING = {asks.__name__: asks for asks in (page, metadata, file, image, base, push, advisories, channel, package)}
 REGISTRY = (image, base, push)
 """Loopback alone is asked without TLS."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -29,6 +30,14 @@ from envspec.resolve.uv.program import Uv
 
 _PYTORCH = frozenset((*FAMILY, "triton"))
 """What may come from PyTorch's index."""
+
+
+@lru_cache(maxsize=16)
+def _names_by_index(sources: tuple[tuple[str, str], ...]) -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for name, index in sources:
+        found.setdefault(index, set()).add(name)
+    return {index: frozenset(names) for index, names in found.items()}
 
 
 class UvIndexes(Struct, frozen=True):
@@ -95,7 +104,7 @@ class UvIndexes(Struct, frozen=True):
     def _upstream_of(self, request: Request, index: str) -> Upstream:
         """Give the packages that come from an index of the spec's own, simple or flat; an empty one if the target has
         no page of that name."""
-        names = frozenset(name for name, source in request.sources if source == index)
+        names = _names_by_index(request.sources).get(index, frozenset())
         page = None if index in self.indexes else dict(request.find_links).get(index)
         if index not in self.indexes and page is None:
             return Upstream("", only=names)
