@@ -103,10 +103,9 @@ class Many(Index):
 
 
 @pytest.fixture
-def many() -> Iterator[Many]:
-    index = Many()
-    with index:
-        yield index
+def many() -> Iterator[Index]:
+    with Many() as started:
+        yield started
 
 
 def served(pin: Pin) -> Dist:
@@ -196,7 +195,7 @@ def run(folder: Path, index: Index, kind: str, number: int, command: str) -> tup
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_command_costs_what_it_reads_and_writes(tmp_path: Path, many: Many, kind: str, command: str) -> None:
+def test_a_command_costs_what_it_reads_and_writes(tmp_path: Path, many: Index, kind: str, command: str) -> None:
     assert_grows(tmp_path, many, kind, command)
 
 
@@ -213,21 +212,21 @@ def test_a_command_costs_what_it_reads_and_writes(tmp_path: Path, many: Many, ki
         ("pins", "export sbom"),
     ],
 )
-def test_what_once_cost_the_square(tmp_path: Path, many: Many, kind: str, command: str) -> None:
+def test_what_once_cost_the_square(tmp_path: Path, many: Index, kind: str, command: str) -> None:
     assert_grows(tmp_path, many, kind, command)
 
 
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
-def test_an_export_of_300_targets(tmp_path: Path, many: Many, name: str) -> None:
+def test_an_export_of_300_targets(tmp_path: Path, many: Index, name: str) -> None:
     assert_grows(tmp_path, many, "targets", f"export {name}", (30, 100, 300))
 
 
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pins", "a chain", "a star"])
-def test_an_sbom_of_5000_pins(tmp_path: Path, many: Many, kind: str) -> None:
+def test_an_sbom_of_5000_pins(tmp_path: Path, many: Index, kind: str) -> None:
     assert_grows(tmp_path, many, kind, "export sbom", (500, 1500, 5000))
 
 
