@@ -29,12 +29,12 @@ def html(review: Review) -> str:
 def body(review: Review, heading: str = "h2") -> Iterator[str]:
     """Yield the review without a page around it: pieces of HTML, whose own titles are `heading`s."""
     for row, fact in review.shouted:
-        yield f'<p class="alarm"><strong>{text(row.name)}</strong>: {_show(words.fact(fact))}</p>'
+        yield f'<p class="alarm"><strong>{text(row.name)}</strong>: {_escape(words.fact(fact))}</p>'
     for how in (review.asked, review.looked_up):
         yield from (f'<p class="medium">{text(line)}</p>' for line in (how.gaps() if how else ()))
     yield from _facts(words.FLAWS, review.flaws, heading=heading)
     yield from _facts("GPU", review.gpu, heading=heading)
-    more = [_show(f"download {size} {words.where(names)}") for size, names in words.downloads(review)]
+    more = [_escape(f"download {size} {words.where(names)}") for size, names in words.downloads(review)]
     yield from _facts("Spec and targets", review.settings, more, heading=heading)
     if review.chosen:
         yield from _facts("Chosen", (), map(text, review.chosen), heading=heading)
@@ -52,13 +52,13 @@ def body(review: Review, heading: str = "h2") -> Iterator[str]:
         yield "</tbody></table></div></details>"
 
 
-def _show(value: str) -> str:
+def _escape(value: str) -> str:
     """Escape a text, its arrows as one character: a narrow screen breaks a line between the two of `->`."""
     return text(value).replace("-&gt;", "→")
 
 
 def _facts(title: str, facts: tuple[Fact, ...], more: Iterable[str] = (), *, heading: str) -> Iterator[str]:
-    lines = [f'<li><span class="{fact.risk}">{fact.risk}</span> {_show(words.fact(fact))}</li>' for fact in facts]
+    lines = [f'<li><span class="{fact.risk}">{fact.risk}</span> {_escape(words.fact(fact))}</li>' for fact in facts]
     lines += [f"<li>{line}</li>" for line in more]
     if lines:
         yield f"<{heading}>{title}</{heading}>"
@@ -80,7 +80,7 @@ def _row(row: Row) -> str:
 
 
 def _change(move: Move) -> str:
-    return f"<p>{_show(words.versions(move))} {words.jump(move)}{_where(words.where(move.targets))}</p>"
+    return f"<p>{_escape(words.versions(move))} {words.jump(move)}{_where(words.where(move.targets))}</p>"
 
 
 def _where(targets: str) -> str:
@@ -89,7 +89,7 @@ def _where(targets: str) -> str:
 
 def _meaning(row: Row) -> Iterator[str]:
     for move in row.moves:
-        yield from (f'<p class="{fact.risk}">{_show(words.fact(fact))}</p>' for fact in move.facts)
-        yield from (f"<p>{_show(edge)}</p>" for edge in words.edges(move))
+        yield from (f'<p class="{fact.risk}">{_escape(words.fact(fact))}</p>' for fact in move.facts)
+        yield from (f"<p>{_escape(edge)}</p>" for edge in words.edges(move))
         if move.releases:
             yield f'<p><a href="{text(move.releases)}" rel="noreferrer">releases</a></p>'

@@ -176,7 +176,7 @@ def _machines(old: TargetInputs, new: TargetInputs) -> Iterator[Fact]:
         message = _describe_change("the machines' driver", old.driver, new.driver)
         if not new.driver:
             yield Fact("medium", "driver-changed", f"{message}: no driver floor is held against it any more")
-        elif old.driver and numbers(new.driver) > numbers(old.driver):
+        elif old.driver and numbers_in(new.driver) > numbers_in(old.driver):
             yield Fact("medium", "driver-changed", f"{message}: do all of them have it?")
         else:
             yield Fact("low", "driver-changed", message)

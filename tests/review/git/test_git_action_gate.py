@@ -102,9 +102,16 @@ def test_a_change_below_the_gate_passes(bumped: Runner) -> None:
 
 
 @pytest.mark.slow
-def test_what_cant_be_compared_passes_no_gate(unchanged: Runner, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("gates", "closed"),
+    [({"FAIL_ON": "high"}, 1), ({"FAIL_ON_VULNERABLE": "true"}, 1), ({"FAIL_ON_VULNERABLE": "false"}, 0)],
+    ids=["risk", "vulnerable", "none"],
+)
+def test_what_cant_be_compared_passes_no_gate(
+    unchanged: Runner, tmp_path: Path, gates: dict[str, str], closed: int
+) -> None:
     unchanged.program(tmp_path / "bin" / "envspec", '#!/bin/sh\n[ "$1" = check ] || exit 3\n')
-    assert unchanged.review(FAIL_ON="high")["gate"] == "1" and unchanged.verdict() == 1
+    assert unchanged.review(**gates)["gate"] == str(closed) and unchanged.verdict() == closed
 
 
 def moved_on(folder: Path) -> Repository:
