@@ -65,6 +65,7 @@ class Way(Struct, frozen=True):
     bounds   constraints of the spec besides
     overrides  requirements that take the place of all others on their packages
     sources  packages and the indexes of the spec that they come from
+    replaced  packages of the base that the lock may replace
     inspect  whether wheels are read for what their METADATA leaves out
     corrections    of published metadata that the spec does without
     without  packages that the spec asks for no more
@@ -88,6 +89,7 @@ class Way(Struct, frozen=True):
     bounds: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
+    replaced: tuple[str, ...] = ()
     inspect: bool | None = None
     corrections: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
@@ -125,6 +127,7 @@ class Way(Struct, frozen=True):
         python = (self.python_range or "").removeprefix("==") or self.python
         overrides = ", ".join(f'{{ requirement = "{one}", reason = "why" }}' for one in self.overrides)
         sources = ", ".join(f'{name} = "{index}"' for name, index in self.sources)
+        replaced = ", ".join(f'{name} = "why"' for name in self.replaced)
         parts = (
             (self.glibc, f'if the machines have it, set glibc = "{self.glibc}" in the target'),
             (self.accept, f"if you know that it is safe here, add to [pip]: accept = {{ {accepted} }}"),
@@ -141,6 +144,7 @@ class Way(Struct, frozen=True):
             (self.bounds, f"add to [pip]: constraints = [{_quote(self.bounds)}]"),
             (self.overrides, f"if it works for you all the same, add to [pip]: overrides = [{overrides}]"),
             (self.sources, f"add to [pip]: sources = {{ {sources} }}"),
+            (self.replaced, f"replace the base's: [base] replace = {{ {replaced} }}"),
             (self.inspect is False, "do without what wheels say: add inspect = false to [pip]"),
             (self.corrections, f"add to [pip]: without-corrections = [{_quote(self.corrections)}]"),
             (self.without, f"leave {', '.join(self.without)} out"),

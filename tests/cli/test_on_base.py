@@ -101,9 +101,18 @@ def test_a_package_of_the_base_stands_against_a_requirement(site: Machine, base:
     spec = site.spec(SPEC.format(base=base, more="").replace("torch>=2.9", "acme-new"))
     ran = site.envspec("lock", spec, status=1)
     assert "the base has numpy 1.26.4" in ran.err
-    assert '[base] replace = { numpy = "why" }' in ran.err
+    assert "hint: if another base will do, take that" in ran.err, "its torch refuses another numpy"
     asked = site.spec(SPEC.format(base=base, more="").replace("torch>=2.9", "torch>=2.10"))
     assert "asks for torch>=2.10, but the base has torch 2.9.0" in site.envspec("lock", asked, status=1).err
+
+
+def test_replacing_a_package_of_the_base_is_told_where_it_gives_a_lock(site: Machine, tmp_path: Path) -> None:
+    base = prefix(tmp_path / "opt", {f"torch=={TORCH}": ("numpy",), "numpy==1.26.4": ()})
+    text = SPEC.format(base=base, more="").replace("torch>=2.9", "acme-new")
+    ran = site.envspec("lock", site.spec(text), status=1)
+    way = 'replace = { numpy = "why" }'
+    assert f"the base has numpy 1.26.4).\nhint: replace the base's: [base] {way}; or if another base will" in ran.err
+    site.envspec("lock", site.spec(SPEC.format(base=base, more=way).replace("torch>=2.9", "acme-new")), status=0)
 
 
 def test_what_is_replaced_is_bounded_by_what_stays(site: Machine, base: Path, tmp_path: Path) -> None:
@@ -134,7 +143,7 @@ def test_a_base_that_is_another(site: Machine, base: Path, old: str, new: str, s
     [("torch>=2.10", "13.1", "25.12"), ("torch>=2.11", "13.2", "26.03"), ("torch>=2.12", "13.2", None)],
 )
 def test_the_images_that_would_do(site: Machine, tmp_path: Path, asked: str, cuda: str, tags: str | None) -> None:
-    """By the tables of NVIDIA's images, for a base whose torch is NVIDIA's; `replace` stays the other way out."""
+    """By the tables of NVIDIA's images, for a base whose torch is NVIDIA's. The index here has none to replace it."""
     base = prefix(tmp_path / "opt")
     (base / "lib/libcudart.so.13.0.96").touch()
     text = SPEC.format(base=base, more="").replace("torch>=2.9", asked)
@@ -143,7 +152,8 @@ def test_the_images_that_would_do(site: Machine, tmp_path: Path, asked: str, cud
     assert ("images have it: " in ran.err) == bool(tags)
     assert not tags or f"if another base will do, these of NVIDIA's images have it: {tags}" in ran.err
     of_torch = site.envspec("lock", site.spec(text), status=1).err
-    assert f"asks for {asked}, but the base has torch 2.9.0" in of_torch and "[base] replace = { torch" in of_torch
+    assert f"asks for {asked}, but the base has torch 2.9.0" in of_torch and "[base] replace" not in of_torch
+    assert 'hint: write "torch": without its bounds; or if another base will do, ' in of_torch
     assert bool(tags) == ("images have it: " in of_torch)
 
 

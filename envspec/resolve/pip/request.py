@@ -261,10 +261,7 @@ def provided_packages(pins: Iterable[Pin]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
-REPLACE = (
-    "if another {name} will do, loosen what asks for it; if another base will, take that; or replace the base's: "
-    '[base] replace = {{ {name} = "why" }}'
-)
+OTHER_BASE = "if another base will do, take that"
 """The hint for a conflict with a package of the base."""
 
 
@@ -281,14 +278,17 @@ def refuse_conflicts(label: str, request: Request) -> None:
         requirement = parse_requirement(text)
         if requirement.url or not requirement.specifier.contains(version, prereleases=True):
             whose = "the base has" if request.on_base else "conda installs"
-            way = Way(conda=f"{requirement_name(text)} {requirement.specifier}")
-            ways = (way,) if requirement.specifier and not request.on_base else ()
+            ways: tuple[Way, ...] = ()
             hint = None
+            if requirement.specifier and not request.on_base:
+                ways = (Way(conda=f"{requirement_name(text)} {requirement.specifier}"),)
             if request.on_base:
+                loose = (Way(line=requirement_name(text), note="without its bounds"),) if requirement.specifier else ()
+                ways = (*loose, Way(replaced=(requirement_name(text),)))
                 case = of_target(request.platform, request.python, request.cuda, (), None, request.glibc or "0")
                 is_torch = requirement_name(text) == "torch"
                 others = other_images(case, None, version, request.effective) if is_torch else None
-                hint = "; or ".join(filter(None, (REPLACE.format(name=requirement.name), others)))
+                hint = others or OTHER_BASE
             said = f"{label}: [pip] asks for {redact(text)}, but {whose} {requirement.name} {version}"
             error = Unsatisfiable(said, hint=hint)
             error.ways = ways
@@ -305,7 +305,8 @@ def explain_conflict(conflict: Unsatisfiable, request: Request) -> Unsatisfiable
     first = named[0].split()[0]
     conflict.message = f"{conflict.message.rstrip('.')} ({whose} {', '.join(named)})."
     if request.on_base:
-        conflict.hint = REPLACE.format(name=first)
+        conflict.ways += (Way(replaced=(first,)),)
+        conflict.hint = OTHER_BASE
     else:
         bounds = sorted({bound for bound in conflict.conflict.bounds_on(first) if bound})
         conflict.ways = (*(Way(conda=f"{first} {bound}") for bound in bounds), *conflict.ways)

@@ -31,7 +31,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.tags import ReleaseFile, choose_file
 from envspec.resolve.pip.newest import Releases
-from envspec.resolve.pip.request import REPLACE, Request
+from envspec.resolve.pip.request import OTHER_BASE, Request
 from envspec.resolve.torch_index import holes as torch_holes
 from envspec.resolve.workflow.bounded import describe_moves, explain_refusals, of_one_cause, retreats
 from envspec.resolve.workflow.keep import Kept
@@ -252,7 +252,7 @@ def _of_others(flaw: Finding, target: LockedTarget) -> EnvspecError:
     refused = Infeasible(message).with_packages(*filter(None, [flaw.package or asker]))
     refused.code, refused.targets = flaw.code, (target.name,)
     if flaw.package in dict(target.provided):
-        refused.hint = REPLACE.format(name=flaw.package)
+        refused.hint, refused.ways = OTHER_BASE, (Way(replaced=(flaw.package,)),)
     else:
         refused.ways = tuple(_ways_out(flaw, about, about or said))
     return refused

@@ -221,9 +221,12 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
     matched = match_specs(spec.conda.dependencies)
     if conda and conda not in {conda_name(one.text) for target in targets for one in (*matched, *target.conda)}:
         matched = (*matched, Located(str(way.conda), place))
-    project = spec.project
+    project, base = spec.project, spec.base
+    if base is not None and way.replaced:
+        base = replace(base, replace=MappingProxyType({**base.replace, **dict.fromkeys(way.replaced, "tried")}))
     return replace(
         spec,
+        base=base,
         targets=targets,
         python=way.python or spec.python,
         python_range=way.python_range if way.python else spec.python_range,
