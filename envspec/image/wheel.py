@@ -75,10 +75,14 @@ class WheelMember(Struct, frozen=True):
         if self.kind not in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
             return zipfile.ZipFile(self.path).open(self.name)
         file = self.path.open("rb", buffering=0)
-        file.seek(self.offset)
-        mark, name, more = _HEAD.unpack(file.read(_HEAD.size))
-        assert mark == _MARK, self.path
-        file.seek(name + more, os.SEEK_CUR)
+        try:
+            file.seek(self.offset)
+            mark, name, more = _HEAD.unpack(file.read(_HEAD.size))
+            assert mark == _MARK, self.path
+            file.seek(name + more, os.SEEK_CUR)
+        except BaseException:
+            file.close()
+            raise
         return cast("IO[bytes]", _Content(file, self))
 
 

@@ -65,7 +65,7 @@ def test_against_the_last_commit(project: Project, envspec: Envspec, monkeypatch
     in_git(project, monkeypatch)
     assert "no difference" in changes(envspec("report", SPEC, "-o", "-").out)
     project.lock(lambda target: changed(demo_pins(target), "fsspec", version="2026.9.1"))
-    assert "2026.9.0 -&gt; 2026.9.1" in changes(envspec("report", SPEC, "-o", "-").out)
+    assert "2026.9.0 → 2026.9.1" in changes(envspec("report", SPEC, "-o", "-").out)
 
 
 def test_against_a_revision_without_the_lock(project: Project, envspec: Envspec) -> None:

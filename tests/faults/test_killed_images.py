@@ -167,6 +167,8 @@ def test_a_process_that_is_ended_at_any_moment(to: str, kills: int, machine: Mac
         if before.is_dir():
             assert_whole({path.removeprefix(f"{to}/"): text for path, text in content().items()})
         hit += process.returncode != 0
+        # a machine that is less busy than a moment ago
+        lasts *= 1 if process.returncode else 0.8
         assert machine.envspec(*words).status == 0
         assert files(machine.folder) == whole, (sent, number)
         assert not list(machine.cache.rglob("scratch/*"))

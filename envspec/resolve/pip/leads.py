@@ -27,6 +27,7 @@ from envspec.resolve.pip.newest import (
     fitting_releases,
     is_behind,
     is_skipped,
+    own_asks,
     suits_target,
 )
 from envspec.resolve.pip.problem import Bound, Strength
@@ -123,7 +124,7 @@ class LeadCase(Struct, frozen=True, dict=True):
         version = version_of(release.version)
         final = version is not None and not version.is_prerelease
         return not is_skipped(release, self.request, name) and (
-            not final or suits_target(release, self.request, name, None)
+            not final or suits_target(release, self.request, name, own_asks(self.request).get(name))
         )
 
     def newest(self, name: str, bounds: Iterable[SpecifierSet] = (), lowest: Mapping[str, str] = {}) -> str | None:

@@ -420,9 +420,11 @@ class PipResolver(Struct, frozen=True):
         if isinstance(result, Unsettled):
             return result
         found, case = result.answer.found, case_of(result.answer)
-        refuse_outgrown(find_outgrown(case, index, shared), request, label)
+        # what went back for another of the spec's own isn't the target's doing
+        own, now = versions_of(result.own.found), versions_of(found)
+        led = {name: version for name, version in now.items() if is_older(version, own.get(name))}
+        refuse_outgrown(find_outgrown(case, index, {**shared, **led}), request, label)
         self._refuse_lost_extras(case, index, label, reading)
-        now = versions_of(found)
         gone = downgrades(now, last, case.edges) if last else ()
         rejected = {bound.package: bound.why for bound in result.answer.problem.bounds if bound.why}
         passed_over = rejected_findings(rejected, versions_of(result.first.found), now, stays)
