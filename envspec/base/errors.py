@@ -23,7 +23,7 @@ EnvspecError
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import ClassVar, TypeVar
 
 from msgspec import Struct
@@ -214,9 +214,13 @@ class EnvspecError(Exception):
         return self
 
     def avoiding(self: _Error, name: str, version: str) -> _Error:
-        """Add, as an untried way, any other release of a package; gives it back."""
+        """Add, as an untried way, any other release of a package, unless it has no version that a bound could name;
+        gives it back."""
+        from packaging.version import InvalidVersion, Version
+
         self.about = self.about or (name,)
-        self.ways = (*self.ways, Way(bounds=(f"{name}!={version}",)))
+        with suppress(InvalidVersion):
+            self.ways = (*self.ways, Way(bounds=(f"{name}!={Version(version)}",)))
         return self
 
     def tell_ways(self, passed: Iterable[Way]) -> None:

@@ -9,6 +9,7 @@ from support.machine import Machine, cpu
 from support.packages import sdist, wheel
 
 import envspec
+from envspec.base.errors import IndexFailure, Way
 
 ROOT = Path(envspec.__file__).parent
 KEYS = ("[pip]", "[conda]", "[env]", "[targets", "[image]", "the spec", "release", "constraints", "dependencies")
@@ -81,3 +82,13 @@ def test_a_source_whose_build_fails_is_avoided_where_an_older_one_will_do(machin
     index.add(wheel("lib", "1.0"), sdist("lib", "2.0", static=False, files={"backend.py": "raise SystemExit('no')"}))
     ran = machine.envspec("lock", machine.spec(cpu("lib", extra='allow-source = ["lib"]')))
     assert ran.status == 3 and 'add to [pip]: constraints = ["lib!=2.0"]' in ran.hint, ran.err
+
+
+@pytest.mark.parametrize(
+    ("version", "bound"),
+    [("1.0", "!=1.0"), ("1.0+cu126", "!=1.0+cu126"), ("v1.0", "!=1.0"), ("", ""), ("odd_name", "")],
+)
+def test_another_release_is_a_way_where_a_bound_can_name_it(version: str, bound: str) -> None:
+    """A source by its URL has no version before it is built, and a file's name may say what is none."""
+    error = IndexFailure("its wheel is damaged").avoiding("app", version)
+    assert error.about == ("app",) and error.ways == ((Way(bounds=(f"app{bound}",)),) if bound else ())

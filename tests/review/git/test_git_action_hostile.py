@@ -158,7 +158,7 @@ def test_many_changes_hide_none(unchanged: Runner, tmp_path: Path, size: int, co
     assert found["risk"] == "high" and len(unchanged.posted) < 65_536 and len(unchanged.summary) < 1 << 20
     first = unchanged.posted.removeprefix(MARK).splitlines()[0]
     if "too long" in unchanged.posted:
-        assert "highest risk of all: high" in first and first.startswith("### :warning: ")
+        assert "the risk of the whole change is high" in first and first.startswith("### :warning: ")
 
 
 @pytest.mark.slow
