@@ -142,12 +142,10 @@ def unreviewed_locks(base: str, specs: Collection[str], reviewed: Collection[str
     """
     top = work_tree(Path.cwd()) or Path.cwd()
     shown, own = ({os.path.relpath(one, top) for one in paths} for paths in (reviewed, specs))
-    commit = git_output(["rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}"], top)
+    commit = _commit(base, top)
     was = set(git_output(["ls-tree", "-r", "-z", "--name-only", commit], top).split("\0"))
-    # two trees: of the working tree git asks filters, which a repository's configuration names
-    changed = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", commit, "HEAD", "--", ":(glob)**/locks/*/**"]
     told: set[str] = set()
-    for path in filter(None, git_output(changed, top).split("\0")):
+    for path in _changed_files(commit, top, ":(glob)**/locks/*/**"):
         parts = path.split("/")
         at = max(at for at in range(len(parts) - 2) if parts[at] == "locks")
         lock = "/".join([*parts[: at + 2], "envspec.lock"])
@@ -175,11 +173,21 @@ def changed_places(base: str, specs: Collection[str]) -> Iterator[tuple[str, int
     for path in specs:
         with suppress(EnvspecError):
             places |= set(_places_of(inputs.read_edit(path, read_bytes(path).decode("utf-8", "replace"))))
-    commit = git_output(["rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}"], top)
-    changed = git_output(["diff-tree", "-r", "-z", "--name-only", "--no-renames", commit, "HEAD"], top).split("\0")
+    changed = _changed_files(_commit(base, top), top)
     for place in sorted({os.path.relpath(one, top) for one in places}):
-        if count := sum(f"{path}/".startswith(f"{place}/") for path in changed if path):
+        if count := sum(f"{path}/".startswith(f"{place}/") for path in changed):
             yield place, count
+
+
+def _commit(revision: str, top: Path) -> str:
+    return git_output(["rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}"], top)
+
+
+def _changed_files(commit: str, top: Path, *paths: str) -> tuple[str, ...]:
+    """List the files, of some paths, that differ in HEAD from a commit."""
+    # two trees: of the working tree git asks filters, which a repository's configuration names
+    compare = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", commit, "HEAD", "--", *paths]
+    return tuple(filter(None, git_output(compare, top).split("\0")))
 
 
 def _places_of(spec: Spec) -> Iterator[Path]:

@@ -194,7 +194,7 @@ def behind_findings(several: Iterable[Behind], request: Request, told: Iterable[
     facts that is enough."""
     said = {one.package: one.code for one in told if one.package and one.code in ("given-up", holes.CODE)}
     alone = {name for name, code in said.items() if code == "given-up"}
-    several = [one for one in several if said.get(one.name) != holes.CODE and not _follows(one.name)]
+    several = [one for one in several if said.get(one.name) != holes.CODE and not follows_cuda(one.name)]
     groups: dict[tuple[bool, str, str], list[Behind]] = {}
     for one in several:
         of_target = one.cause.kind in OF_TARGET or one.name in LEADING
@@ -216,7 +216,7 @@ def behind_findings(several: Iterable[Behind], request: Request, told: Iterable[
             yield Finding(severity, FAR if far else "passed-over", message, remedy=remedy, package=package)
 
 
-def _follows(name: str) -> bool:
+def follows_cuda(name: str) -> bool:
     """Say whether a package follows torch or the target's CUDA by its nature."""
     return name in FAMILY[1:] or name in VERSIONED_BY_CUDA or is_toolkit(name)
 

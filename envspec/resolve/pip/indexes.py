@@ -274,19 +274,17 @@ class Question(Struct, frozen=True):
         """The variant of the live PyTorch index that uv asks by itself."""
         return None if self.gated else self.torch.variant
 
-    def ask(
-        self, request: Request, preferences: Preferences | None = None, no_pre_releases: Sequence[str] = ()
-    ) -> tuple[Found, ...]:
-        """Have uv solve a request. Raises what `compile_request` raises."""
+    def ask(self, request: Request, preferences: Preferences, no_pre_releases: Sequence[str]) -> tuple[Found, ...]:
+        """Have uv solve a request, which has the index's own constraints. Raises what `compile_request` raises."""
         return compile_request(
             UvCompile(
                 self.uv,
-                replace(request, constraints=(*request.constraints, *self.torch.constraints)),
+                request,
                 self.indexes.for_request(request, self.torch if self.gated else None, self.proxy),
                 Path(tempfile.mkdtemp(dir=self.folder)),
                 self.label,
                 self.proxy,
-                preferences or Preferences(),
+                preferences,
                 self.direct,
                 self.backend,
                 no_pre_releases,

@@ -10,11 +10,9 @@ from packaging.version import Version
 
 from envspec.base.errors import Way
 from envspec.facts import torch_builds
-from envspec.facts.cuda_stack import VERSIONED_BY_CUDA, is_toolkit
-from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.requirement import head_of, published_requirement
-from envspec.resolve.pip.behind import OF_TARGET, Behind, BehindCause, cause_of, reason_of
+from envspec.resolve.pip.behind import OF_TARGET, Behind, BehindCause, cause_of, follows_cuda, reason_of
 from envspec.resolve.pip.leads import LeadCase, names_below, paths_from
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.retreat import Retreated, newer_pythons
@@ -55,7 +53,7 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
     locked = {one.name: one.version for one in case.found}
     for name in () if case.request.own else case.order:
         newer = [one for one in case.fitting[name] if is_older(case.taken[name], one.version)]
-        if not newer or case.stays(name) or shared.get(name) == locked[name] or _follows_torch(name):
+        if not newer or case.stays(name) or shared.get(name) == locked[name] or _is_of_torch(name):
             continue
         if names_torch(case.edges.get(name, ()), own):
             continue
@@ -69,8 +67,8 @@ def find_outgrown(case: LeadCase, index: TorchIndex, shared: Mapping[str, str]) 
                 break
 
 
-def _follows_torch(name: str) -> bool:
-    return name in (*FAMILY, "triton", *VERSIONED_BY_CUDA) or is_toolkit(name)
+def _is_of_torch(name: str) -> bool:
+    return name in ("torch", "triton") or follows_cuda(name)
 
 
 def _leads_to_torch(case: LeadCase, name: str, version: str) -> bool:

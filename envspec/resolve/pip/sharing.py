@@ -124,9 +124,9 @@ def solve_in_index_of_pin(
         index = chosen
 
 
-def newest_pin(name: str, keep: Mapping[str, Preferences], names: Sequence[str]) -> str | None:
-    """Give the version of a package that a request's targets are to keep; of several the newest."""
-    return _own_pins(keep, names).get(name)
+def newest_torch(keep: Mapping[str, Preferences], names: Sequence[str]) -> str | None:
+    """Give the torch that a request's targets are to keep; of several the newest."""
+    return _own_pins(keep, names).get("torch")
 
 
 def _own_pins(keep: Mapping[str, Preferences], names: Sequence[str]) -> dict[str, str]:

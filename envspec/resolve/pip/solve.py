@@ -84,7 +84,7 @@ from envspec.resolve.pip.sharing import (
     last_of,
     last_versions,
     localise,
-    newest_pin,
+    newest_torch,
     public,
     solve_in_index_of_pin,
     to_share,
@@ -326,7 +326,7 @@ class PipResolver(Struct, frozen=True):
             return lambda index: after(begun.found, first, prefer[request](index), None if apart else index)
 
         old = {request: first_of(keep, names) for request, names in groups.items()}
-        pinned = {request: newest_pin("torch", keep, names) for request, names in groups.items()}
+        pinned = {request: newest_torch(keep, names) for request, names in groups.items()}
         chosen = {request: self._index(request) for request in groups}
         first, *others = groups
         pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
@@ -406,8 +406,10 @@ class PipResolver(Struct, frozen=True):
             return Answer(problem, packages, reading, releases, self.hashes)
 
         def case_of(answer: Answer) -> LeadCase:
-            lines = partial(answer_of, answer.found, request, reading)
-            return self._published.case(request, index, answer.found, settled, lambda: lines().lines)
+            found = answer.found
+            return self._published.case(
+                request, index, found, settled, lambda: answer_of(found, request, reading).lines
+            )
 
         def lead(own: Answer) -> Leading:
             case = case_of(own)

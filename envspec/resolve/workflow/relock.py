@@ -62,7 +62,7 @@ has the runtime alone. Source: the images' own pages in their registries."""
 
 
 def image_findings(spec: Spec, locked: Sequence[LockedTarget]) -> Iterator[Finding]:
-    """Say which services whose package is missing, and a base image with the CUDA that the wheels bring."""
+    """Name the services whose package is missing, and a base image with the CUDA that the wheels bring."""
     linux = tuple(target for target in locked if target.inputs.platform.startswith("linux-"))
     yield from _services_without_package(spec, linux)
     twice = next((what for pattern, what in _WITH_CUDA if pattern.search(spec.image.base)), None)
@@ -439,7 +439,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     # what speaks of the lock waits until nothing refuses it
     as_solved = {one.name: one.pip for one in solved}
     by_conda = {one.name: one.conda for one in solved}
-    of_inspection = inspection_findings(solved, kept)
+    told = [*inspection_findings(solved, kept)]
     solved = with_publishers(solved, old, resolvers.publishers)
     try:
         solved, anew, accepted = finish(spec, solved)
@@ -447,7 +447,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         if not any(part.ways for part in parts(error)):
             raise
         refuse(parts(error))
-    told = [*of_inspection, *accepted]
+    told += accepted
     with _placing(spec):
         of_pip = resolvers.findings(as_solved, told)
     of_conda = resolvers.conda.findings(by_conda) if resolvers.conda is not None else ()
