@@ -37,7 +37,7 @@ class Outgrown(Struct, frozen=True):
 
     def reason(self, request: Request) -> str:
         """Say what the newer release wants that the target hasn't."""
-        if self.cause.kind not in ("cuda", "hole"):
+        if not self.cause.torch:
             one = Behind(self.name, self.taken, self.newer, far=True, cause=self.cause)
             return reason_of([one], request, self.cause.glibc)
         cuda = f"CUDA {request.cuda}" if request.cuda else "the CPU"

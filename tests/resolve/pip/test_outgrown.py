@@ -92,6 +92,15 @@ def test_an_older_release_that_leads_to_no_torch_is_no_answer_to_a_glibc_that_is
     assert outgrown({"1.0": (), "2.0": ("llguidance",), "0.1": ()}, "2.14.1") == ()
 
 
+def test_a_cause_that_names_no_torch_is_told_by_what_the_target_has() -> None:
+    """A companion of torch that the target hasn't: nothing says which torch goes with it."""
+    one = Outgrown("app", "1.0", "2.0", BehindCause("cuda", "2.11.0"), own="2.11.0")
+    with pytest.raises(
+        Retreated, match=r"app 2\.0: the newest torch for CUDA 13\.0 is 2\.11\.0; 1\.0 leads to no torch"
+    ):
+        refuse_outgrown([one], REQUEST, "t")
+
+
 def test_going_back_for_the_torch_is_refused_unless_accepted() -> None:
     one = Outgrown("app", "1.0", "2.0", OLDER, own="2.14.1")
     with pytest.raises(Retreated, match=r"app 2\.0: it goes with torch 2\.4\.1") as refused:
