@@ -99,6 +99,8 @@ READ = {
     ".allowed_signers": "eve@example.org ssh-ed25519 AAAA\n",
     "specs/wheels/lib-1.0-py3-none-any.whl": "another",
     "locks/demo/notes.txt": "x",
+    "pyproject.toml": "# a comment\n",
+    "specs/images/base.sif": "another",
 }
 """What a spec has envspec read beside its lock, and a file of which no command reads anything: that is no lock's."""
 
@@ -110,8 +112,11 @@ def test_what_envspec_reads_beside_an_unchanged_lock_is_named(tmp_path: Path) ->
     repository = Repository(tmp_path / "origin")
     repository.commit(BASE)
     spec = repository.folder / SPEC
-    spec.write_text(spec.read_text().replace("[pip]", '[pip]\nfind-links = { ours = "./wheels" }', 1))
-    repository.git("commit", "-qam", "a page")
+    asked = '[env]\nproject = ".."', '[base]\nsif = "images/base.sif"\n[pip]\nfind-links = { ours = "./wheels" }'
+    spec.write_text(spec.read_text().replace("[env]", asked[0], 1).replace("[pip]", asked[1], 1))
+    (repository.folder / "pyproject.toml").write_text('[project]\nname = "demo"\nversion = "1"\n')
+    repository.git("add", "pyproject.toml")
+    repository.git("commit", "-qam", "a page, a project and a base")
     repository.git("switch", "-qc", "topic")
     for path, text in READ.items():
         (repository.folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -124,8 +129,8 @@ def test_what_envspec_reads_beside_an_unchanged_lock_is_named(tmp_path: Path) ->
     assert job.comment == MARK + (
         "No lock changed. Of the other files that envspec reads, these did:\n\n"
         "- `.allowed_signers`: 1 file\n- `.devcontainer`: 1 file\n- `docs/evidence`: 1 file\n"
-        "- `recipes/_shared`: 1 file\n- `recipes/demo`: 1 file\n"
-        "- `specs/demo.toml`: 1 file\n- `specs/wheels`: 1 file\n\n"
+        "- `pyproject.toml`: 1 file\n- `recipes/_shared`: 1 file\n- `recipes/demo`: 1 file\n"
+        "- `specs/demo.toml`: 1 file\n- `specs/images/base.sif`: 1 file\n- `specs/wheels`: 1 file\n\n"
     )
 
 
