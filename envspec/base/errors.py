@@ -59,6 +59,7 @@ class Way(Struct, frozen=True):
     cpu      the targets are for CPUs: without their `cuda` and `gpus`
     python   the spec's Python in place of its own, of the releases in `python_range`, if it is given
     exclude_newer  the spec's day ("2025-01-02")
+    of_any_day     packages that the spec's day doesn't hold for
     line     a requirement in place of the spec's on its package
     more     requirements of the spec besides
     conda    a match spec in place of the spec's on its package; one more where the spec has none
@@ -83,6 +84,7 @@ class Way(Struct, frozen=True):
     python: str | None = None
     python_range: str | None = None
     exclude_newer: str | None = None
+    of_any_day: tuple[str, ...] = ()
     line: str | None = None
     more: tuple[str, ...] = ()
     conda: str | None = None
@@ -124,6 +126,7 @@ class Way(Struct, frozen=True):
         taken = {code: [package for of, package in self.accept if of == code] for code, _ in self.accept}
         reasons = {code: ", ".join(f'{one} = "why"' for one in packages if one) for code, packages in taken.items()}
         accepted = ", ".join(f"{code} = {{ {of} }}" if of else f'{code} = "why"' for code, of in reasons.items())
+        of_any_day = ", ".join(f"[env.exclude-newer-package.{name}]" for name in self.of_any_day)
         python = (self.python_range or "").removeprefix("==") or self.python
         overrides = ", ".join(f'{{ requirement = "{one}", reason = "why" }}' for one in self.overrides)
         sources = ", ".join(f'{name} = "{index}"' for name, index in self.sources)
@@ -138,6 +141,7 @@ class Way(Struct, frozen=True):
             (self.cuda_compat is False, "leave `cuda-compat` out"),
             (self.cuda, f'cuda = "{self.cuda}" in the target'),
             (self.exclude_newer, f'exclude-newer = "{self.exclude_newer}" in [env]'),
+            (self.of_any_day, f"if any day of {', '.join(self.of_any_day)} will do, write {of_any_day} with a reason"),
             (self.line, f'write "{self.line}"'),
             (self.more, f"add {_quote(self.more)} to [pip] dependencies"),
             (self.conda, f'add "{self.conda}" to [conda] dependencies'),

@@ -244,10 +244,14 @@ def _conflict(message: str, hints: Sequence[str], label: str, offline: bool, ind
         return Unsatisfiable(f"{message} {unread[0]}", hint=hint).avoiding(unread[1], unread[2])
     if elsewhere := next(filter(None, (_elsewhere(one, message) for one in hints)), None):
         return Unsatisfiable(message, hint=elsewhere)
-    conflict = Unsatisfiable(message, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
+    undated = [canonical_name(found[1]) for found in map(_UNDATED.match, hints) if found]
+    causes = (f"The index has no upload times of {one}, so `exclude-newer` admits none of its files" for one in undated)
+    told = " ".join((message, *causes))
+    conflict = Unsatisfiable(told, hint=_hint([one for one in hints if not _AVAILABLE.match(one)]))
     conflict.ways = tuple(_newer_glibc(message, hints))
     conflict.code = "glibc-too-old" if conflict.ways else conflict.code
     conflict.ways += (*_other_python(hints), *_newer_python(message))
+    conflict.ways += (Way(of_any_day=tuple(undated)),) if undated else ()
     return conflict
 
 
@@ -310,12 +314,7 @@ def _hint(hints: Sequence[str]) -> str | None:
         return has
     # which index is asked first is envspec's to say
     text = next((hint for hint in hints if "--index-strategy" not in hint), "")
-    if (undated := _UNDATED.match(text)) is not None:
-        return (
-            f"if any day of {undated[1]} will do, write [env.exclude-newer-package.{undated[1]}] with a reason: the "
-            f"index has no upload times of {undated[1]}, so `exclude-newer` admits none of its files"
-        )
-    if _LATE.match(text):
+    if _UNDATED.match(text) or _LATE.match(text):
         return None
     if "exclude-newer" in text:
         return text.partition(" Consider using")[0]

@@ -16,7 +16,7 @@ from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.sources_needed import SourcesNeeded, names_needed, take_in_one_line
 from envspec.resolve.uv.errors import UNREACHABLE
-from envspec.spec.model import Located, Spec, of_one
+from envspec.spec.model import Located, NewerFor, Spec, of_one
 
 SOLVES, SECONDS = 3, 10.0
 """Changed specs that one command solves, and the time in which it says no. Where the conflict itself took longer than
@@ -196,6 +196,8 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
     new_bounds = (Located(bound, place) for bound in way.bounds if bound not in known)
     accept = {of_one(code, package) if package else code: "tried" for code, package in way.accept}
 
+    of_any_day = (NewerFor(name, of_index=False, bound=None, reason="tried") for name in way.of_any_day)
+
     def in_place(lines: tuple[Located, ...]) -> tuple[Located, ...]:
         kept = (one for one in lines if requirement_name(one.text) not in way.without)
         return tuple(replace(one, text=line) if line and _is_at(one.text, line) else one for one in kept)
@@ -231,6 +233,7 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
         python=way.python or spec.python,
         python_range=way.python_range if way.python else spec.python_range,
         python_builds={} if way.python else spec.python_builds,
+        newer_for=(*spec.newer_for, *(one for one in of_any_day if one not in spec.newer_for)),
         exclude_newer=f"{way.exclude_newer}T00:00:00Z" if way.exclude_newer else spec.exclude_newer,
         conda=replace(spec.conda, dependencies=matched),
         pip=replace(

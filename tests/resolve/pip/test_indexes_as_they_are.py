@@ -94,7 +94,17 @@ def test_a_default_index_without_upload_times(machine: Machine, index: Index) ->
     index.add(LIB)
     text = cpu("lib").replace("[pip]", "exclude-newer = '2024-01-01'\n[pip]", 1)
     ran = machine.envspec("lock", machine.spec(text), status=1)
-    assert "the index has no upload times of lib" in ran.err and "to a later date" not in ran.err
+    assert "The index has no upload times of lib" in ran.err and "to a later date" not in ran.err
     assert "write [env.exclude-newer-package.lib] with a reason" in ran.err
     machine.locked(spec=text.replace("[pip]", "[env.exclude-newer-package.lib]\nreason = 'undated'\n[pip]", 1))
     assert machine.versions("cpu") == {"lib": "1.0"}
+
+
+@pytest.mark.slow
+def test_freeing_a_package_without_upload_times_is_a_way_only_where_it_leads_to_a_lock(
+    machine: Machine, index: Index
+) -> None:
+    index.add(wheel("lib", "1.0", "gone"))
+    text = cpu("lib").replace("[pip]", "exclude-newer = '2024-01-01'\n[pip]", 1)
+    ran = machine.envspec("lock", machine.spec(text), status=1)
+    assert "The index has no upload times of lib" in ran.err and "exclude-newer-package" not in ran.err
