@@ -113,7 +113,8 @@ def drivers(program: Sequence[str]) -> dict[str, str]:
 
 _ONE_LINE = (
     f'f() {{ case "$(head -n 1 "$1")" in "{MARK}"*) '
-    'echo "rendered file, to be as envspec.lock gives it: $(git hash-object --no-filters "$1")";; '
+    'echo "rendered file, to be as envspec.lock gives it; \\`envspec check\\` names an edited line and the remedy: '
+    '$(git hash-object --no-filters "$1")";; '
     '*) cat "$1";; esac; }; f'
 )
 """A line for a file that envspec rendered, by its content; any other file as it is."""

@@ -60,7 +60,7 @@ def test_a_rendered_file_is_one_line_of_a_diff(tmp_path: Path) -> None:
     repository.commit(BASE.bump(pin("numpy", "2.2")).bump(pin("tqdm", "4.2")))
     shown = repository.git("diff", "HEAD~1", "--", "locks/demo/cpu")
     lines = [line for line in shown.splitlines() if line[0] in "+-" and not line.startswith(("+++", "---"))]
-    said = "rendered file, to be as envspec.lock gives it"
+    said = "rendered file, to be as envspec.lock gives it; `envspec check` names an edited line and the remedy: "
     assert len(lines) == 2 and all(said in line for line in lines) and lines[0] != lines[1]
 
 
