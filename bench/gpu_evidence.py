@@ -146,7 +146,7 @@ def target_of(torch: dict[str, Any], workload: str) -> dict[str, Any]:
     if torch["cuda"]:
         target |= {"cuda": torch["cuda"], "architectures": torch["architectures"]}
     lock = {
-        "lock-version": 2,
+        "lock-version": 5,
         "env": {"name": name},
         "targets": {"this-machine": target},
         "pip": [{"name": one, "version": packages[one], "index": "unknown"} for one in sorted(packages)],

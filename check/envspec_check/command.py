@@ -75,12 +75,8 @@ def load_config(path: str) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("schema") != 2:
         raise Unreadable(f"{path} is no target.json that this check knows (schema 2)")
     lock, target = config.get("lock"), config.get("target")
-    if (
-        not isinstance(lock, dict)
-        or lock.get("lock-version") not in (2, 3, 4)
-        or target not in (lock.get("targets") or {})
-    ):
-        raise Unreadable(f"{path} has no slice of a lock that this check knows (lock-version 2 to 4)")
+    if not isinstance(lock, dict) or lock.get("lock-version") != 5 or target not in (lock.get("targets") or {}):
+        raise Unreadable(f"{path} has no slice of a lock that this check knows (lock-version 5)")
     if config.get("lock_digest") != slice_digest(lock):
         raise Unreadable(f"{path} was changed: its slice of the lock has another digest than it says")
     if config.get("workload") not in (None, *WORKLOAD_NAMES):

@@ -186,11 +186,6 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
     if (sources or compiled) and asked.with_base and not asked.build_wheels:
         message = f"the base has no compilers for {', '.join(compiled + sources)}, which the lock has as source"
         raise InputError(message, hint="add --build-wheels, which builds their wheels here")
-    if loose := [
-        pin.name for pin in chosen.pins if pin.kind == "pip" and pin.name in sources and pin.built_with is None
-    ]:
-        message = f"a bundle can't bring what builds {', '.join(loose)}: the lock doesn't say what that is"
-        raise InputError(message, hint=f"envspec lock {asked.path}", place=Place(asked.path))
     if asked.build_wheels:
         sources = compiled = []
     if compiled:

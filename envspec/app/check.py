@@ -20,7 +20,7 @@ from envspec.base.finding import Finding, errors
 from envspec.lock.freshness import reason, reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, judge, sound
-from envspec.lock.model import LOCK_VERSION, SoundLock
+from envspec.lock.model import SoundLock
 from envspec.lock.pinned import warnings_of
 from envspec.lock.read import LockConflict, NewerLock
 from envspec.lock.signing.model import LOCK, SUFFIX, Signer
@@ -58,11 +58,6 @@ class SpecState(Struct, frozen=True):
     def folder(self) -> Path:
         """The folder of the lock."""
         return Path(self.lock or "").parent
-
-    @property
-    def is_old(self) -> bool:
-        """Whether it is fresh, and of an older schema."""
-        return self.status == "fresh" and self.file is not None and self.file.lock.schema < LOCK_VERSION
 
     @property
     def exit_code(self) -> int:

@@ -54,12 +54,6 @@ def command(paths: tuple[str, ...], locks_dir: Path | None, imports: bool) -> in
     except BrokenPipeError:
         # who reads only the first line must not take a stale lock for a fresh one
         silence_stdout()
-    old = [one.spec for one in findings if one.is_old]
-    if old:
-        said = (
-            "an older envspec locked for Python X.Y.0, and it is judged so; `envspec lock` solves for the exact build"
-        )
-        say(f"note: {', '.join(old)}: {said}", style="cyan")
     for finding in findings:
         if finding.error is not None:
             tell(finding.error)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from envspec.base.errors import LockError, Place
-from envspec.base.finding import Finding, Severity, errors, merge_targets
+from envspec.base.finding import Finding, errors, merge_targets
 from envspec.base.texts import printable
 from envspec.lock.inputs import SpecCase
 from envspec.lock.model import Lock, LockedTarget, SoundLock, SpecInputs, TargetInputs
@@ -154,20 +154,15 @@ def _facts_of_others(lock: Lock, targets: Iterable[LockedTarget], shared: SpecIn
 
 
 def _missing_builds(lock: Lock, targets: Iterable[LockedTarget], case: SpecCase) -> Iterator[Finding]:
-    # schema 1 has none, and an early lock of schema 2 has none either
-    has_some = any(pin.built_with is not None for target in lock for pin in target.pins)
-    severity: Severity = "error" if lock.schema > 2 or has_some else "warning"
     for target in targets:
         against_lock = case.spec.terms_of(target.name).built_against_lock
-        yield from builds.missing_build_environments(LockedCase(target, case.shared), against_lock, severity)
+        yield from builds.missing_build_environments(LockedCase(target, case.shared), against_lock)
 
 
 def judge_on_python(lock: Lock, target: LockedTarget, version: str) -> tuple[Finding, ...]:
     """Return what would be wrong with a target of a sound lock on a Python that it wasn't solved for: by
-    Requires-Python and markers, as far as the lock holds them. One of schema 2 holds none."""
+    Requires-Python and markers, as far as the lock holds them."""
     inputs = target.inputs
-    if lock.schema < 3:
-        return ()
     if not is_within(version, inputs.python, inputs.python_range):
         said = f"the spec asks for Python {inputs.python_range or inputs.python}"
         return (Finding("error", derived.WRONG_PYTHON, said, targets=(target.name,)),)

@@ -15,12 +15,8 @@ from envspec.packages.python_range import releases_of
 from envspec.packages.stated import StatedMetadata
 from envspec.packages.tags import takes_python
 
-LOCK_VERSION = 3
-"""The schema's version. A reader refuses a newer one; it has nothing to do with envspec's own version."""
-BASE_VERSION = 4
-"""The schema of a lock on a base, which older readers would take for a whole environment."""
-CODE_VERSION = 5
-"""The schema of a lock that holds what was read of wheels' code, or a source that needs no permission."""
+LOCK_VERSION = 5
+"""The schema's version. A reader refuses every other; it has nothing to do with envspec's own version."""
 
 
 class WheelVariant(Struct, frozen=True):
@@ -184,7 +180,7 @@ class TargetInputs(RecordWithNotes, frozen=True, eq=False):
     overrides    requirements that take the place of all others on their packages, each with its reason
     find_links   the flat indexes: name and page, without its host
     addresses    of the indexes and flat pages that the spec names: name and address, without a login. One that isn't
-                 there isn't known: a lock of an older schema has none
+                 there isn't known
     accept       the findings of the rules that the spec takes knowingly: code and reason
     metadata     what the spec states of sources: of a package, the first that covers a version counts
     inspect      whether wheels are read for what their METADATA leaves out
@@ -391,11 +387,10 @@ class LockedCorrection(Struct, frozen=True, order=True):
 class Lock(RecordWithNotes, frozen=True, eq=False):
     """The lock of one spec. `targets` is sorted by name, `images` too; an image without a known digest isn't there.
     `corrections` are those that were read from wheels. `pythons` and `bases` are sorted by platform; `inventories` are
-    those of the bases, as far as their files lie beside the lock and are the lock's. `schema` is that of its file:
-    one of schema 2 was solved for Python X.Y.0, whatever build it names, and is judged so.
+    those of the bases, as far as their files lie beside the lock and are the lock's.
     """
 
-    notes: ClassVar = frozenset({"inventories", "schema"})
+    notes: ClassVar = frozenset({"inventories"})
 
     name: str
     inputs: SpecInputs
@@ -405,7 +400,6 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
     pythons: tuple[LockedPython, ...] = ()
     bases: tuple[LockedBase, ...] = ()
     inventories: Mapping[str, Inventory] = field(default_factory=dict)
-    schema: int = LOCK_VERSION
 
     def target(self, name: str) -> LockedTarget | None:
         return next((t for t in self.targets if t.name == name), None)
@@ -420,11 +414,8 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
         return next((one for one in self.pythons if one.platform == target.inputs.platform), None)
 
     def with_python_versions(self) -> Lock:
-        """Give the lock with the exact Python of each target: its build's, or conda's. A target of schema 2 has none,
-        and one whose images use their base's Python may get any."""
-        if self.schema < 3:
-            return self
-
+        """Give the lock with the exact Python of each target: its build's, or conda's. One whose images use their
+        base's Python may get any."""
         of_base = not self.inputs.brings_python
 
         def inputs(target: LockedTarget) -> TargetInputs:
@@ -451,14 +442,6 @@ class Lock(RecordWithNotes, frozen=True, eq=False):
 
         targets = tuple(map(with_base, self.targets))
         return replace(self, targets=targets, inventories=inventories).with_python_versions()
-
-    @property
-    def least_schema(self) -> int:
-        """The oldest schema of today's that holds all that it says."""
-        pins = (pin for target in self.targets for pin in target.pins)
-        if any(one.inputs.addresses for one in self.targets) or any(pin.code or pin.is_inert for pin in pins):
-            return CODE_VERSION
-        return BASE_VERSION if self.inputs.base else LOCK_VERSION
 
     @property
     def torches(self) -> dict[str, tuple[str, ...]]:

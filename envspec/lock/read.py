@@ -10,9 +10,9 @@ from envspec import __version__
 from envspec.base.errors import LockError, Place, StorageError
 from envspec.base.plain_files import read_operand
 from envspec.lock.inventory import read_inventory
-from envspec.lock.model import CODE_VERSION, Lock, inventory_name
-from envspec.lock.reading import older, v3, v5
+from envspec.lock.model import LOCK_VERSION, Lock, inventory_name
 from envspec.lock.reading.document import RELOCK
+from envspec.lock.reading.tables import Reader
 from envspec.lock.write import digest_of, dumps
 
 MOST_BYTES = 16 << 20
@@ -20,7 +20,7 @@ MOST_BYTES = 16 << 20
 
 _VERSION = re.compile(r"^lock-version *= *(\d{1,9}) *\r?$", re.MULTILINE)
 _READ_BY = re.compile(r"^# Read by envspec ([0-9]{1,4}(?:\.[0-9]{1,4}){1,2}) and newer\.", re.MULTILINE)
-"""A line in the head of each later schema: it is the schema's, not the writer's, and names the release to install."""
+"""A line in a lock's head: it is the schema's, not the writer's, and names the release to install."""
 _CONFLICT = re.compile(r"^(?:<{7} |={7}\r?$|>{7} )", re.MULTILINE)
 
 
@@ -39,6 +39,10 @@ class LockLayout(LockError):
 
 class NewerLock(LockError):
     """A lock whose schema only a newer envspec reads."""
+
+
+class OlderLock(LockError):
+    """A lock of a schema from before the first release, which nothing reads."""
 
 
 class LockConflict(LockError):
@@ -92,16 +96,13 @@ def text_of(content: bytes, path: Path) -> str:
 
 
 def loads(text: str, path: str) -> Lock:
-    """Parse a lock's text, of this schema or an older one; `path` is only for messages.
+    """Parse a lock's text; `path` is only for messages.
 
-    For every text of schema 2 or later that this accepts, `dumps(loads(text)) == text`; of schema 1, but for what that
-    alone has. Raises NewerLock, LockError for a merge conflict, or what isn't allowed, LockLayout for what can be
-    read but isn't written so.
+    For every text that this accepts, `dumps(loads(text)) == text`. Raises NewerLock, OlderLock, LockError for a merge
+    conflict, or what isn't allowed, LockLayout for what can be read but isn't written so.
     """
     lock = read_for_display(text, path)
     written = dumps(lock)
-    if _version(text, path) == 1:
-        written = older.with_digests(written, text)
     if written != text:
         raise _mishap(text, Place(path)) or LockLayout(lock, Place(path, _first_difference(written, text)))
     return lock
@@ -110,30 +111,33 @@ def loads(text: str, path: str) -> Lock:
 def read_for_display(text: str, path: str) -> Lock:
     """Parse a lock's text as `loads` does, for a command that only shows it: its layout may be another."""
     try:
-        return _READERS[_version(text, path)](text, path)
+        _refuse_other_schemas(text, path)
+        return Reader(text, path).lock()
     except LockError as error:
         raise _mishap(text, Place(path)) or error from None
 
 
-_READERS = {1: older.read_first, 2: older.read_second, 3: v3.read, 4: v3.read_on_base, 5: v5.read}
-
-
-def _version(text: str, path: str) -> int:
+def _refuse_other_schemas(text: str, path: str) -> None:
     place = Place(path)
     if not text.strip():
         raise LockError("the lock is empty", place=place, hint=RELOCK)
     found = _VERSION.search(text, 0, 1000)
     version = int(found[1]) if found else 0
-    if version > CODE_VERSION:
+    if version > LOCK_VERSION:
         said = _READ_BY.search(text, 0, 1000)
         raise NewerLock(
-            f"the lock has schema {version}, and envspec {__version__} reads schemas up to {CODE_VERSION}",
+            f"the lock has schema {version}, and envspec {__version__} reads schema {LOCK_VERSION}",
             place=place,
             hint=f"install envspec {said[1]} or newer" if said else f"install an envspec newer than {__version__}",
         )
     if version < 1:
         raise LockError("the lock doesn't begin with its `lock-version`", place=place, hint=RELOCK)
-    return version
+    if version < LOCK_VERSION:
+        raise OlderLock(
+            f"the lock has schema {version}: it was written before envspec's first release",
+            place=place,
+            hint="`envspec lock` writes it anew",
+        )
 
 
 def _first_difference(written: str, text: str) -> int:

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from envspec.lock.listed import LISTS, metadata_table
-from envspec.lock.model import BASE_VERSION, LOCK_VERSION, Lock, LockedTarget, Pin
+from envspec.lock.model import LOCK_VERSION, Lock, LockedTarget, Pin
 from envspec.lock.write import artifact_table, env_head, in_order, known_fields, package_head, target_head
 
 
@@ -29,8 +29,7 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
     }
     of_target = _drop_empty(target_head(target)) | ({} if own.inspect else {"inspect": False})
     document: dict[str, Any] = {
-        # the records of docs/evidence name digests: what a schema brought beside the slice changes none
-        "lock-version": min(lock.schema, BASE_VERSION if inputs.base is not None else LOCK_VERSION),
+        "lock-version": LOCK_VERSION,
         "env": _drop_empty(env),
         "targets": {target.name: of_target},
     }
@@ -48,8 +47,12 @@ def slice_of(lock: Lock, target: LockedTarget) -> dict[str, Any]:
 
 
 def slice_digest(document: dict[str, Any]) -> str:
-    """Return `sha256:` and the digest of a slice's values, whatever the layout of the file that holds them."""
-    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    """Return `sha256:` and the digest of a slice's values, whatever the layout of the file that holds them.
+
+    The schema's number isn't part of it: records name digests, and another schema doesn't change what is installed.
+    """
+    values = {key: value for key, value in document.items() if key != "lock-version"}
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 

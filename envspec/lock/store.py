@@ -114,7 +114,7 @@ class LockFolder:
             return new
 
     def holds(self, lock: Lock) -> bool:
-        """Return whether the lock's text on disk is what would be written, and not an older schema's. Raises NotPlain,
+        """Return whether the lock's text on disk is what would be written. Raises NotPlain,
         StorageError."""
 
         with self._open() as folder:

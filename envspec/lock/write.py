@@ -15,7 +15,6 @@ from msgspec.structs import asdict
 from envspec.base.errors import InternalError
 from envspec.lock.listed import Shared, metadata_table, same_metadata, shared_items, write_lists
 from envspec.lock.model import (
-    BASE_VERSION,
     LOCK_VERSION,
     Artifact,
     BaseInputs,
@@ -36,7 +35,7 @@ from envspec.packages.version_numbers import code_order
 HEADER = "# Locked from the spec by `envspec lock`. Not for editing: change the spec, then lock again.\n"
 
 READ_BY = "# Read by envspec 0.1.0 and newer.\n"
-"""The line by which an older envspec names the release that knows `BASE_VERSION` and newer schemas."""
+"""The line by which an older envspec names the release that reads the schema."""
 
 Value = TypeVar("Value")
 Row = BuildPin | GitSource | LockedBase | LockedCorrection | LockedPython | Publisher
@@ -62,10 +61,7 @@ def dumps(lock: Lock) -> str:
     _write_rows(out, "corrections", lock.corrections)
     for pins in _merge_pins(targets):
         _write_package(out, pins, len(names))
-    # an older schema that was read is written as it was; today's holds all that the lock says
-    schema = lock.schema if lock.schema < LOCK_VERSION else max(lock.schema, lock.least_schema)
-    head = HEADER + (READ_BY if schema >= BASE_VERSION else "")
-    text = f"{head}lock-version = {schema}\n" + "".join(out)
+    text = f"{HEADER}{READ_BY}lock-version = {LOCK_VERSION}\n" + "".join(out)
     try:
         text.encode()
     except UnicodeEncodeError as error:

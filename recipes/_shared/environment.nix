@@ -17,8 +17,8 @@ let
   subdirs = { "linux-64" = "x86_64-linux"; "linux-aarch64" = "aarch64-linux"; };
 
   checked =
-    if elem lock.lock-version [ 2 3 5 ] && !(lock ? base) then lock
-    else throw "envspec.lock has lock-version ${toString lock.lock-version}${if lock ? base then " and a base" else ""}; this environment.nix reads 2, 3 and 5, without a base: export it anew with a newer envspec";
+    if lock.lock-version == 5 && !(lock ? base) then lock
+    else throw "envspec.lock has lock-version ${toString lock.lock-version}${if lock ? base then " and a base" else ""}; this environment.nix reads 5, without a base: export it anew with a newer envspec";
   targetOf = name: checked.targets.${name} or (throw "the lock of ${checked.env.name} has no target ${name}");
   title = name: "${checked.env.name}, target ${name}";
 

@@ -72,7 +72,7 @@ def test_no_lock(project: Project, envspec: Envspec) -> None:
         (lambda text: "", "the lock is empty", "restore it from git"),
         (
             lambda text: text.replace("[env]", "<<<<<<< ours\n[env]"),
-            "locks/demo/envspec.lock:4: the lock holds a merge conflict",
+            "locks/demo/envspec.lock:5: the lock holds a merge conflict",
             "git doesn't keep the sides any more",
         ),
     ],

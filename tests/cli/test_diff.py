@@ -154,7 +154,7 @@ def test_a_damaged_old_lock(committed: Project, envspec: Envspec) -> None:
     git(committed, "commit", "-q", "-a", "-m", "by hand")
     committed.lock()
     told = envspec("diff", "specs/demo.toml")
-    assert told.code == 2 and "HEAD:locks/demo/envspec.lock:50: [[pip]]: version must be a version" in told.err
+    assert told.code == 2 and "HEAD:locks/demo/envspec.lock:51: [[pip]]: version must be a version" in told.err
 
 
 @pytest.mark.slow

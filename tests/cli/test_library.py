@@ -91,6 +91,6 @@ def test_what_a_command_does_is_a_value(project: Project, capsys: pytest.Capture
     from envspec.app.lock.make import LockRequest, lock_spec
 
     done = lock_spec(read_spec("specs/demo.toml"), LockRequest(offline=True))
-    assert done.status == "written" and done.lock == done.folder.read() != done.old
+    assert done.status == "fresh" and done.lock == done.folder.read() == done.old
     assert why("specs/demo.toml", "fsspec", (), 1, None).groups[0][1].packages[0].version == "2026.9.0"
     assert capsys.readouterr() == ("", "")

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 from cli_project import Envspec, Project
+from msgspec.structs import replace
 from support.index import Index, hanging
 from support.machine import Machine, cpu
 from support.matrix import first_by_day
@@ -23,9 +24,10 @@ from envspec import __version__
 from envspec.base import errors
 from envspec.cli import main as program
 from envspec.cli.main import COMMANDS, GROUPS, HIDDEN
+from envspec.facts.python_builds import newest_build
+from envspec.lock.model import LockedPython
 from envspec.lock.read import load
 from envspec.lock.store import LockFolder
-from envspec.resolve.workflow.pythons import with_missing_pythons
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -300,8 +302,11 @@ LISTED = "\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_is_loaded(project: Project, arguments: Sequence[str], more: set[str]) -> None:
-    whole = with_missing_pythons(load(project.lock_path), lambda: None)
-    LockFolder(project.folder / "locks", "demo").write(whole)
+    lock = load(project.lock_path)
+    build = newest_build("3.12", "linux-64", None, "")
+    assert build is not None
+    python = LockedPython(build.platform, build.version, build.build, build.file, build.sha256)
+    LockFolder(project.folder / "locks", "demo").write(replace(lock, pythons=(python,)))
     code = "import sys\nfrom envspec.cli.main import run\nsys.exitcode = run(sys.argv[1:])" + LISTED
     ran = process(*arguments, code=code)
     assert ran.returncode == 0, ran.stderr

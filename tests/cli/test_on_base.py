@@ -89,7 +89,7 @@ def test_only_what_is_added_is_locked(site: Machine, base: Path) -> None:
     assert site.versions("cpu") == {"acme-models": "1.0", "einops": "0.8.1"}
     assert ran.err.count(f"the base's torch {TORCH} counts as 2.9.0+50eac811a6.nv25.9") == 1
     text = site.lock_path().read_text()
-    assert "newer.\nlock-version = 4\n" in text and f'prefix = "{base}"' in text
+    assert "newer.\nlock-version = 5\n" in text and f'prefix = "{base}"' in text
     assert f'torch = "{TORCH}"' in (site.locks / "demo/base-linux-64.toml").read_text()
     assert site.envspec("check", spec, status=0).out
     before = site.files()

@@ -324,7 +324,7 @@ def edited(text: bytes) -> bytes:
     [
         (lambda text: b"", "the lock is empty"),
         (lambda text: text[: text.index(b"sha256") + 12], "not TOML"),
-        (lambda text: text.replace(b"lock-version = 3", b"lock-version = 99"), "schema 99"),
+        (lambda text: text.replace(b"lock-version = 5", b"lock-version = 99"), "schema 99"),
         (lambda text: b"<<<<<<< ours\n" + text + b"=======\n" + text + b">>>>>>> theirs\n", "merge conflict"),
         (lambda text: text.replace(b"\n", b"\r\n"), "Windows line ends"),
         (lambda text: b"\xff\xfe" + text, "not UTF-8"),

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from envspec.facts.python_builds import newest_build
 from envspec.lock.model import (
-    CODE_VERSION,
     Artifact,
     BuildPin,
     GitSource,
@@ -100,9 +99,6 @@ def _of_package(lock: Lock, change: Change, published: Published) -> Lock:
     said = {key: value for key, value in change.items() if key not in ("package", "kind", "in")}
     found = any(pin.name == name for one in lock if target in (None, one.name) for pin in one.pins)
     assert found, f"the lock has no {name}"
-    # no older schema has these keys
-    lock = replace(lock, schema=3) if {"overwrites", "requires-python"} & set(said) else lock
-    lock = replace(lock, schema=CODE_VERSION) if {"code", "inert"} & set(said) else lock
     return each_pin(lock, name, lambda pin: _pin(pin, said, lock, published), kind, target)
 
 

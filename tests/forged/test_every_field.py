@@ -23,7 +23,6 @@ from envspec.lock.model import BaseInputs, BuildPin, GitSource, Lock, LockedBase
 from envspec.lock.read import load, loads
 from envspec.lock.write import dumps
 from envspec.packages.stated import StatedMetadata
-from envspec.resolve.workflow.pythons import with_missing_pythons
 from envspec.spec.model import Spec
 
 LOCKS = ("cpu-py311", "mm-v2.9", "hpc-v2.7", "deit-v2.6", "dev", "llm-v2.9", "mm-v2.1", "team-v2.9")
@@ -137,7 +136,7 @@ def changes(field: str, value: Any) -> Iterator[Any]:
 
 def equipped(lock: Lock) -> Lock:
     """With what few locks have: a publisher, a build environment, Python's builds of a known size."""
-    pythons = [replace(one, size=1000) for one in with_missing_pythons(lock, lambda: None).pythons]
+    pythons = [replace(one, size=1000) for one in lock.pythons]
     setuptools = BuildPin("setuptools", "80.9.0", "setuptools-80.9.0-py3-none-any.whl", "b" * 64, 1000)
 
     def pin(one: Any) -> Any:

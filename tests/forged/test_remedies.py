@@ -215,7 +215,7 @@ def renamed(machine: Machine, index: Index) -> None:
 def not_what_lock_takes(code: str) -> Callable[[Machine, Index], None]:
     def make(machine: Machine, index: Index) -> None:
         taken, others = STRANGE[code]
-        lock = replace(app(machine, index), schema=2)
+        lock = app(machine, index)
         index.remove(wheel("app", "1.0"))
         index.add(taken, *others, wheel("app", "0.9", requires_python="<3.13"))
         write(machine, each_pin(lock, "app", lambda p: replace(sized(p, taken), version=taken.version)))
@@ -259,7 +259,6 @@ STATES = {
     "not signed": State(keys, "signature-missing", SIGNED),
     "renamed": State(renamed, "name-changed"),
     "pre-release": State(not_what_lock_takes("unasked-pre-release"), "unasked-pre-release", VERIFY),
-    "for another Python": State(not_what_lock_takes("refuses-python"), "refuses-python", VERIFY),
     "build tag": State(not_what_lock_takes("other-build-tag"), "other-build-tag", VERIFY),
     "git": State(with_gits_old_driver, "git-driver-old", ("doctor",)),
     "unknown": State(target_of_nobody, "unknown-target", ("export", SPEC, "--format", "requirements", "-o", "out")),

@@ -275,7 +275,6 @@ def sized(pin: Pin, dist: Dist) -> Pin:
 
 OLD, NEW = (f"py3-none-manylinux_2_{minor}_x86_64" for minor in (17, 28))
 STRANGE = {
-    "refuses-python": (wheel("app", "1.0", requires_python="<3.12"), ()),
     "unasked-pre-release": (wheel("app", "2.0rc1"), (wheel("app", "1.0"),)),
     "other-build-tag": (wheel("app", "1.0", tag="1-py3-none-any"), (wheel("app", "1.0", tag="2-py3-none-any"),)),
 }
@@ -296,8 +295,7 @@ def test_what_is_published_and_lock_would_not_take_is_told_apart(machine: Machin
     taken, others = STRANGE[code]
     index.add(wheel("app", "1.0"))
     machine.spec(cpu("app"))
-    # one of schema 3 holds the Requires-Python, and `check` refuses it
-    lock = replace(machine.locked(), schema=2)
+    lock = machine.locked()
     index.remove(wheel("app", "1.0"))
     index.add(taken, *others)
     write(machine, each_pin(lock, "app", lambda p: replace(sized(p, taken), version=taken.version)))

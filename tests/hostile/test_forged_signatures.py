@@ -66,7 +66,7 @@ def of_a_lock_that_changed(machine: Machine, ada: Key, eve: Key) -> None:
 
 
 def of_another_lock(machine: Machine, ada: Key, eve: Key) -> None:
-    beside(machine).write_bytes(signature(b"lock-version = 2\n", ada, LOCK))
+    beside(machine).write_bytes(signature(b"lock-version = 5\n", ada, LOCK))
 
 
 def cut_off(machine: Machine, ada: Key, eve: Key) -> None:

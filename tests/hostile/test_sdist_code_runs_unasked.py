@@ -16,7 +16,6 @@ from support.machine import Machine, cpu
 from support.matrix import SLOW
 from support.packages import Dist, metadata_text, sdist, wheel
 
-from envspec.lock.model import CODE_VERSION
 from envspec.lock.store import LockFolder
 
 pytestmark = pytest.mark.e2e
@@ -201,7 +200,7 @@ def test_a_lock_that_calls_a_source_inert(machine: Machine, index: Index, witnes
         for pin in target.pins
     )
     inputs = replace(honest.inputs, allow_source=())
-    forged = replace(honest, inputs=inputs, targets=(replace(target, pins=pins),), schema=CODE_VERSION)
+    forged = replace(honest, inputs=inputs, targets=(replace(target, pins=pins),))
     LockFolder(machine.folder / "locks", "demo").write(forged)
     machine.spec(cpu("setup-told", python=PYTHON))
     assert machine.envspec("check").status == 0

@@ -185,7 +185,7 @@ ENDS = ("", "!")
 FILE_UNITS = (
     *("\n", " ", "a\n", "[a]\n", "[[package]]\n", "metadata:\n", "package:\n", "environments:\n", "dependencies:\n"),
     *(
-        "lock-version = 1\n",
+        "lock-version = 5\n",
         "[[packages]]\n",
         "version = 1\n",
         "@EXPLICIT\n",
@@ -225,7 +225,7 @@ FILE_UNITS = (
         "[targets.a]\n",
     ),
 )
-FILE_STARTS = ("", 'version = 1\na = "', "lock-version = 1\n", "a = [", "a = '''", "[", "x", "<html>")
+FILE_STARTS = ("", 'version = 1\na = "', "lock-version = 5\n", "a = [", "a = '''", "[", "x", "<html>")
 
 
 FEW = ((STARTS[:3], (" ", "\t", "1.", "a,", "(", "[", "://", ", "), (">",)), (FILE_STARTS[:2], FILE_UNITS[:6], ("",)))

@@ -119,7 +119,7 @@ def test_a_lock_with_other_characters_is_none(key: str, value: str) -> None:
     }
     inside = ", ".join(f"{name} = {text}" for name, text in row.items())
     text = (
-        'lock-version = 2\n[env]\nname = "x"\n[targets.a]\nplatform = "linux-64"\npython = "3.12"\n'
+        'lock-version = 5\n[env]\nname = "x"\n[targets.a]\nplatform = "linux-64"\npython = "3.12"\n'
         '[[pip]]\nname = "a"\nversion = "1"\nindex = "pypi"\n'
         f'artifacts = [{{ file = "a-1-py3-none-any-cu130.whl", sha256 = "{"0" * 64}", {inside} }}]\n'
     )

@@ -107,19 +107,6 @@ def test_a_build_environment_that_was_left_out_is_refused(demo: Machine) -> None
 
 
 @pytest.mark.slow
-def test_a_lock_of_before_there_were_any_is_installed_all_the_same(demo: Machine) -> None:
-    lock = replace(demo.locked_before(__name__), schema=2)
-    forge(demo, lock, lambda p: replace(p, built_with=None))
-    status, told = install(demo)
-    assert status == 0 and "src 1.0 is built, but the lock doesn't say what with, so its build gets what is" in told, (
-        told
-    )
-    assert (demo.folder / "witness").read_text("utf-8") == "asked 1.0, below 2.0, tool 1.1\n", "as of exclude-newer"
-    ran = demo.envspec("bundle", "specs/demo.toml", "-o", "out.tar", status=2)
-    assert "a bundle can't bring what builds src: the lock doesn't say what that is" in ran.error
-
-
-@pytest.mark.slow
 def test_a_build_environment_that_cannot_be_right_is_resolved_again(demo: Machine) -> None:
     lock = demo.locked_before(__name__)
     evil = BuildPin("tool", "1.1", "tool-1.1.tar.gz", "e" * 64)

@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from envspec.base.errors import LockError
 from envspec.lock.freshness import reasons
 from envspec.lock.inputs import spec_case, spec_inputs, target_inputs
 from envspec.lock.model import Lock, LockedTarget
@@ -45,10 +44,9 @@ def codes(one: Spec, lock: Lock) -> list[tuple[str, tuple[str, ...]]]:
     return [(found.code, found.targets) for found in reasons(spec_case(one), lock)]
 
 
-def test_they_are_written_once_with_schema_5_and_read_back() -> None:
+def test_they_are_written_once_and_read_back() -> None:
     lock = locked(spec(pages="https://pages.example.org/torch/"))
     text = dumps(lock)
-    assert "\nlock-version = 5\n" in text
     assert (
         f'[env]\nname = "x"\nrequirements = [\n  "a",\n]\naddresses = [\n  {{ name = "ours", address = "{OURS}" }},\n]'
         in text
@@ -56,17 +54,6 @@ def test_they_are_written_once_with_schema_5_and_read_back() -> None:
     assert text.count("pages.example.org") == 1, "that of a target's own page stands at the target"
     assert loads(text, "x") == lock and dumps(loads(text, "x")) == text
     assert spec_case(spec(pages="https://pages.example.org/torch/")).is_of(loads(text, "x"))
-
-
-def test_an_older_schema_has_none_and_takes_none() -> None:
-    assert "\nlock-version = 3\n" in dumps(locked(spec("")))
-    text = (
-        dumps(locked(spec()))
-        .replace("lock-version = 5", "lock-version = 3")
-        .replace("# Read by envspec 0.1.0 and newer.\n", "")
-    )
-    with pytest.raises(LockError, match='unknown key "addresses"'):
-        loads(text, "x")
 
 
 def test_another_address_is_stale() -> None:
@@ -83,10 +70,10 @@ def test_another_spelling_is_not(spelled: str) -> None:
 
 
 def test_an_address_that_a_lock_lacks_is_not_known() -> None:
-    """A lock of an older schema, and an index that came and serves nothing."""
-    older = locked(spec(""))
-    assert codes(spec(), older) == [] and spec_case(spec()).is_of(older)
-    assert not [fact for fact in review(Side("a", older), Side("b", locked(spec()))).settings if "index" in fact.code]
+    """An index that came and serves nothing."""
+    without = locked(spec(""))
+    assert codes(spec(), without) == [] and spec_case(spec()).is_of(without)
+    assert not [fact for fact in review(Side("a", without), Side("b", locked(spec()))).settings if "index" in fact.code]
 
 
 def test_the_slice_of_an_image_has_none() -> None:

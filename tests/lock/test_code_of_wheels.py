@@ -11,9 +11,6 @@ from envspec.binaries.build_notes import BuildNotes
 from envspec.binaries.device_code import CompiledLibrary, DeviceCode, published_code
 from envspec.facts.tables import read
 from envspec.lock.model import (
-    BASE_VERSION,
-    CODE_VERSION,
-    LOCK_VERSION,
     Artifact,
     Lock,
     LockedTarget,
@@ -23,7 +20,7 @@ from envspec.lock.model import (
 from envspec.lock.pinned import judge_by_gpus, warnings_of, with_fullest_code
 from envspec.lock.read import load, loads
 from envspec.lock.slice import slice_digest, slice_of
-from envspec.lock.write import READ_BY, dumps
+from envspec.lock.write import dumps
 from envspec.review.git.merge import merge
 from envspec.rules.pins import PinnedVersions, judge_pins
 from envspec.rules.wheel_code import WheelBuild, build_of, locked_code
@@ -84,10 +81,10 @@ def test_what_a_wheel_notes_and_how_it_was_read_is_kept(said: bool, complete: bo
     assert locked_code(WheelBuild(code=DeviceCode((one, replace(one, compiler="11")))), "12.8")[0] == "sm_75"
 
 
-def test_a_lock_of_an_older_schema_is_judged_by_the_table_of_wheels(root: Path) -> None:
+def test_a_lock_without_code_is_judged_by_the_table_of_wheels(root: Path) -> None:
     spec, lock = read_spec(str(root / "specs/rapids-v26.10.toml")), load(root / "locks/rapids-v26.10/envspec.lock")
     (target,), locked = spec.targets, lock.targets[0]
-    assert lock.schema < CODE_VERSION and not warnings_of(spec, lock)
+    assert not any(pin.code for one in lock for pin in one.pins) and not warnings_of(spec, lock)
     found = judge_by_gpus(spec, replace(target, gpus=("P100",)), locked)
     lacking = [one.message for one in found if one.code == "wheel-architecture"]
     assert any(one.startswith("libcudf-cu13 26.10.2 has no code for sm_60 (P100)") for one in lacking)
@@ -116,8 +113,7 @@ def with_code(lock: Lock, *code: str, only: str | None = None) -> Lock:
         here = only in (None, target)
         return tuple(replace(one, code=code) if here and one.name == name else one for one in old)
 
-    found = replace(lock, targets=tuple(replace(one, pins=pins(one.name, one.pins)) for one in lock))
-    return replace(found, schema=found.least_schema)
+    return replace(lock, targets=tuple(replace(one, pins=pins(one.name, one.pins)) for one in lock))
 
 
 @pytest.fixture
@@ -125,20 +121,15 @@ def lock(root: Path) -> Lock:
     return load(root / "locks/deit-v2.6/envspec.lock")
 
 
-def test_the_field_takes_one_line_and_the_schema_that_knows_it(lock: Lock) -> None:
-    assert lock.least_schema == LOCK_VERSION
+def test_the_field_takes_one_line(lock: Lock) -> None:
     locked = with_code(lock, "cuda_12.4", "sm_70", "sm_100f", "compute_90")
     text = dumps(locked)
-    assert f"{READ_BY}lock-version = {CODE_VERSION}\n" in text
     assert '\ncode = ["cuda_12.4", "sm_70", "sm_100f", "compute_90"]\n' in text
     assert set(text.splitlines()) - set(dumps(lock).splitlines()) == {
-        READ_BY.strip(),
-        f"lock-version = {CODE_VERSION}",
         'code = ["cuda_12.4", "sm_70", "sm_100f", "compute_90"]',
     }
-    assert loads(text, "x") == locked and loads(text, "x").schema == CODE_VERSION
+    assert loads(text, "x") == locked
     for wrong, why in (
-        (text.replace(f"lock-version = {CODE_VERSION}", "lock-version = 3").replace(READ_BY, ""), 'unknown key "code"'),
         (text.replace('"sm_70"', '"sm_70; rm"'), "holds must be"),
         (text.replace('"sm_70", "sm_100f"', '"sm_100f", "sm_70"'), "not as envspec writes it"),
     ):
@@ -157,8 +148,6 @@ def test_no_record_loses_its_target_by_the_field(lock: Lock) -> None:
     """The digest of a slice is what the records of docs/evidence name."""
     for old, new in zip(lock, with_code(lock, "sm_70"), strict=True):
         assert slice_digest(slice_of(with_code(lock, "sm_70"), new)) == slice_digest(slice_of(lock, old))
-    assert slice_of(replace(lock, schema=2), lock.targets[0])["lock-version"] == 2
-    assert BASE_VERSION == LOCK_VERSION + 1 == CODE_VERSION - 1
 
 
 def test_targets_that_load_the_same_of_a_wheel_know_the_same_of_it() -> None:
@@ -182,5 +171,5 @@ def test_a_merge_takes_what_is_known_of_more_of_the_wheel(lock: Lock) -> None:
     part, whole = with_code(lock, "sm_80", "rest-unread"), with_code(lock, "sm_70", "sm_80")
     for ours, theirs in ((part, whole), (whole, part)):
         merged = merge(lock, ours, theirs)
-        assert merged.lock == whole and not merged.conflicts and merged.lock.schema == CODE_VERSION
+        assert merged.lock == whole and not merged.conflicts
     assert merge(whole, lock, whole).lock == lock

@@ -40,7 +40,7 @@ def target_json(folder: Path, line: str, cuda: str | None, *others: str) -> Path
     """A target that locks a framework, which its spec asks for, and others."""
     target = {"platform": "linux-64", **({"cuda": cuda, "architectures": ["sm_90"]} if cuda else {})}
     pip = [{"name": one[0], "version": one[1], "direct": True} for one in (it.split("==") for it in (line, *others))]
-    lock = {"lock-version": 3, "env": {"name": "demo"}, "targets": {"here": target}, "pip": pip}
+    lock = {"lock-version": 5, "env": {"name": "demo"}, "targets": {"here": target}, "pip": pip}
     document = {"schema": 2, "target": "here", "lock": lock, "lock_digest": slice_digest(lock)}
     path = folder / "target.json"
     path.write_text(json.dumps(document), encoding="utf-8")

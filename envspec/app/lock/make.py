@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -37,16 +36,16 @@ from envspec.base.user_config import FORMAT, load_user_config
 from envspec.lock.freshness import reasons, rendered_reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.judge import UnsoundLock, flaws_of, sound
-from envspec.lock.model import LOCK_VERSION, Lock
+from envspec.lock.model import Lock
 from envspec.lock.pinned import warnings_of
-from envspec.lock.read import LockConflict, LockLayout
+from envspec.lock.read import LockConflict, LockLayout, OlderLock
 from envspec.lock.signing.model import SUFFIX
 from envspec.lock.store import rendered_files
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.sources_needed import BuildNeeds, names_needed
 from envspec.resolve.workflow.keep import Upgrade
-from envspec.resolve.workflow.pythons import PACKAGE as PYTHON, with_missing_pythons
+from envspec.resolve.workflow.pythons import PACKAGE as PYTHON
 from envspec.resolve.workflow.relock import RelockRequest, image_findings, relock
 from envspec.spec.newer import has_ended, moot, with_moments_of_lock, with_moments_of_now
 
@@ -242,8 +241,8 @@ def _refuse_what_is_refused_now(
 def _standing(
     spec: Spec, folder: LockFolder, old: Lock | None, policy: Policy | None, request: LockRequest
 ) -> Lock | None:
-    """Give the old lock where it still answers the spec and nothing newer is asked, with the builds of Python that it
-    lacks; it asks no index. Raises Malicious, Forbidden."""
+    """Give the old lock where it still answers the spec and nothing newer is asked; it asks no index. Raises Malicious,
+    Forbidden."""
     upgrade = request.upgrade
     forced = upgrade.everything or upgrade.packages or request.refresh or request.targets or request.pins
     if old is None or forced or (request.images and spec.base is not None):
@@ -251,25 +250,24 @@ def _standing(
     case = spec_case(spec)
     if reasons(case, old) or flaws_of(old, case):
         return None
-    if old.schema < LOCK_VERSION and not request.offline:
-        # a lock of an older schema stays only as long as nobody can be asked for what this one holds
-        return None
-    found = with_missing_pythons(old, partial(bound_of, policy))
-    for finding in image_findings(spec, found.targets):  # the spec's [image] may have changed, and stales no lock
+    for finding in image_findings(spec, old.targets):  # the spec's [image] may have changed, and stales no lock
         notice(finding)
     # for a lock that stays nobody is asked, unless the site wants it
     wanted = policy is not None and policy.advisories
-    refuse_malicious(spec, found, str(folder.path), offline=request.offline or not wanted, quiet=True)
+    refuse_malicious(spec, old, str(folder.path), offline=request.offline or not wanted, quiet=True)
     if policy is not None:
-        refuse_new_lock(policy, spec, found, str(folder.path), offline=request.offline)
-    return found
+        refuse_new_lock(policy, spec, old, str(folder.path), offline=request.offline)
+    return old
 
 
 def _old(folder: LockFolder) -> tuple[Lock | None, bool]:
     """Read the lock that is there, if any: also one that was merged line by line, since it is judged and rewritten; and
-    of one in conflict both sides, merged by package. Says whether it is that."""
+    of one in conflict both sides, merged by package. One from before the first release counts as none. Says whether it
+    is in conflict."""
     try:
         return folder.read(), False
+    except OlderLock:
+        return None, False
     except LockLayout as error:
         return error.lock, False
     except LockConflict as error:
@@ -405,7 +403,7 @@ def _without_mere_time(old: Lock | None, new: Lock) -> Lock:
     if old is None:
         return new
     inputs = replace(new.inputs, exclude_newer=old.inputs.exclude_newer)
-    same = old.schema == new.schema and replace(new, inputs=inputs, images=old.images) == old
+    same = replace(new, inputs=inputs, images=old.images) == old
     return old if same else new
 
 
@@ -437,7 +435,7 @@ def _first_pins(spec: Spec, path: Path) -> Lock:
 
 
 def _bring_in_line(spec: Spec, folder: LockFolder, lock: Lock) -> None:
-    """Write a fresh lock again where it stands in an older schema, or where what is rendered from it differs."""
+    """Write a fresh lock again where it is laid out otherwise, or where what is rendered from it differs."""
     if not folder.holds(lock):
         _write(spec, folder, lock)
         say(f"wrote {folder.path} again, as this envspec writes locks: its pins are the same")

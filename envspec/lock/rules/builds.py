@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from packaging.specifiers import SpecifierSet
 
-from envspec.base.finding import Finding, Severity
+from envspec.base.finding import Finding
 from envspec.facts.cuda_stack import stack_of
 from envspec.lock.model import BuildPin, Pin
 from envspec.lock.rules.case import LockedCase
@@ -43,7 +43,7 @@ def wrong_build_environments(case: LockedCase) -> Iterator[Finding]:
                 yield case.flaw("wrong-build-environment", pin.name, said)
 
 
-def missing_build_environments(case: LockedCase, against_lock: frozenset[str], severity: Severity) -> Iterator[Finding]:
+def missing_build_environments(case: LockedCase, against_lock: frozenset[str]) -> Iterator[Finding]:
     """Yield the sources that are built, and of which the lock doesn't say with what. `against_lock` names those that
     are built against the lock's own packages."""
     for pin in case.pins("pip"):
@@ -51,8 +51,7 @@ def missing_build_environments(case: LockedCase, against_lock: frozenset[str], s
             continue
         if pin.built_with is None:
             said = f"{pin.name} {pin.version} is built, but the lock doesn't say what with"
-            said = f"{said}, so its build gets what is newest" if severity == "warning" else said
-            yield case.flaw("no-build-environment", pin.name, said, severity)
+            yield case.flaw("no-build-environment", pin.name, said)
 
 
 def unlike_target(one: BuildPin, pins: Mapping[str, Pin], cuda: str | None) -> str | None:

@@ -3,9 +3,7 @@ They are chosen before anything is solved: markers and Requires-Python are judge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-
-from msgspec.structs import replace
+from collections.abc import Mapping, Sequence
 
 from envspec.base.errors import Infeasible
 from envspec.base.finding import Finding
@@ -15,7 +13,6 @@ from envspec.lock.rules.derived import WRONG_PYTHON
 from envspec.packages.python_range import is_within, releases_of
 from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.notices import Notice
-from envspec.resolve.workflow.prepare import NotAfter
 
 PACKAGE = "python"
 """The name by which `--upgrade-package` moves a build."""
@@ -59,18 +56,6 @@ def choose_pythons(
             raise _unknown(name, inputs, before)
     _tell(without, before, notice)
     return tuple(found[platform] for platform in sorted(found))
-
-
-def with_missing_pythons(lock: Lock, not_after: Callable[[], NotAfter | None]) -> Lock:
-    """Name the builds that a lock of an older envspec lacks, which has none. `not_after` gives a site's bound in time.
-    All else stays."""
-    if lock.pythons or all(target.pin("python", "conda") for target in lock):
-        return lock
-    bound = not_after()
-    bounds = (lock.inputs.exclude_newer, bound.moment if bound else None)
-    targets = {target.name: target.inputs for target in lock}
-    pythons = choose_pythons(targets, None, Upgrade(), (), bounds, lambda finding: None)
-    return replace(lock, pythons=pythons).with_python_versions()
 
 
 def _admits_newest(inputs: TargetInputs) -> bool:

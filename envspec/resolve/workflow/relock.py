@@ -23,7 +23,6 @@ from envspec.lock.inputs import SpecCase, spec_case
 from envspec.lock.inventory import Inventory
 from envspec.lock.judge import flaws_of
 from envspec.lock.model import (
-    LOCK_VERSION,
     BuildPin,
     Lock,
     LockedBase,
@@ -465,14 +464,14 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     in_order = tuple(sorted(locked, key=lambda target: target.name))
     lock = Lock(spec.name, case.shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
     if case.shared.base is None:
-        return replace(lock, schema=lock.least_schema)
+        return lock
     for one in base_findings(anew, request.inventories):
         notice(one)
     bases = tuple(
         LockedBase(name, hashlib.sha256(one.text.encode()).hexdigest(), one.digest)
         for name, one in sorted(request.inventories.items())
     )
-    return replace(lock, bases=bases, schema=lock.least_schema).with_inventories(request.inventories)
+    return replace(lock, bases=bases).with_inventories(request.inventories)
 
 
 def _needs_of_builds(spec: Spec, refused: Iterable[EnvspecError]) -> Iterator[BuildNeeds]:
@@ -539,9 +538,6 @@ def _choose_targets(
             hint="leave out --target",
         )
     failing = {name for flaw in flaws for name in flaw.targets} - set(only)
-    if old is not None and old.schema < LOCK_VERSION:
-        # what the others were solved for isn't what this schema says of them
-        failing = set(known) - set(only)
     return (
         *(target for target in spec.targets if target.name in only),
         *(target for target in spec.targets if target.name in failing),

@@ -89,7 +89,7 @@ def merge(base: Lock | None, ours: Lock, theirs: Lock) -> Merged:
     merged |= {key: pin for key, pin in removed.items() if key in wanted}
     lock = _lock(ours.name, {key: merged[key] for key in sorted(merged) if merged[key] is not None})
     told = (MergeConflict(text, tuple(filter(None, targets))) for text, targets in conflicts.items())
-    return Merged(replace(lock, schema=max(ours.schema, theirs.schema)).with_python_versions(), tuple(told))
+    return Merged(lock.with_python_versions(), tuple(told))
 
 
 _Key = tuple[str, ...]

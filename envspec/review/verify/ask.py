@@ -145,7 +145,6 @@ class _Asking(Struct):
                 FACTS,
                 (*_file_differences(claim, facts[0]), *compare.of_metadata(claim, facts[1])),
                 (*_open_points(claim, facts[0]), *compare.missing_corrections(claim, facts[1].requires_dist)),
-                unexpected=tuple(compare.refusals(claim, facts[1])),
             )
             for claim, facts in known.items()
             if facts is not None
@@ -209,7 +208,6 @@ class _Asking(Struct):
             if described.metadata is not None:
                 differences += tuple(compare.of_metadata(claim, described.metadata))
                 differences += tuple(compare.of_beside(described.metadata, described.beside))
-                told = replace(told, unexpected=tuple(compare.refusals(claim, described.metadata)))
                 uncorrected = compare.missing_corrections(claim, described.metadata.requires_dist)
                 told = replace(told, unproved=(*told.unproved, *uncorrected))
                 if listed.size is None:

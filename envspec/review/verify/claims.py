@@ -21,7 +21,7 @@ def claims_of(lock: Lock, targets: Iterable[LockedTarget]) -> Claims:
     """Collect what these targets of a lock claim, each claim once, with the targets that make it."""
     found: dict[PinClaim, list[str]] = {}
     for target in targets:
-        for claim in (*_claims(target, lock.inputs, lock.schema), *_builds(target, lock.inputs.exclude_newer)):
+        for claim in (*_claims(target, lock.inputs), *_builds(target, lock.inputs.exclude_newer)):
             found.setdefault(claim, []).append(target.name)
     return {claim: tuple(names) for claim, names in found.items()}
 
@@ -93,7 +93,7 @@ def _with_unknown_code(lock: Lock) -> Iterator[Pin]:
         yield from (one for one in target.pins if one.code and cuda and published_code_in(one, cuda) is None)
 
 
-def _claims(target: LockedTarget, shared: SpecInputs, schema: int) -> Iterator[PinClaim]:
+def _claims(target: LockedTarget, shared: SpecInputs) -> Iterator[PinClaim]:
     exclude_newer = shared.exclude_newer
     extras = Graph.of(target).extras
     inputs = target.inputs
@@ -112,10 +112,8 @@ def _claims(target: LockedTarget, shared: SpecInputs, schema: int) -> Iterator[P
             tuple(one for one in inputs.metadata if one.name == pin.name),
             exclude_newer,
             uncorrected=shared.without_corrections,
-            holds_python=schema >= 3,
             machine=machine if pin.artifact is not None and pin.artifact.variant is not None else None,
             asked=_version_demands(target, pin.name) if is_pre_release(pin.version) else (),
-            any_python=inputs.accepts("requires-python", pin.name),
             glibc=inputs.glibc,
         )
 

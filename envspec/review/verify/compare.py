@@ -96,14 +96,6 @@ def _join_in_order(lines: Iterable[str]) -> str:
     return ", ".join(sorted(set(lines))) or "none"
 
 
-def refusals(claim: PinClaim, metadata: Metadata | None) -> Iterator[Finding]:
-    """Find what `lock` wouldn't take of a file as its METADATA has it."""
-    said = metadata.requires_python if metadata else None
-    if said and claim.python and not claim.any_python and not takes_python(said, claim.python):
-        sentence = f"its Requires-Python ({said}) refuses Python {claim.python}"
-        yield difference("refuses-python", sentence, claim.python, said, "warning")
-
-
 def page_refusals(claim: PinClaim, rows: Iterable[Row]) -> Iterator[Finding]:
     """Find what `lock` wouldn't take of a page: a pre-release that nothing asks for beside a final release, and a wheel
     beside which the release has another that comes first in the one rank of files."""
@@ -175,7 +167,7 @@ def of_requirements(claim: PinClaim, published: Sequence[str]) -> Iterator[Findi
 
 def of_python(claim: PinClaim, published: str | None) -> Iterator[Finding]:
     """Compare the Requires-Python of a pip package with what a lock holds of METADATA's."""
-    if not claim.holds_python:
+    if claim.builds is not None:
         return
     locked, there = claim.pin.requires_python, binding_range(published, ".".join(claim.python.split(".")[:2]))
     if locked != there:

@@ -26,10 +26,8 @@ class PinClaim(Struct, frozen=True):
     exclude_newer  the moment before which the file was published, RFC 3339, or None
     builds         the source in whose build environment it is; None for a package of the target itself
     uncorrected    names of corrections that the spec switches off
-    holds_python   the lock holds the package's Requires-Python, where that may refuse a Python
     machine        what the target says of its machines, for a package of which a variant is pinned
     asked          what the target's requirements say of a pre-release's version, of a conda package's build number
-    any_python     the spec takes a Requires-Python knowingly that refuses the target's
     """
 
     pin: Pin
@@ -41,10 +39,8 @@ class PinClaim(Struct, frozen=True):
     exclude_newer: str | None = None
     builds: str | None = None
     uncorrected: tuple[str, ...] = ()
-    holds_python: bool = False
     machine: TargetMachine | None = None
     asked: tuple[str, ...] = ()
-    any_python: bool = False
     glibc: str | None = None
 
     @property

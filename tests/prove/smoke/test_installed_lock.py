@@ -29,7 +29,7 @@ def asked_of(folder: Path, **versions: str) -> Path:
         for name, version in wanted.items()
     ]
     lock = {
-        "lock-version": 2,
+        "lock-version": 5,
         "env": {"name": "here"},
         "targets": {"here": {"platform": "linux-64", "python": python}},
         "pip": pins,

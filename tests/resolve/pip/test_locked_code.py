@@ -10,8 +10,6 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import Dist, wheel
 
-from envspec.lock.model import CODE_VERSION
-
 pytestmark = pytest.mark.e2e
 
 TAG = "cp312-cp312-manylinux_2_28_x86_64"
@@ -41,7 +39,7 @@ def test_what_lock_warned_of_is_warned_of_again(machine: Machine, index: Index) 
     index.add(held(80))
     ran = machine.envspec("lock", spec(machine, "V100"), status=0)
     assert LACKS in said(ran.err)
-    assert 'code = ["sm_80"]\n' in machine.lock_path().read_text() and machine.lock().schema == CODE_VERSION
+    assert 'code = ["sm_80"]\n' in machine.lock_path().read_text()
     index.asked.clear()
     for words in (("doctor", SPEC, "--gpu", "V100"), ("check", SPEC), ("lock", SPEC), ("lock", SPEC, "--dry-run")):
         ran = machine.envspec(*words, "--offline") if words[-1] == "--dry-run" else machine.envspec(*words)
@@ -83,7 +81,7 @@ def test_without_inspection_nothing_is_known(machine: Machine, index: Index) -> 
     machine.spec(cpu("xformers", extra="inspect = false", targets=targets(
         t0="platform = 'linux-64'\ncuda = '12.8'\ngpus = ['V100']")))  # fmt: skip
     machine.envspec("lock", SPEC, status=0)
-    assert "code = " not in machine.lock_path().read_text() and machine.lock().schema < CODE_VERSION
+    assert "code = " not in machine.lock_path().read_text()
     assert "xformers" not in machine.envspec("check", SPEC, status=0).out
 
 

@@ -8,7 +8,6 @@ from support.packages import wheel
 
 from envspec.facts.python_builds import newest_build, versions_of
 from envspec.lock.model import Lock
-from envspec.lock.store import LockFolder
 from envspec.lock.write import dumps
 
 pytestmark = pytest.mark.e2e
@@ -90,24 +89,6 @@ def test_check_refuses_a_cap_that_the_python_breaks(machine: Machine, index: Ind
     python = lock.pythons[0].version
     assert ran.status == 1
     assert f"server 2.0 doesn't take Python {python} (Requires-Python <3.12,>=3.9)  [requires-python]" in ran.out
-
-
-def test_a_lock_of_schema_2_stays_fresh_with_one_note_until_it_is_locked(machine: Machine, index: Index) -> None:
-    index.add(wheel("lib", "2.0", requires_python=">=3.9,<3.13"), wheel("early", "1.0"))
-    index.add(wheel("other", "1.0", "early; python_full_version < '3.12.4'"))
-    lock = machine.locked(spec=cpu("lib", "other", "early", python="3.12"))
-    early = ('early; python_full_version < "3.12.4"',)
-    pins = tuple(
-        replace(pin, requires_python=None, dependencies=early if pin.name == "other" else ())
-        for pin in lock.targets[0].pins
-    )
-    older = replace(lock, schema=2, targets=(replace(lock.targets[0], pins=pins),))
-    LockFolder(machine.locks, "demo").write(older)
-    ran = machine.envspec("check")
-    assert ran.status == 0 and ran.err.count("note:") == 1 and "older envspec" in ran.err
-    ran = machine.envspec("lock", "specs/demo.toml", "--offline")
-    assert ran.status == 0 and machine.lock() == older, "nobody can be asked"
-    assert machine.locked() == lock
 
 
 @pytest.mark.parametrize("marker", ["python_full_version >= '3.12.4'", "implementation_version > '3.12.3'"])

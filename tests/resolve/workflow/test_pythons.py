@@ -63,12 +63,3 @@ def test_without_a_known_build_the_lock_names_none_and_says_so(machine: Machine,
     ran = machine.envspec("lock", machine.spec(with_exclude_newer("2020-01-01")))
     assert ran.status == 0 and machine.lock().pythons == ()
     assert "cpu: envspec knows no build of Python 3.12 released before 2020-01-01" in ran.err
-
-
-def test_a_lock_of_an_older_envspec_gets_it_and_nothing_else(machine: Machine, index: Index) -> None:
-    lock = locked(machine, index, SPEC)
-    write(machine, replace(lock, pythons=()))
-    assert machine.envspec("check").status == 0, "it isn't stale"
-    ran = machine.envspec("lock", "specs/demo.toml", "--offline")
-    assert ran.status == 0 and f"added python for linux-64 {known().version}" in ran.out
-    assert machine.lock() == lock

@@ -37,7 +37,7 @@ BAD = {
     "f.txt": ("what is this\n", "line 1: 'what is this' isn't a requirement"),
     "g.yml": ("a: b\n", "envspec doesn't read this format"),
     "h.toml": ('[env]\nname = "x"\n', "this is a spec"),
-    "envspec.lock": ("lock-version = 1\ndigest = 1\n", "edited by hand"),
+    "envspec.lock": ("lock-version = 1\n\n[env]\n", "written before envspec's first release"),
 }
 
 

@@ -97,7 +97,7 @@ def test_every_field_of_a_real_lock_comes_through(root: Path) -> None:
 
 def test_a_new_field_of_a_lock_has_to_be_merged_too() -> None:
     assert {one.name for one in fields(Lock)} == {
-        *("name", "inputs", "targets", "images", "corrections", "pythons", "bases", "schema"),
+        *("name", "inputs", "targets", "images", "corrections", "pythons", "bases"),
         "inventories",  # which lie beside the lock
     }
     assert {one.name for one in fields(LockedTarget)} == {

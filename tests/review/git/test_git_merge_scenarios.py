@@ -340,7 +340,7 @@ def test_markers_that_git_knows_nothing_of_any_more(repository: Repository) -> N
                 "a lock can't be read: [[pip]]: version must be a version, not '2.4 '",
             ),
             (
-                lambda text: text.replace("lock-version = 3", "lock-version = 99"),
+                lambda text: text.replace("lock-version = 5", "lock-version = 99"),
                 "a lock can't be read: the lock has schema 99",
             ),
         ],
@@ -360,7 +360,7 @@ def test_a_side_that_cant_be_read(repository: Repository, damage: Callable[[str]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "side",
-    [b"", b"\xff\xfe", b"[" * 100_000, b"lock-version = 3\n" * 2, "/etc/hostname"],
+    [b"", b"\xff\xfe", b"[" * 100_000, b"lock-version = 5\n" * 2, "/etc/hostname"],
     ids=["empty", "no UTF-8", "deep", "twice", "a link"],
 )
 def test_a_hostile_side_of_a_conflict_is_refused_by_lock(repository: Repository, side: bytes | str) -> None:

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 
 def slice_digest(lock: dict[str, Any]) -> str:
-    """The digest of a slice's values, as envspec gives it."""
-    canonical = json.dumps(lock, sort_keys=True, separators=(",", ":"))
+    """The digest of a slice's values but the schema's number, as envspec gives it."""
+    values = {key: value for key, value in lock.items() if key != "lock-version"}
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
     return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
 

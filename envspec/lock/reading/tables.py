@@ -1,10 +1,10 @@
-"""The lock's text in schema 3: tables of the spec's inputs, images, targets and packages. Schema 4 has a base, too."""
+"""The tables of a lock's text: the spec's inputs, its base, images, targets and packages."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -13,8 +13,6 @@ from envspec.lock import keys
 from envspec.lock.keys import FOLDER_NAME
 from envspec.lock.listed import KEYS, inputs_of, join, metadata_of
 from envspec.lock.model import (
-    BASE_VERSION,
-    LOCK_VERSION,
     Artifact,
     BaseInputs,
     BuildPin,
@@ -41,35 +39,15 @@ _IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 Value = TypeVar("Value")
 
 
-def read(text: str, path: str) -> Lock:
-    """Parse a text whose `lock-version` is 3. Raises LockError."""
-    return Reader(text, path).lock()
-
-
-def read_on_base(text: str, path: str) -> Lock:
-    """Parse a text whose `lock-version` is 4. Raises LockError."""
-    return ReaderOnBase(text, path).lock()
-
-
 class Reader(LockText):
-    """A reading of one text, table by table. `schema` is the version of what it reads."""
-
-    schema: ClassVar[int] = LOCK_VERSION
-    tables: ClassVar[Collection[str]] = tuple(one for one in keys.TOP if one not in ("base", "inventory"))
-    env_keys: ClassVar[Mapping[str, type]] = {name: kind for name, kind in KEYS.items() if name != "addresses"}
-    target_keys: ClassVar[Mapping[str, type]] = {
-        name: kind for name, kind in keys.TARGET.items() if name != "addresses"
-    }
-    package_keys: ClassVar[Mapping[str, type]] = {name: kind for name, kind in keys.PACKAGE.items() if name != "code"}
-    artifact_keys: ClassVar[Mapping[str, type]] = {
-        name: kind for name, kind in keys.ARTIFACT.items() if name != "inert"
-    }
+    """A reading of one text, table by table."""
 
     def lock(self) -> Lock:
+        """Read the whole lock. Raises LockError."""
         data = self.table()
-        self.refuse_unknown(data, self.tables)
+        self.refuse_unknown(data, keys.TOP)
         env_at = ("[env]", 0)
-        env = self.check(data.get("env"), self.env_keys, ("name",), env_at)
+        env = self.check(data.get("env"), KEYS, ("name",), env_at)
         if not FOLDER_NAME.fullmatch(env["name"]):
             self.fail(f"name can't be {env['name']!r}", env_at, "name")
         sources = env.get("sources", {})
@@ -93,14 +71,11 @@ class Reader(LockText):
             corrections=tuple(LockedCorrection(**row) for row in self.rows(data, "corrections", keys.CORRECTION)),
             pythons=tuple(LockedPython(**row) for row in self.rows(data, "python", keys.PYTHON)),
             bases=tuple(LockedBase(**row) for row in self.rows(data, "inventory", keys.INVENTORY)),
-            schema=self.schema,
         )
         return lock.with_python_versions()
 
     def base(self, data: Mapping[str, Any]) -> BaseInputs | None:
         if "base" not in data:
-            if self.schema == BASE_VERSION:
-                self.fail(f"a lock of schema {BASE_VERSION} has a base", ("[base]", 0))
             return None
         table = self.check(data["base"], keys.BASE, (), ("[base]", 0))
         kinds = [kind for kind in table if kind != "replace"]
@@ -145,7 +120,7 @@ class Reader(LockText):
 
     def target(self, name: str, table: Any, env: Mapping[str, Any], pins: tuple[Pin, ...]) -> LockedTarget:
         where = (f"[targets.{key(name)}]", 0)
-        self.check(table, self.target_keys, ("platform", "python"), where)
+        self.check(table, keys.TARGET, ("platform", "python"), where)
         python, bound = table["python"], table.get("python-range")
         if bound is not None and not releases_of(python, bound):
             self.fail(f"python-range admits no Python {python}", where, "python-range")
@@ -184,7 +159,7 @@ class Reader(LockText):
     def package(self, kind: str, table: Any, every: tuple[str, ...], where: Where) -> list[tuple[str, Pin]]:
         """Return a package's pin for each of its targets. Targets that agree share one value."""
         direct = table.get("direct", False) if type(table) is dict else False
-        types = {**self.package_keys, "direct": list if type(direct) is list else bool}
+        types = {**keys.PACKAGE, "direct": list if type(direct) is list else bool}
         self.check(table, types, ("name", "version", "index"), where)
         if direct is False and "direct" in table:
             self.fail("direct is true or a list of targets", where, "direct")
@@ -291,7 +266,7 @@ class Reader(LockText):
         )
 
     def artifact(self, item: Any, where: Where) -> tuple[Artifact, list[str] | None]:
-        self.check(item, self.artifact_keys, ("file", "sha256"), where)
+        self.check(item, keys.ARTIFACT, ("file", "sha256"), where)
         label, properties = item.get("variant"), tuple(item.get("properties", ()))
         priorities = tuple(item.get("priorities", ()))
         for name, values in (("properties", properties), ("priorities", priorities)):
@@ -310,10 +285,3 @@ class Reader(LockText):
         if not names:
             self.fail("an empty list of targets", where, key)
         return names
-
-
-class ReaderOnBase(Reader):
-    """A reading of a lock on a base."""
-
-    schema = BASE_VERSION
-    tables = keys.TOP
