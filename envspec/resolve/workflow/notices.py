@@ -197,14 +197,6 @@ def correction_notes(found: Iterable[tuple[str, Effect]]) -> Iterator[Finding]:
         )
 
 
-def given_way_notes(found: Iterable[tuple[str, Correction]]) -> tuple[Finding, ...]:
-    """Name the corrections that requirements left no room for, by target name: each once, with its targets."""
-    why = "because the requirements leave nothing within it, though"
-    return sacrifice_notes(
-        (name, f"{one.requirement} isn't added to {one.package}, {why} {one.reason}", None, None) for name, one in found
-    )
-
-
 def sacrifice_notes(found: Iterable[tuple[str, str, str | None, str | None]]) -> tuple[Finding, ...]:
     """Say what was locked instead of pins that can't work, and how to keep them, by target name: each once, with its
     targets and the package that moved."""
