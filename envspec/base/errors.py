@@ -262,12 +262,9 @@ class AnswerNo(EnvspecError):
 
 
 class Unsatisfiable(AnswerNo):
-    """No set of versions satisfies the spec for a target. `corrections` are the names of the corrections of published
-    metadata that may be part of it.
-    """
+    """No set of versions satisfies the spec for a target."""
 
     code = "unsatisfiable"
-    corrections: tuple[str, ...] = ()
     conflict: Conflict = Conflict()
 
     @property

@@ -26,7 +26,6 @@ from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
 
-_TABLES = ("corrections", "repodata_patches")
 _EXTRA = re.compile(r"""\s*extra\s*==\s*(['"])([A-Za-z0-9._-]+)\1\s*""")
 _DERIVED = re.compile(
     rf"([a-z0-9-]+)-(?:extra-({'|'.join(FAMILY)})|read-({'|'.join(map(requirement_name, WHEEL_BOUNDS))}))"
@@ -40,12 +39,12 @@ _LOWER = {">=": ">=", ">": ">", "~=": ">="}
 class Correction(Struct, frozen=True, rename={"sources": "source"}):
     """A requirement that `package` (normalised name) in these `versions` (a specifier) has besides its METADATA.
 
-    name         switches it off; reported ones about the same two packages share it
+    name         switches it off
     kind         see the module
     requirement  PEP 508; of an extra only the name
     reason       what happens without it
     sources      keys of the table's sources, or addresses
-    proved       how that is known: executed, imported, read, upstream, or reported by others and not proved here
+    proved       how that is known: executed, imported, read or upstream
     seen         of an extra or a wheel: the version that it was found in
     """
 
@@ -67,16 +66,6 @@ class Correction(Struct, frozen=True, rename={"sources": "source"}):
     def bounded(self) -> str:
         """The normalised name of the package that it needs."""
         return _leading_name(self.requirement)
-
-    def is_as_strict_as(self, other: Correction) -> bool:
-        """Say whether it leaves no version of a package that another correction rules out."""
-        own = str(published_requirement(self.requirement).specifier)
-        return self.bounded == other.bounded and implies([own], other.requirement)
-
-    @property
-    def gives_way(self) -> bool:
-        """Say whether requirements that can't be met beside it count for more."""
-        return self.proved == "reported"
 
     @property
     def is_of_a_wheel(self) -> bool:
@@ -158,10 +147,6 @@ class Corrections(Struct, frozen=True, eq=False, dict=True):
         gone = set(names)
         return replace(self, rows=tuple(row for row in self.rows if row.name not in gone)) if gone else self
 
-    def firm(self) -> Corrections:
-        """Leave out those that others report."""
-        return replace(self, rows=tuple(row for row in self.rows if not row.gives_way))
-
     def on(self, markers: Markers) -> Corrections:
         """Give those of a target: its markers decide, and none is left."""
         return replace(self, rows=rows_in_force(self.rows, markers))
@@ -228,21 +213,18 @@ NO_CORRECTIONS = Corrections()
 
 @cache
 def table() -> tuple[Correction, ...]:
-    """Every correction in the tables."""
-    rows = (row for name in _TABLES for row in read(name)["corrections"])
+    """Every correction in the table."""
+    rows = read("corrections")["corrections"]
     kinds = {True: "requirement", False: "constraint"}
     known = ({"kind": kinds["requirement" in row], "requirement": row.get("constraint")} | row for row in rows)
     return records(Correction, known)
 
 
 def sources_of(one: Correction) -> tuple[str, ...]:
-    """Give where a row of the tables is from, in words: upstream's thread, or the file of those who reported it. None
-    for what was read from METADATA or a wheel."""
-    for name in _TABLES:
-        texts: Mapping[str, str] = read(name)["sources"]
-        if one.sources and all(key in texts for key in one.sources):
-            return tuple(texts[key] for key in one.sources)
-    return ()
+    """Give where a row of the table is from, in words: upstream's thread. None for what was read from METADATA or a
+    wheel."""
+    texts: Mapping[str, str] = read("corrections")["sources"]
+    return tuple(texts[key] for key in one.sources if key in texts)
 
 
 def corrections(off: Iterable[str] = ()) -> Corrections:

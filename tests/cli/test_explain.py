@@ -139,7 +139,6 @@ def test_the_words_are_sentences() -> None:
     ("name", "source"),
     [
         ("torch-numpy-2", "pytorch/pytorch#107302"),
-        ("conda-forge-scikit-learn-numpy", "patch_yaml"),
         # in no table: read from METADATA, and from wheels
         ("transformers-extra-torch", "the METADATA of transformers: what its extra torch asks of torch"),
         ("acme-read-numpy", "a wheel of acme: its files show that it needs numpy<2"),

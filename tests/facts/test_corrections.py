@@ -123,24 +123,15 @@ def test_markers_are_judged_for_the_target_and_are_gone() -> None:
     assert new.rows == new.violations({"a": "2.0", "numpy": "2.2"}) == ()
 
 
-def test_what_others_report_is_known_by_its_proof() -> None:
-    assert {row.gives_way for row in table() if row.name.startswith("conda-forge-")} == {True}
-    assert {row.gives_way for row in table() if not row.name.startswith("conda-forge-")} == {False}
-    assert all("; " not in row.requirement or row.gives_way for row in table())
-
-
-OWN = [row for row in table() if not row.gives_way]
-
-
 def test_each_of_our_own_names_where_upstream_speaks_of_it() -> None:
     sources = tables.read("corrections")["sources"]
     thread = re.compile(r"(?<![\w/.-])[\w.-]+/[\w.-]+#\d+\b")
-    assert [row.name for row in OWN if not any(thread.search(sources[key]) for key in row.sources)] == []
+    assert [row.name for row in table() if not any(thread.search(sources[key]) for key in row.sources)] == []
 
 
 @pytest.mark.network
 @pytest.mark.nightly
-@pytest.mark.parametrize("row", OWN, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", table(), ids=lambda row: row.name)
 def test_metadata_on_pypi_still_lacks_it(row: Correction) -> None:
     """Of the newest release that a row is about. Where METADATA has come to agree, the row goes."""
     from envspec.base.settings import load_settings
@@ -167,7 +158,7 @@ def test_no_table_of_corrections_is_read_where_nothing_is_resolved() -> None:
         "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' else None)\n"
         "from envspec.cli.main import run\n"
         "assert run(sys.argv[1:]) == 0\n"
-        "assert not [file for file in opened if file.endswith(('corrections.toml', 'repodata_patches.toml'))]\n"
+        "assert not [file for file in opened if file.endswith('corrections.toml')]\n"
     )
     for words in (["--help"], ["check", "specs/cpu-py311.toml"]):
         ran = subprocess.run([sys.executable, "-c", script, *words], cwd=REPOSITORY, capture_output=True, text=True)

@@ -36,7 +36,7 @@ def test_the_sample_is_drawn_by_its_seed() -> None:
         places = [place(SAMPLE["seed"], key) for key in keys]
         assert len(keys) == size and places == sorted(places)
     anew = dict(drawn(SAMPLE["seed"]))
-    assert sum(row["key"] in anew for row in SAMPLE["rows"]) > 90
+    assert sum(row["key"] in anew for row in SAMPLE["rows"]) > 75
 
 
 def test_its_rows_say_what_they_said() -> None:

@@ -48,7 +48,6 @@ from envspec.spec.model import ProjectParts
 from envspec.spec.parse import parse_spec
 from envspec.spec.project import parse_project
 from envspec.spec.values import BadValue, match_spec, requirement, utc_time
-from tools.refresh.conda_patches import patches_of
 
 SEPARATOR = b"\n%%%%\n"
 """Between the parts of an input that is several texts."""
@@ -259,7 +258,6 @@ GIVEN = (
     Parser("marker", lines(marker)),
     Parser("dependency", lines(requirement, sound), (2,)),
     Parser("match-spec", lines(match_spec, sound), (2,)),
-    Parser("conda-patches", lambda data, folder: patches_of({"x.yaml": sound(data)}), (2,)),
     Parser("time", lines(utc_time, sound)),
     Parser("versions", versions),
     Parser("licence", lines(licence)),

@@ -1,6 +1,5 @@
 """The rows of the fact tables, each with a key and what it says, and the sample of them that a seed draws."""
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
@@ -30,7 +29,6 @@ NAMED_BY = {
     "released.releases": "project version",
     "peaks.peaks": "name",
     "python_builds.builds": "version build",
-    "repodata_patches.corrections": "package versions constraint",
     "toolkits.releases": "version",
     "toolkits.toolkits": "version",
     "torch.builds": "torch variant platform",
@@ -41,7 +39,7 @@ NAMED_BY = {
 """What names a row in its table. Left out: `former`, which no source says any more, the ranking of names, and what a
 program read in wheels, which nobody could compare by hand."""
 
-SIZE = {"tables": 90, "wheels": 10}
+SIZE = {"tables": 75, "wheels": 10}
 """How many rows are drawn of the tables, and of the files of the PyTorch indexes, which are many times as many."""
 
 
@@ -58,19 +56,12 @@ def _rows() -> Iterator[tuple[str, str, str]]:
             if fields is not None:
                 for row in listed:
                     values = [str(row[field]) for field in fields.split() if field in row]
-                    named = _patch(*values) if path.stem == "repodata_patches" else " ".join(values)
-                    yield "tables", f"{path.stem}.{name}: {named}", said(row)
+                    yield "tables", f"{path.stem}.{name}: {' '.join(values)}", said(row)
     for variant in wheels.variants():
         index = wheels.load(variant)
         for project in index.projects:
             for wheel in index.files(project):
                 yield "wheels", f"wheels.{variant}: {wheel.file}", f"sha256 {wheel.sha256}"
-
-
-def _patch(package: str, versions: str, constraint: str) -> str:
-    """Name a patch by its package, the newest release that it is about, and the dependency."""
-    newest, dependency = re.findall(r"\d[\w.]*", versions)[-1], re.split(r"[^\w.-]", constraint)[0]
-    return f"conda-forge-{package}-{newest}-{dependency}"
 
 
 def said(row: dict[str, Any]) -> str:

@@ -1,10 +1,9 @@
 """`python -m tools.refresh`: shows what PyPI has and the tables lack, as a diff, or writes it with `--write`.
 
-`python -m tools.refresh patches FOLDER` does the same for the table of conda-forge's repodata patches, `names FILE`
-for that of the most used names, `conda FOLDER` for that of conda-forge's builds of pytorch, `conda-names FILE` for
-that of conda-forge's names of PyPI projects, `pythons FILE` for that of the builds of Python, and `wheels` for the
-tables of the PyTorch indexes. `host-code NAME…` and `wheel-code NAME…` read whole wheels, for the tables of those
-without code for GPUs and with it.
+`python -m tools.refresh names FILE` does the same for the table of the most used names, `conda FOLDER` for that of
+conda-forge's builds of pytorch, `conda-names FILE` for that of conda-forge's names of PyPI projects, `pythons FILE` for
+that of the builds of Python, and `wheels` for the tables of the PyTorch indexes. `host-code NAME…` and
+`wheel-code NAME…` read whole wheels, for the tables of those without code for GPUs and with it.
 `sizes VARIANT…` asks these how large the wheels of the tables are. `linked SPEC…` writes what `envspec link` knows of
 wheels without reading them, `edition` the tables as the package envspec-facts.
 
@@ -51,7 +50,6 @@ from envspec.resolve.pip.metadata import Metadata, MetadataCache, MetadataReader
 from envspec.resolve.uv.answer import FoundFile
 from tools.refresh import conda_names_table, conda_table, edition, most_used_table, python_builds_table, torch_table
 from tools.refresh.host_code_table import refreshed_host_code
-from tools.refresh.patches_table import table_from
 from tools.refresh.published import PublishedFile
 from tools.refresh.releases import refreshed_dates
 from tools.refresh.torch_table import refresh
@@ -87,8 +85,6 @@ ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 
 TABLE = Path(envspec.facts.__file__).parent / "data" / "torch.toml"
 
-PATCH_TABLE = TABLE.with_name("repodata_patches.toml")
-
 NAMES_TABLE = TABLE.with_name("most_used.toml")
 
 RELEASED_TABLE = TABLE.with_name("released.toml")
@@ -109,9 +105,6 @@ WHEELS = TABLE.with_name("wheels")
 
 WHOLE = 256 << 20
 """Bytes of the largest wheel that is fetched whole, where the index offers no ranges."""
-
-PATCHES = Path("recipe", "patch_yaml")
-"""Where the patches lie in their repository."""
 
 _AT_ONCE = 8
 """How many packages are compared with PyPI at once: what takes time is waiting."""
@@ -195,28 +188,6 @@ def command(context: click.Context, write: bool) -> int:
     for note in found.notes:
         say(f"note: {note}", style="yellow")
     return max([_show(table, text, write, "python -m tools.refresh --write") for table, text in texts.items()])
-
-
-@command.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--revision", required=True, help="The commit that the folder holds, in hexadecimal digits.")
-@click.option("--write", is_flag=True, help="Write the table instead of only showing what would change.")
-def patches(folder: Path, revision: str, write: bool) -> int:
-    """Make the table of conda-forge's repodata patches from a copy of their repository, and print the difference.
-
-    Each patch is compared with the METADATA on PyPI, which takes some minutes the first time.
-    """
-    _refuse_no_commit(revision)
-    files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / PATCHES).glob("*.yaml"))}
-    if not files:
-        raise InputError(f"{folder / PATCHES} has no YAML files", hint="name the folder of a copy of the repository")
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = table_from(files, revision, _pypi(), pool.map)
-    for reason, count in sorted(found.left_out.items(), key=lambda counted: -counted[1]):
-        say(f"left out: {count}: {reason}")
-    return _show(
-        PATCH_TABLE, found.text, write, f"python -m tools.refresh patches {folder} --revision {revision} --write"
-    )
 
 
 @command.command()

@@ -336,7 +336,6 @@ def add_corrections(conflict: Unsatisfiable, corrections: Corrections) -> Unsati
     about = [row for name in sorted(proof.packages) for row in corrections.about(name) if row.bounded in proof.packages]
     near = [row for row in about if row.kind != "extra" and _may_be_of(proof, row)]
     found = [row for row in near if _bounds_stand_in(proof, row)]
-    conflict.corrections = tuple(row.name for row in found or near)
     found += [row for row in about if row.kind == "extra" and row.name in corrections.active]
     if not found:
         return conflict

@@ -22,7 +22,7 @@ from envspec.resolve.pip.direct import DirectFiles, with_hash
 from envspec.resolve.pip.edges import requirement_of
 from envspec.resolve.pip.pins import complete_metadata
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.uv.answer import LOG_OF_SEARCH, Found, read_pylock, read_search, split_log
+from envspec.resolve.uv.answer import Found, last_error, read_pylock
 from envspec.resolve.uv.conflict import PROJECT
 from envspec.resolve.uv.errors import failure, offline_failure
 from envspec.resolve.uv.program import Uv
@@ -109,23 +109,19 @@ def compile_request(asked: UvCompile) -> tuple[Found, ...]:
         command += ["--refresh"] if uv.fresh else [f"--refresh-package={name}" for name in own]
     # the proxy waits, tries again and gives up by the user's limits, and builds what may be built before it answers
     patience = give_up_seconds(uv.env, uv.longest) + (_BUILD_SECONDS if request.allow_source else 0)
-    # a correction that kept the search from a release is told; without any, uv writes no log. What uv reads of a
-    # repository by itself may have line ends in a marker, and so whole lines of the log
-    is_told = request.corrections.rows and not any("@" in text for text in request.addressed)
-    more = {"UV_HTTP_TIMEOUT": f"{patience:.0f}", "RUST_LOG": LOG_OF_SEARCH if is_told else ""}
+    # a log would quote what packages say beside uv's own errors
+    more = {"UV_HTTP_TIMEOUT": f"{patience:.0f}", "RUST_LOG": ""}
     if uv.offline and torch_backend:
         command.append("--offline")
     elif uv.offline:
         more |= uv.cut_off(asked.proxy.host)
     result = uv.run(command, cwd=folder, more=more)
-    log, said = split_log(result.stderr)
     if result.returncode:
+        said = last_error(result.stderr)
         default = next((index.url for index in asked.indexes if index.default), None)
         error = failure(result.returncode, said, label=label, offline=uv.offline, index=default)
         raise offline_failure(error, label) if uv.offline else error
-    came_to = read_search(log, request.corrections.bounded)
-    found = read_pylock(answer.read_text(encoding="utf-8"))
-    return tuple(replace(one, tried=came_to[one.name]) if one.name in came_to else one for one in found)
+    return read_pylock(answer.read_text(encoding="utf-8"))
 
 
 def sources_for_uv(request: Request) -> list[str]:

@@ -60,7 +60,6 @@ def pins_of(
                 works_with=bounds_of_extras(described[p.name][0].requires_dist),
                 newer=newer(p, request, releases) if p.name in corrected else None,
                 sole=not corrected.isdisjoint(map(requirement_name, edges[p.name])) and is_sole(p, request, releases),
-                tried=p.tried,
             ),
         )
         for p in found

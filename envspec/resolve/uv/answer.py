@@ -1,11 +1,12 @@
-"""uv's answer: the packages of the pylock.toml (PEP 751) that it writes, and what its search came to before."""
+"""uv's answer: the packages of the pylock.toml (PEP 751) that it writes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from msgspec import Struct
 from packaging.pylock import Package
 
 from envspec.base.documents import read_toml
@@ -15,11 +16,9 @@ from envspec.packages.pylock import File, file_name, parse_pylock
 from envspec.packages.variants import WheelOfVariant
 
 
-class Found(RecordWithNotes, frozen=True, eq=False):
+class Found(Struct, frozen=True):
     """One package of uv's answer. Exactly one of `files` (wheels or one sdist, as index files), `git` and `archive` is
     set."""
-
-    notes: ClassVar = frozenset({"tried"})
 
     name: str
     version: str | None
@@ -29,8 +28,6 @@ class Found(RecordWithNotes, frozen=True, eq=False):
     revision: str | None = None
     """What a requirement asks git for: a branch, a tag, a commit; None for the default branch."""
     archive: FoundFile | None = None
-    tried: tuple[str, ...] = ()
-    """The releases that uv's search came to, this one included, as far as `read_search` was asked."""
 
 
 class FoundFile(RecordWithNotes, frozen=True, eq=False):
@@ -126,35 +123,9 @@ def _read_package(package: Package) -> Found:
     return Found(name, version, files=tuple(_file(file) for file in files if file))
 
 
-LOG_OF_SEARCH = "uv_resolver::resolver=debug"
-"""The value of RUST_LOG with which uv says on stderr what its search comes to."""
-_QUOTING = re.compile(r"^WARN .* has invalid metadata: .*\n(?:.*\n){0,4}?[ \t]*\^+(?:\n|\Z)", re.MULTILINE)
-_SELECTED = re.compile(rf"DEBUG Selecting: ([\w.-]+)==({_VERSION.pattern}) ")
-_LEFT = re.compile(
-    rf"DEBUG Recording dependency conflict of ([\w.-]+)==({_VERSION.pattern}) from incompatibility of \((.+)\)"
-)
-_NAMED = re.compile(r"(?:^|, )([\w.-]+)")
-
-
-def split_log(stderr: str) -> tuple[list[str], str]:
-    """Take the lines of uv's log out of what it says. What a warning quotes of METADATA goes with it: it stands at the
-    margin, and may look like a line of the log, an error or a hint. Of uv's own error, the last, further lines don't.
-    """
-    lines = _QUOTING.sub("", stderr).split("\n")
-    said = "\n".join(line for line in lines if not line.startswith(("DEBUG ", "WARN ")))
-    return [line for line in lines if line.startswith("DEBUG ")], said[said.rfind("\nerror: ") + 1 :]
-
-
-def read_search(log: Iterable[str], bounded: Mapping[str, Collection[str]]) -> dict[str, tuple[str, ...]]:
-    """List, of the packages in `bounded`, the releases that uv's search came to, without those that it left at once for
-    another package than those that stand there."""
-    found: dict[str, dict[str, None]] = {}
-    for line in log:
-        if (selected := _SELECTED.match(line)) and selected[1] in bounded:
-            found.setdefault(selected[1], {})[selected[2]] = None
-        elif (left := _LEFT.match(line)) and left[1] in found and not {*_NAMED.findall(left[3])} & {*bounded[left[1]]}:
-            found[left[1]].pop(left[2], None)
-    return {name: tuple(versions) for name, versions in found.items()}
+def last_error(stderr: str) -> str:
+    """Give uv's own error: the last that begins at the margin. What stands before it may quote others."""
+    return stderr[stderr.rfind("\nerror: ") + 1 :]
 
 
 def _file(file: File) -> FoundFile:

@@ -37,7 +37,6 @@ from envspec.resolve.workflow.bounded import describe_moves, explain_refusals, o
 from envspec.resolve.workflow.keep import Kept
 from envspec.resolve.workflow.notices import (
     correction_notes,
-    given_way_notes,
     merge_findings,
     notes_among,
     refusals,
@@ -96,9 +95,8 @@ def is_judged_again(finding: Finding, locked: Iterable[LockedTarget]) -> bool:
 
 
 def effect_notes(solved: Sequence[Solved]) -> tuple[Finding, ...]:
-    """Say what corrections did to solved targets, and which ones gave way."""
-    did = correction_notes((one.name, effect) for one in solved for effect in one.effects)
-    return (*did, *given_way_notes((one.name, row) for one in solved for row in one.broken))
+    """Say what corrections did to solved targets."""
+    return tuple(correction_notes((one.name, effect) for one in solved for effect in one.effects))
 
 
 def refused_pins(

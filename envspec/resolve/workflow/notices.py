@@ -83,11 +83,6 @@ class Said(Struct, frozen=True):
             return has_common_version(versions, (*self.bounds.get(name, ()), f">{than.partition('+')[0]}"))
         return any(is_within(version, (versions,)) for version in self.admissible(name))
 
-    def was_tried(self, pin: Pin, versions: str) -> bool:
-        """Say whether uv's search came to a release of a package that is one of `versions`, and all bounds admit."""
-        within = (versions, *self.bounds.get(pin.name, ()))
-        return any(is_within(version, within) for version in pin.solver.tried)
-
     def admissible(self, name: str) -> Iterator[str]:
         """List the newer releases of a package that all bounds admit."""
         return (version for version in self.newer[name] if is_within(version, self.bounds.get(name, ())))
@@ -133,10 +128,8 @@ def _effects(corrections: Corrections, pin: Pin, versions: Mapping[str, str], sa
         elif one.concerns(pin.name, pin.version):
             if said.rules_out(one.requirement):
                 yield Effect(one, f"{one.requirement} added")
-        elif not admits(one.requirement, versions[one.bounded]) and (
-            said.could_be(pin.name, one.versions, pin.version) or said.was_tried(pin, one.versions)
-        ):
-            # a newer version of it was given up, or an older one that uv's search came to
+        elif not admits(one.requirement, versions[one.bounded]) and said.could_be(pin.name, one.versions, pin.version):
+            # a newer version of it was given up
             yield Effect(one, _lock_phrase(pin))
 
 
@@ -195,14 +188,6 @@ def correction_notes(found: Iterable[tuple[str, Effect]]) -> Iterator[Finding]:
             remedy=f'to do without: without-corrections = ["{name}"] in [pip]{more}',
             targets=tuple(names),
         )
-
-
-def given_way_notes(found: Iterable[tuple[str, Correction]]) -> tuple[Finding, ...]:
-    """Name the corrections that requirements left no room for, by target name: each once, with its targets."""
-    why = "because the requirements leave nothing within it, though"
-    return sacrifice_notes(
-        (name, f"{one.requirement} isn't added to {one.package}, {why} {one.reason}", None, None) for name, one in found
-    )
 
 
 def sacrifice_notes(found: Iterable[tuple[str, str, str | None, str | None]]) -> tuple[Finding, ...]:

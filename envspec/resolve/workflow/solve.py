@@ -102,7 +102,6 @@ class Solved(Struct, frozen=True, dict=True):
     corrections  of published metadata, as the pip half was solved with them
     constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
     gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
-    gave_way     corrections beside which the requirements had no solution
     read         corrections that were read from wheels, in this solution or an earlier one
     builds       what its wheels are built for, by package, as far as they were read
     cleared      older versions whose wheels don't say what those of newer ones do: name, version and bound
@@ -116,7 +115,6 @@ class Solved(Struct, frozen=True, dict=True):
     corrections: Corrections
     constraints: tuple[str, ...] = ()
     gave_up: tuple[GivenUp, ...] = ()
-    gave_way: tuple[Correction, ...] = ()
     hopeless: bool = False
     read: tuple[LockedCorrection, ...] = ()
     builds: Mapping[str, WheelBuild] = field(default_factory=dict)
@@ -190,11 +188,6 @@ class Solved(Struct, frozen=True, dict=True):
         rows = self.rows_of_pins(self.read)
         return tuple(one for one in rows if self._row(one) in did or (one.package, one.constraint) in edges)
 
-    @property
-    def broken(self) -> tuple[Correction, ...]:
-        """Give the corrections that gave way, and that its solution indeed breaks."""
-        return Corrections(self.gave_way).violations(self.versions)
-
     def rows_of_pins(self, rows: Iterable[LockedCorrection]) -> tuple[LockedCorrection, ...]:
         """Give the rows whose wheels are pinned."""
         return tuple(one for one in rows if any(map(one.is_of, self.pip)))
@@ -243,17 +236,6 @@ class Solved(Struct, frozen=True, dict=True):
     def _row(self, one: LockedCorrection) -> Correction:
         but = sorted(v for name, v, bound in self.cleared if (name, bound) == (one.package, one.constraint))
         return of_wheel(one.package, one.version, one.constraint, one.reason, but)
-
-    def without_corrections_of(self, conflict: Unsatisfiable) -> Solved:
-        """Give the target without the corrections of a conflict that were not proved here; itself where it has none."""
-        if self.name not in conflict.targets:
-            return self
-        reported = tuple(row for row in self.corrections.rows if row.gives_way)
-        named = tuple(row for row in reported if row.name in conflict.corrections)
-        # what leaves no more of a package than one of these would be named by the next conflict
-        rows = tuple(row for row in reported if any(row.is_as_strict_as(one) for one in named))
-        left = self.corrections.without_names(row.name for row in rows)
-        return replace(self, gave_way=(*self.gave_way, *rows), corrections=left) if rows else self
 
     def with_corrections(self) -> Solved:
         """Give the target with the corrections that its solution breaks; itself where it breaks none."""
@@ -304,8 +286,8 @@ def solve(
     """Solve both halves of the targets, and the pip halves again as long as an answer shows something new: corrections
     that it breaks, what its wheels say, and pins that `judge` refuses and others may avoid.
 
-    What `kept` holds of what wheels say counts once a wheel confirms it. What leaves no answer yields: corrections that
-    are only reported, then what the judge refused.
+    What `kept` holds of what wheels say counts once a wheel confirms it. Where what the judge
+    refused leaves no answer, the refused one stands.
 
     Raises what the resolvers raise, and InternalError for a conda half without a resolver.
     """
@@ -350,11 +332,7 @@ def _ask(targets: Sequence[Solved], resolver: Resolver, kept: Kept) -> tuple[Sol
 
 
 def _let_go(targets: Sequence[Solved], conflict: Unsatisfiable, stood: Mapping[str, Solved]) -> tuple[Solved, ...]:
-    """Give the targets without what a conflict costs: corrections that others report, or else what the rules refused of
-    the answer that `stood`."""
-    fewer = tuple(one.without_corrections_of(conflict) for one in targets)
-    if fewer != targets:
-        return fewer
+    """Give the targets without what the rules refused of the answer that `stood`."""
     names = {name for part in parts(conflict) for name in part.targets} or {*stood}
     return tuple(
         replace(stood[one.name], hopeless=True)

