@@ -22,7 +22,6 @@ from packaging.specifiers import SpecifierSet
 from envspec.facts.tables import read, records
 from envspec.facts.wheel_bounds import WHEEL_BOUNDS
 from envspec.facts.wheels import FAMILY
-from envspec.packages.edges import Markers
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name, published_requirement
 
@@ -147,10 +146,6 @@ class Corrections(Struct, frozen=True, eq=False, dict=True):
         gone = set(names)
         return replace(self, rows=tuple(row for row in self.rows if row.name not in gone)) if gone else self
 
-    def on(self, markers: Markers) -> Corrections:
-        """Give those of a target: its markers decide, and none is left."""
-        return replace(self, rows=rows_in_force(self.rows, markers))
-
     def with_active(self, names: Iterable[str], more: Iterable[Correction] = ()) -> Corrections:
         """Make corrections active by name, and add more rows."""
         known = {(row.name, row.versions) for row in self.rows}
@@ -231,15 +226,6 @@ def corrections(off: Iterable[str] = ()) -> Corrections:
     """Give every correction but those that are switched off by name."""
     switched_off = set(off)
     return Corrections(tuple(row for row in table() if row.name not in switched_off))
-
-
-def rows_in_force(rows: Iterable[Correction], markers: Markers) -> tuple[Correction, ...]:
-    """Keep the corrections whose markers hold in a target, without the markers."""
-    return tuple(
-        replace(row, requirement=row.requirement.partition(";")[0].rstrip()) if ";" in row.requirement else row
-        for row in rows
-        if markers.hold(row.requirement)
-    )
 
 
 def unknown_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -103,7 +103,6 @@ class SolverView(Struct, frozen=True):
     works_with  what its extras say that it works with (`envspec.facts.corrections`)
     newer       newer final releases on offer that install on the target; None where no correction is about the package
     sole        whether a correction is about what it requires, and no other release that the spec admits installs
-    tried       of a package that a correction is about, the releases that uv's search came to
     """
 
     extras: frozenset[str] | None = None
@@ -111,7 +110,6 @@ class SolverView(Struct, frozen=True):
     works_with: tuple[str, ...] = ()
     newer: tuple[str, ...] | None = None
     sole: bool = False
-    tried: tuple[str, ...] = ()
 
 
 class Pin(RecordWithNotes, frozen=True, eq=False):

@@ -20,7 +20,6 @@ from envspec.facts.corrections import (
     table,
     unknown_names,
 )
-from envspec.packages.edges import Markers
 from envspec.packages.requirement import canonical_name, published_requirement
 
 REPOSITORY = Path(__file__).parents[2]
@@ -113,14 +112,6 @@ def test_an_active_extra_holds_version_by_version() -> None:
     assert active.bounds("transformers", "5.1.0", ['torch>=2.4; extra == "torch"']) == ("torch>=2.4",)
     assert active.bounds("transformers", "4.49.0", ['torch>=2.0; extra == "torch"']) == ("torch>=2.0",)
     assert unknown_names([row.name, "transformers-extra-scipy"]) == ("transformers-extra-scipy",)
-
-
-def test_markers_are_judged_for_the_target_and_are_gone() -> None:
-    row = Correction("a-numpy", "a", "<3", "constraint", "numpy<2 ; python_version < '3.13'", "a fails")
-    old, new = (Corrections((row,)).on(Markers("linux-64", python)) for python in ("3.12", "3.13"))
-    assert old.bounds("a", "2.0", ["numpy; extra == 'fast'"]) == ("numpy<2 ; extra == 'fast'",)
-    assert [one.requirement for one in old.violations({"a": "2.0", "numpy": "2.2"})] == ["numpy<2"]
-    assert new.rows == new.violations({"a": "2.0", "numpy": "2.2"}) == ()
 
 
 def test_each_of_our_own_names_where_upstream_speaks_of_it() -> None:

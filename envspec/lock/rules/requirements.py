@@ -328,7 +328,7 @@ def wrong_edges(case: LockedCase) -> Iterator[Finding]:
             continue
         extras = case.graph.extras.get(Node("pip", pin.name), frozenset())
         right = {str(published_requirement(line)) for line in stated.dependencies if markers.hold(line, extras)}
-        added = set(corrections().on(markers).missing_requirements(pin.name, pin.version, stated.dependencies))
+        added = set(corrections().missing_requirements(pin.name, pin.version, stated.dependencies))
         edges = set(pin.dependencies)
         if not right <= edges <= right | added:
             said = ", ".join(sorted(right)) or "nothing"

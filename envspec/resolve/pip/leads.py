@@ -262,14 +262,13 @@ class Leading(Struct, frozen=True):
     """The bounds by which the spec's own requirements lead, and what is left of them.
 
     A conflict costs the bound that stands latest in the order and in it, whole: first those at the newest, whose
-    packages then may be older, but not behind; then that too, and what went for it comes back. Nothing goes below the
-    last lock's versions while there is an answer without that.
+    packages then may be older, but not behind; then that too. Nothing goes below the last lock's versions while there
+    is an answer without that.
 
     order  of the packages
     taken  versions of uv's own answer
     newest, near, last  specifiers by package: the newest releases, those that aren't behind, and what isn't below the
            last lock
-    gone   those at the newest that yielded, each with what its conflict named
     left   questions
     """
 
@@ -278,7 +277,6 @@ class Leading(Struct, frozen=True):
     newest: Mapping[str, str]
     near: Mapping[str, str]
     last: Mapping[str, str]
-    gone: Mapping[str, tuple[str, frozenset[str]]] = {}
     left: int = _SOLVES
     is_near: bool = True
 
@@ -296,8 +294,7 @@ class Leading(Struct, frozen=True):
         following = replace(self, left=self.left - 1)
         if following.left == 1 and not self.is_near:
             # nothing else says whether there is an answer in which none is behind
-            set_aside = {name: (bound, frozenset(self.order)) for name, bound in self.newest.items()}
-            return replace(following, newest={}, gone={**self.gone, **set_aside})
+            return replace(following, newest={})
         if not following.left and not _admits(self.last, self.taken):
             return replace(following, newest={}, near={})
         return following
@@ -311,12 +308,7 @@ class Leading(Struct, frozen=True):
         key, names = next(one for one in (*named, *every) if one[1])
         name = names[-1]
         less = {other: bound for other, bound in parts[key].items() if other != name}
-        if key == "newest":
-            return replace(self, newest=less, gone={**self.gone, name: (self.newest[name], conflict)})
-        if key == "near":
-            back = {other: bound for other, (bound, names) in self.gone.items() if other != name and name in names}
-            return replace(self, near=less, newest={**self.newest, **back})
-        return replace(self, last=less)
+        return replace(self, **{key: less})
 
 
 def leading(leads: Sequence[Lead], last: Mapping[str, str], taken: Mapping[str, str]) -> Leading:

@@ -259,7 +259,6 @@ def _prepare(
 ) -> Prepared:
     bounds = _torch_bounds(verdict)
     by_conda = verdict.wanted is not None and verdict.wanted.channel == "conda"
-    there = known.on(Markers(inputs.platform, inputs.full_python))
     for_conda = (f"pytorch {bounds}",) if bounds and by_conda else ()
     return Prepared(
         target=target,
@@ -267,7 +266,7 @@ def _prepare(
         inputs=inputs,
         verdict=verdict,
         constraints=(f"torch{bounds}",) if bounds and not by_conda else (),
-        corrections=there.with_active(there.beside(map(requirement_name, inputs.requirements))),
+        corrections=known.with_active(known.beside(map(requirement_name, inputs.requirements))),
         conda=conda_request_for(shared, inputs, architectures(target.gpus), for_conda)
         if inputs.conda_requirements
         else None,
