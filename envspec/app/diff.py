@@ -23,9 +23,10 @@ from envspec.base.errors import EnvspecError, InputError, LockError, OutsideErro
 from envspec.base.finding import Finding
 from envspec.base.settings import host_of
 from envspec.base.texts import few, printable
+from envspec.lock.freshness import rendered_reasons
 from envspec.lock.model import Lock
 from envspec.lock.read import load_text
-from envspec.lock.store import SIGNATURE_NAME
+from envspec.lock.store import SIGNATURE_NAME, rendered_files
 from envspec.review.annotations import code_quality, workflow_commands
 from envspec.review.audit.learn import How, look_up_facts
 from envspec.review.audit.model import AuditedPackage, Facts, packages
@@ -134,6 +135,8 @@ def compare(request: DiffRequest) -> Compared:
         found = with_spec_changes(
             found, (*changes, *signers, *_merge_losses(spec, request.locks_dir, old.lock, new.lock))
         )
+    if spec is not None and new.lock.targets:
+        found = with_spec_changes(found, _edited_files(spec, request.locks_dir, new.lock))
     if request.verify:
         if spec is None:
             hint = "compare a spec with a revision: envspec diff SPEC --from REV --verify"
@@ -206,6 +209,26 @@ def _signers(spec: Spec, revision: str, locks_dir: Path | None) -> tuple[Fact, .
 def _unread(why: str) -> Fact:
     message = f"{why}. Its addresses, [image] and [audit] aren't compared: read the spec's own diff"
     return Fact("medium", "spec-unread", message)
+
+
+def _edited_files(spec: Spec, locks_dir: Path | None, lock: Lock) -> tuple[Fact, ...]:
+    """List the rendered files of the working tree that aren't as the lock gives them: `pip` installs from these."""
+    folder = inputs.folder_of(spec, locks_dir)
+    remedy = f"run `envspec lock {spec.path}{inputs.elsewhere(locks_dir)}`, which renders it again"
+    try:
+        found = rendered_reasons(rendered_files(lock), folder.read_rendered_files(lock))
+    except EnvspecError as error:
+        return (Fact("high", "rendered-edited", f"a rendered file can't be read: {error.message}"),)
+    edited = [(str(one.file), one.message) for one in found if one.code == "rendered-edited"]
+    return tuple(
+        Fact(
+            "high",
+            "rendered-edited",
+            f"{folder.path.parent.as_posix()}/{message}: {remedy}; find out who edited it",
+            tuple(target.name for target in lock if len(lock.targets) > 1 and target.name == file.split("/")[0]),
+        )
+        for file, message in edited
+    )
 
 
 def _merge_losses(spec: Spec, locks_dir: Path | None, old: Lock, new: Lock) -> tuple[Fact, ...]:

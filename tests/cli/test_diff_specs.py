@@ -113,6 +113,29 @@ def test_images_waivers_and_jobs_are_changes(indexed: tuple[Index, Index], proje
     ]
 
 
+def test_a_rendered_file_edited_by_hand_is_a_high_row_with_its_line_and_the_command(
+    indexed: tuple[Index, Index], project: Project, envspec: Envspec
+) -> None:
+    folder = project.folder / "locks" / "demo"
+    file = min(folder.glob("*/requirements.txt"))
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.startswith("lib==1.0"))
+    lines[at] = lines[at].replace("lib==1.0", "lib==0.9")
+    file.write_text("".join(lines), encoding="utf-8")
+    found = document(envspec)
+    assert (found["changed"], found["risk"]) == (True, "high")
+    (fact,) = found["spec"]
+    assert (fact["risk"], fact["code"]) == ("high", "rendered-edited")
+    assert f"first at line {at + 1}" in fact["message"] and "`envspec lock specs/demo.toml`" in fact["message"]
+    for form in FORMATS:
+        told = " ".join(envspec("diff", "specs/demo.toml", "--format", form).out.split())
+        assert "requirements.txt" in told and f"line {at + 1}" in told and "no difference" not in told, form
+    assert envspec("diff", "specs/demo.toml", "--exit-code").code == 1
+    assert envspec("diff", "specs/demo.toml", "--fail-on", "high").code == 1
+    project.lock(lambda target: (pin(),))
+    assert document(envspec)["changed"] is False
+
+
 def test_a_spec_that_was_elsewhere_or_broken_says_what_is_not_compared(
     indexed: tuple[Index, Index], project: Project, envspec: Envspec
 ) -> None:
