@@ -41,18 +41,13 @@ def test_a_pre_release_of_uvs_is_told(machine: Machine, index: Index) -> None:
     assert "note: cpu: lib 1.0 is locked: 2.0rc1 is a pre-release, which nothing asks for" in ran.err
 
 
-def test_a_correction_is_told_that_keeps_uvs_search_from_an_older_release(machine: Machine, index: Index) -> None:
-    """verl with vLLM: for a newer fsspec uv goes back to datasets 2.14.4, which fails beside pyarrow 24. Where its
-    search didn't come to one of these, nothing is told."""
+def test_a_correction_keeps_uv_from_an_older_release(machine: Machine, index: Index) -> None:
+    """verl with vLLM: for a newer fsspec uv would go back to datasets 2.14.4, which fails beside pyarrow 24."""
     index.add(wheel("app", "1.0"), wheel("app", "2.0", "fsspec>=2026.3"), wheel("pyarrow", "24.0.0"))
     index.add(wheel("datasets", "2.14.4", "fsspec", "pyarrow"), wheel("datasets", "4.8.5", "fsspec<2026.3", "pyarrow"))
     index.add(wheel("fsspec", "2026.2.0"), wheel("fsspec", "2026.4.0"))
-    told = "note: cpu: datasets 4.8.5 locked, because datasets 2.14.6 and older subclass pyarrow.PyExtensionType"
-    # the second time uv has all METADATA in its cache
-    for asked, said in (("app", True), ("app", True), ("app<2", False)):
-        ran = machine.envspec("lock", machine.spec(cpu(asked, "datasets", "pyarrow")), "--upgrade", status=0)
-        assert machine.versions("cpu")["datasets"] == "4.8.5"
-        assert (told in ran.err) == said, ran.err
+    machine.envspec("lock", machine.spec(cpu("app", "datasets", "pyarrow")), status=0)
+    assert machine.versions("cpu")["datasets"] == "4.8.5"
 
 
 @pytest.mark.parametrize("held", ["a", "b"])
