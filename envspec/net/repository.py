@@ -39,6 +39,7 @@ _TOKEN_SECONDS = 45.0
 _DOCUMENT = 4 << 20
 _ERROR = 1 << 16
 _BLOB = "blob"
+_AGAIN = "check the network, then run the same command again: blobs that are there aren't sent again"
 
 OnBytes = Callable[[int], None]
 
@@ -121,22 +122,33 @@ class Repository:
         return answer.status == 201
 
     def upload(self, digest: str, file: IO[bytes], size: int, on_bytes: OnBytes = lambda count: None) -> None:
-        """Send a blob of `size` bytes, in pieces. `on_bytes` is told of what came, and of less than nothing where
-        that is lost. Raises IndexFailure, OSError."""
-        for _ in range(_TRIES):
-            come = 0
+        """Send a blob of `size` bytes, in pieces, all tries within one limit, which bytes put off. `on_bytes` is told
+        of what came, and of less than nothing where that is lost. Raises IndexFailure, OSError."""
+        come = taken = 0
+        with deadline(_seconds(_CHUNK)) as whole, whole.holds():
+            latest = whole.ends
 
             def count(more: int) -> None:
-                nonlocal come
-                come += more
+                nonlocal come, taken
+                come, taken = come + more, taken + more
+                whole.ends = latest + taken / LIMITS.bytes_per_second
                 on_bytes(more)
 
             try:
-                self._upload_once(digest, file, size, count)
-                return
-            except _Forgotten:
-                on_bytes(-come)
-                time.sleep(_PAUSE)
+                for _ in range(_TRIES):
+                    come = 0
+                    try:
+                        self._upload_once(digest, file, size, count)
+                        return
+                    except _Forgotten:
+                        on_bytes(-come)
+                        time.sleep(_PAUSE)
+            except IndexFailure:
+                if whole.left > 0:
+                    raise
+                shown = shown_address(self._url("blobs/uploads/"))
+                message = f"{shown} is too slow: {come} of {size} bytes went in {whole.passed:.0f} s"
+                raise IndexFailure(message, hint=_AGAIN) from None
         raise _give_up(self._url("blobs/uploads/"))
 
     def _upload_once(self, digest: str, file: IO[bytes], size: int, on_bytes: OnBytes) -> None:
@@ -178,7 +190,7 @@ class Repository:
             "Content-Range": f"{at}-{at + len(piece) - 1}",
             "Content-Length": str(len(piece)),
         }
-        with deadline(_seconds(piece)) as whole, whole.holds():
+        with deadline(_seconds(len(piece))) as whole, whole.holds():
             for left in reversed(range(_TRIES)):
                 try:
                     answer = self._ask("PATCH", place, headers=headers, body=piece)
@@ -241,7 +253,7 @@ class Repository:
     ) -> _Answer:
         """Send a request that can be repeated, some times where a registry that did answer before doesn't, all within
         one limit. Raises IndexFailure."""
-        with deadline(_seconds(body)) as whole, whole.holds():
+        with deadline(_seconds(len(body or b""))) as whole, whole.holds():
             for _ in range(_TRIES - 1):
                 try:
                     answer = self._ask(method, url, headers=headers, body=body)
@@ -263,7 +275,7 @@ class Repository:
         limit: int = _ERROR,
     ) -> _Answer:
         """Send one request, once more where the registry wants a token. Raises IndexFailure, _Broken."""
-        with deadline(_seconds(body)) as whole, whole.holds():
+        with deadline(_seconds(len(body or b""))) as whole, whole.holds():
             answer = self._send(method, url, headers or {}, body, limit)
             if answer.status == 401 and _same_origin(url, self.origin):
                 self._challenge, self._header = answer.headers.get("WWW-Authenticate", ""), None
@@ -285,7 +297,7 @@ class Repository:
         sent = {"Accept-Encoding": "identity", **headers, **({"Authorization": own} if own else {})}
         # who ends an upload waits: a registry may hash a large blob before it answers
         pool = self._fetcher.pool(url, LIMITS.whole_seconds if method == "PUT" else 0)
-        with deadline(_seconds(body)) as whole:
+        with deadline(_seconds(len(body or b""))) as whole:
             try:
                 with whole.holds():
                     response: BaseHTTPResponse = pool.request(
@@ -325,15 +337,15 @@ class Repository:
         raise IndexFailure(f"{host} answers HTTP {answer.status} for {self.path}{': ' if told else ''}{told}")
 
 
-def _seconds(body: bytes | None) -> float:
-    """Give the limit on a request, with the time that its own bytes may take."""
-    return LIMITS.whole_seconds + len(body or b"") / LIMITS.bytes_per_second
+def _seconds(size: int) -> float:
+    """Give the limit on a request, with the time that so many bytes of its own may take."""
+    return LIMITS.whole_seconds + size / LIMITS.bytes_per_second
 
 
 def _give_up(place: str) -> IndexFailure:
     return IndexFailure(
         f"{shown_address(place)} breaks off again and again",
-        hint="check the network, then run the same command again: blobs that are there aren't sent again",
+        hint=_AGAIN,
     )
 
 

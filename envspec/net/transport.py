@@ -114,7 +114,7 @@ class Deadline:
         # a copy: a socket is taken over by TLS, and a connection lets go of its own while the answer is read
         self.release()
         with self._lock:
-            if self.cut:
+            if self.cut or self.left <= 0:
                 raise PeerTooSlow(self.passed)
             self._peer = socket.socket(fileno=os.dup(peer.fileno()))
 
@@ -237,6 +237,12 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
                 peer.close()
                 raise
             return peer
+
+        def request(self, *arguments: Any, **named: Any) -> None:
+            # a connection that is used again: a peer may read nothing of a long body
+            if self.sock is not None and (whole := _of_thread()):
+                whole.guard(self.sock)
+            super().request(*arguments, **named)
 
         def getresponse(self) -> Any:
             whole = _of_thread()

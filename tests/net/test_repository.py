@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
@@ -14,6 +15,7 @@ from support.serving import Quiet, serving
 from envspec.base.errors import IndexFailure
 from envspec.net import repository
 from envspec.net.fetch import Fetcher
+from envspec.net.limits import Limits
 from envspec.net.registry import Registries, image_address
 from envspec.net.repository import Repository
 
@@ -29,6 +31,9 @@ class Double:
     fails          requests, by their number, that get no answer, though they are done
     token          who has no token is sent for one
     status         what pieces are answered with
+    waits          seconds before each answer
+    creeps         of each piece two bytes are taken, and the answer is that it failed
+    deaf           seconds before a piece is read, on a connection that served before
     """
 
     break_at: set[int] = field(default_factory=set)
@@ -39,6 +44,9 @@ class Double:
     token: bool = False
     storage: str = ""
     status: int = 202
+    waits: float = 0
+    creeps: bool = False
+    deaf: float = 0
     asked: list[str] = field(default_factory=list)
     scopes: list[str] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -68,8 +76,10 @@ def double() -> Iterator[Double]:
 
         def do(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
+            time.sleep(state.deaf if self.command == "PATCH" else 0)
             body = self.rfile.read(length)
             state.asked.append(f"{self.command} {self.path.partition('?')[0]}")
+            time.sleep(state.waits)
             if self.path.startswith("/token"):
                 state.scopes += re.findall(r"scope=([^&]+)", self.path)
                 self.answer(200, json.dumps({"token": "given"}).encode())
@@ -88,6 +98,9 @@ def double() -> Iterator[Double]:
                     self.close_connection = True
                     state.gone = state.pieces in state.forgets
                     return
+                if state.creeps:
+                    state.held += body[:2]
+                    return self.answer(503)
                 at = int(self.headers["Content-Range"].partition("-")[0])
                 assert at == len(state.held), "a piece goes on where the registry is"
                 state.held += body
@@ -178,6 +191,40 @@ def test_a_registry_that_never_answered_is_told_at_once(double: Double, opened: 
     with pytest.raises(IndexFailure, match="can't be reached"):
         opened.has_blob(DIGEST)
     assert len(double.asked) == 1
+
+
+@pytest.mark.parametrize("how", [{"waits": 0.7}, {"creeps": True}, {"creeps": True, "waits": 0.05}], ids=str)
+def test_all_pieces_of_an_upload_share_one_limit(
+    how: dict[str, float], double: Double, opened: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is answered within a limit of its own."""
+    monkeypatch.setattr(repository, "LIMITS", Limits(whole_seconds=1.5, bytes_per_second=1_000_000))
+    vars(double).update(how)
+    begun = time.monotonic()
+    with pytest.raises(IndexFailure, match=r"uploads/ is too slow: \d+ of 51200 bytes went in [1-3] s"):
+        upload(opened)
+    assert 1.4 < time.monotonic() - begun < 3.5
+
+
+def test_a_registry_that_reads_nothing_of_a_piece_is_given_up(
+    double: Double, opened: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 32 << 20
+    monkeypatch.setattr(repository, "LIMITS", Limits(whole_seconds=0.5, bytes_per_second=100_000_000))
+    monkeypatch.setattr(repository, "_CHUNK", size)
+    double.deaf = 6
+    begun = time.monotonic()
+    with pytest.raises(IndexFailure, match=rf"uploads/ is too slow: 0 of {size} bytes went in 1 s"):
+        opened.upload(DIGEST, io.BytesIO(bytes(size)), size)
+    assert time.monotonic() - begun < 3.5
+
+
+def test_an_upload_lasts_as_long_as_its_bytes_go_on(
+    double: Double, opened: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository, "LIMITS", Limits(whole_seconds=0.5, bytes_per_second=1_000))
+    double.waits, double.break_at, double.forgets = 0.2, {6}, {6}
+    assert sum(upload(opened)) == len(DATA) and double.blobs[DIGEST] == DATA
 
 
 def test_a_refusal_is_told(double: Double, opened: Repository) -> None:
