@@ -238,13 +238,18 @@ def _names_fault(entries: list[zipfile.ZipInfo]) -> str:
 
 
 _OWN = re.compile(
-    r"pyvenv\.cfg|conda-meta/.*|etc/envspec/.*|(?:bin|scripts)/"
+    r"pyvenv\.cfg|bin|lib(?:64)?|conda-meta/.*|etc/envspec/.*|(?:bin|scripts)/"
     r"(?:pythonw?[\d.]*|activate(?:\.(?:sh|csh|fish|nu|ps1|bat|xsh))?|activate_this\.py|deactivate(?:\.(?:bat|nu))?)(?:\.exe)?",
     re.IGNORECASE,
 )
 """What an environment is made of before any wheel: its settings, its Python, what activates it, the records of conda
 and envspec."""
-_INFO = re.compile(r"(?:lib/(?:[^/]+/)?site-packages/)?([^/]+\.dist-info)/", re.IGNORECASE)
+_INFO = re.compile(r"(?:lib(?:64)?/(?:[^/]+/)?site-packages/)?([^/]+\.dist-info)/", re.IGNORECASE)
+
+
+def _normalise(path: str) -> str:
+    """Give the path at which an installer writes an entry: empty parts and `.` lead nowhere."""
+    return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 def layout_fault(entries: Iterable[zipfile.ZipInfo]) -> str:
@@ -254,9 +259,9 @@ def layout_fault(entries: Iterable[zipfile.ZipInfo]) -> str:
     folders = set[str]()
     infos = set[str]()
     for entry in entries:
-        name = entry.filename
-        if name.endswith("/"):
-            folders.add(name.rstrip("/"))
+        name = _normalise(entry.filename)
+        if entry.filename.endswith("/"):
+            folders.add(name)
             continue
         first = files.setdefault(name, entry)
         if first is not entry and (first.CRC, first.file_size) != (entry.CRC, entry.file_size):
@@ -289,7 +294,7 @@ def _commands_fault(archive: zipfile.ZipFile) -> str:
             text = archive.read(entry).decode("utf-8", "replace")
             commands = "".join(re.findall(r"^\s*\[\s*(?:console|gui)_scripts\s*\]([^\[]*)", text, re.MULTILINE))
             for command in _COMMAND.findall(commands):
-                if _OWN.fullmatch(f"bin/{command}"):
+                if _OWN.fullmatch(_normalise(f"bin/{command}")):
                     return f"has the command {command!r}, which replaces a file of the environment's own"
     return ""
 

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.conda_archives import Channel, data_package
@@ -265,6 +266,33 @@ def test_an_honest_bundle_from_a_folder_of_anothers(there: tuple[Path, str], tmp
         ran = install(there[0], Path(f"../env-{number}"), tools=tools, cwd=clone, PYTHON=python, **home)
         assert ran.returncode == 0 and not trace.exists(), ran.stderr
         assert (tmp_path / f"env-{number}" / "bin" / "python").exists()
+
+
+@pytest.mark.parametrize("installer", ["uv", "pip"])
+def test_what_settings_of_uv_and_pip_would_change(there: tuple[Path, str], tmp_path: Path, installer: str) -> None:
+    """An excluded package was left out, a target of pip's configuration took all, and either ended with 0."""
+    files = {
+        "excluded": "app\n",
+        "versions": "app==9.0\n",
+        "pip.conf": f"[global]\ntarget = {tmp_path / 'elsewhere'}\n",
+    }
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    given: dict[str, Any] = {
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "UV_VENV_SEED": "1",
+        "UV_EXCLUDE": str(tmp_path / "excluded"),
+        "PIP_CONFIG_FILE": str(tmp_path / "pip.conf"),
+        "PIP_TARGET": str(tmp_path / "elsewhere"),
+        **dict.fromkeys(("UV_OVERRIDE", "UV_CONSTRAINT", "PIP_CONSTRAINT", "PIP_PYTHON"), str(tmp_path / "versions")),
+    }
+    tools = f"{uv_alone(tmp_path)}:" if installer == "uv" else ""
+    for name, value in given.items():
+        ran = install(there[0], tmp_path / name, tools=tools, **{name: value})
+        assert ran.returncode == 0, (name, ran.stderr)
+        (site,) = (tmp_path / name).glob("lib/python3*/site-packages")
+        assert (site / "app-1.0.dist-info").is_dir() and (site / "lib-1.0.dist-info").is_dir(), (name, ran.stderr)
+        assert not (tmp_path / "elsewhere").exists(), name
 
 
 @pytest.mark.slow

@@ -30,11 +30,20 @@ BAD: dict[str, tuple[dict[str, bytes], str]] = {
     "conda": ({f"{DATA}/data/conda-meta/history": b""}, OWN),
     "another-info": ({f"{DATA}/purelib/pip-1.0.dist-info/METADATA": b"x"}, INFO),
     "another-info-data": ({f"{DATA}/data/lib/python3.12/site-packages/pip-1.0.dist-info/RECORD": b""}, INFO),
+    "settings-dot": ({f"{DATA}/data/./pyvenv.cfg": b"x"}, OWN),
+    "settings-slashes": ({f"{DATA}//data//pyvenv.cfg": b"x"}, OWN),
+    "activate-dot": ({f"{DATA}/scripts/./activate": b"x"}, OWN),
+    "a-link-of-python": ({f"{DATA}/data/lib64": b"x"}, OWN),
+    "a-folder-of-python": ({f"{DATA}/data/bin": b"x"}, OWN),
+    "another-info-lib64": ({f"{DATA}/data/lib64/python3.12/site-packages/pip-1.0.dist-info/RECORD": b""}, INFO),
     "two-infos": ({"beta-1.0.dist-info/METADATA": b"x"}, "has 2 folders .dist-info instead of one"),
     "file-and-folder": ({"a/b": b"x", "a/b/c": b"x"}, "has the entry 'a/b' both as a file and as a folder"),
     "twice": ({}, "has the entry 'alpha.py' twice, with different content"),
 }
-COMMAND = {"alpha-1.0.dist-info/entry_points.txt": b"[console_scripts]\nactivate = alpha:run\n"}
+ENTRY_POINTS = "alpha-1.0.dist-info/entry_points.txt"
+COMMANDS = {
+    name: {ENTRY_POINTS: f"[console_scripts]\n{name} = alpha:run\n".encode()} for name in ("activate", "./activate")
+}
 
 
 def made(kind: str) -> Dist:
@@ -65,14 +74,14 @@ def test_lock_refuses_it(machine: Machine, index: Index, kind: str, sidecars: bo
     assert not machine.lock_path().exists()
 
 
-@pytest.mark.parametrize("kind", [*BAD, "command"])
+@pytest.mark.parametrize("kind", [*BAD, *COMMANDS])
 def test_install_and_bundle_refuse_it(machine: Machine, index: Index, kind: str) -> None:
-    dist = wheel("alpha", "1.0", files=COMMAND) if kind == "command" else made(kind)
+    dist = made(kind) if kind in BAD else wheel("alpha", "1.0", files=COMMANDS[kind])
     index.add(dist)
     write_lock(machine, [pip_pin(dist)])
     for words in (("install", SPEC, "--prefix", "env"), ("bundle", SPEC, "-o", "x.tar")):
         ran = machine.envspec(*words)
-        said = "has the command 'activate', which replaces" if kind == "command" else BAD[kind][1]
+        said = BAD[kind][1] if kind in BAD else f"has the command {kind!r}, which replaces"
         assert ran.status == 3 and said in ran.err, ran.err
     assert not (machine.folder / "x.tar").exists()
 

@@ -98,8 +98,12 @@ trap 'exit 143' TERM
 work=$(mktemp -d)
 work=$(CDPATH='' cd -- "$work" && pwd)
 cd -- "$work"
-for name in $(set | sed -n 's/^\(PYTHON[A-Z0-9_][A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
-export PYTHONNOUSERSITE=1
+for name in $(set | sed -n -e 's/^\(PYTHON[A-Z0-9_][A-Z0-9_]*\)=.*/\1/p' -e 's/^\(PIP_[A-Z0-9_]*\)=.*/\1/p' \
+    -e 's/^\(UV_[A-Z0-9_]*\)=.*/\1/p'); do
+    # nor does one leave a package out, or lead it elsewhere: uv's cache and its links may be the user's own
+    case $name in UV_CACHE_DIR | UV_NO_CACHE | UV_LINK_MODE | UV_CONCURRENT_*) ;; *) unset "$name" ;; esac
+done
+export PYTHONNOUSERSITE=1 PIP_CONFIG_FILE=/dev/null
 
 sums=$(first sha256sum shasum)
 case $sums in
