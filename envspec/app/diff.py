@@ -219,15 +219,17 @@ def _edited_files(spec: Spec, locks_dir: Path | None, lock: Lock) -> tuple[Fact,
         found = rendered_reasons(rendered_files(lock), folder.read_rendered_files(lock))
     except EnvspecError as error:
         return (Fact("high", "rendered-edited", f"a rendered file can't be read: {error.message}"),)
-    edited = [(str(one.file), one.message) for one in found if one.code == "rendered-edited"]
     return tuple(
         Fact(
             "high",
-            "rendered-edited",
-            f"{folder.path.parent.as_posix()}/{message}: {remedy}; find out who edited it",
-            tuple(target.name for target in lock if len(lock.targets) > 1 and target.name == file.split("/")[0]),
+            one.code,
+            f"{folder.path.parent.as_posix()}/{one.message}: {remedy}; find out who edited it",
+            tuple(
+                target.name for target in lock if len(lock.targets) > 1 and str(one.file).startswith(f"{target.name}/")
+            ),
         )
-        for file, message in edited
+        for one in found
+        if one.code == "rendered-edited"
     )
 
 

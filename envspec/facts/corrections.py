@@ -104,11 +104,6 @@ class Corrections(Struct, frozen=True, eq=False, dict=True):
             found.setdefault(row.package, []).append(row)
         return {package: tuple(several) for package, several in found.items()}
 
-    @cached_property
-    def bounded(self) -> Mapping[str, frozenset[str]]:
-        """The packages that they bound, by the package that they are about."""
-        return {name: frozenset(row.bounded for row in rows) for name, rows in self._by_package.items()}
-
     def of(self, package: str, version: str) -> Iterator[Correction]:
         """Find those of a package (normalised name) in a version."""
         return (row for row in self.about(package) if row.concerns(package, version))

@@ -249,7 +249,7 @@ _INFO = re.compile(r"(?:lib(?:64)?/(?:[^/]+/)?site-packages/)?([^/]+\.dist-info)
 
 def _normalise(path: str) -> str:
     """Give the path at which an installer writes an entry: empty parts and `.` lead nowhere."""
-    return "/".join(part for part in path.split("/") if part not in ("", "."))
+    return "/".join(_parts(path))
 
 
 def layout_fault(entries: Iterable[zipfile.ZipInfo]) -> str:
