@@ -3,25 +3,24 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from envspec.resolve.pip.loop import Answer
 from envspec.resolve.pip.problem import Problem
 from envspec.resolve.pip.request import Request
-from envspec.resolve.pip.request_solver import RequestSolver
+from envspec.resolve.pip.target_solver import TargetSolver
 
 
 @contextmanager
-def questions() -> Iterator[dict[Path, list[Request]]]:
-    """Give what uv is asked for each solution, which its folder stands for."""
-    asked, ask = defaultdict[Path, list[Request]](list), RequestSolver.ask
+def questions() -> Iterator[dict[str, list[Request]]]:
+    """Give what uv is asked for each solution, by its target."""
+    asked, ask = defaultdict[str, list[Request]](list), TargetSolver.ask
 
-    def asking(self: RequestSolver, problem: Problem) -> Answer:
-        asked[self.scratch].append(problem.question)
+    def asking(self: TargetSolver, problem: Problem) -> Answer:
+        asked[self.label].append(problem.question)
         return ask(self, problem)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(RequestSolver, "ask", asking)
+        patched.setattr(TargetSolver, "ask", asking)
         yield asked

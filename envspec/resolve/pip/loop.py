@@ -13,12 +13,15 @@ from envspec.net.remote_file import FileHashes
 from envspec.resolve.pip.answer import Resolution, answer_of, drop_unreachable, with_hashes
 from envspec.resolve.pip.leads import Leading
 from envspec.resolve.pip.newest import Releases
+from envspec.resolve.pip.notes import PipAnswer
 from envspec.resolve.pip.problem import Bound, Problem
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.uv.answer import Found
 
 _ROUNDS = 48
 """Questions about one problem: each has a bound more than the one before, or a leader less."""
+_BEGINNINGS = 64
+"""Problems of one target: each has something more than the one before, or less where that left no answer."""
 
 
 class Answer(Struct, frozen=True, dict=True):
@@ -51,14 +54,20 @@ class Answer(Struct, frozen=True, dict=True):
 class Settled(Struct, frozen=True):
     """The end of a loop.
 
-    answer  the one for which no review has a new bound
-    first   uv's first answer from all that it has to see
-    own     the answer before the spec's requirements led
+    answer   the one for which no review has a new bound
+    first    uv's first answer from all that it has to see
+    own      the answer before the spec's requirements led
+    outcome  what is made of it, once reviews of the whole have nothing new
     """
 
     answer: Answer
     first: Answer
     own: Answer
+    outcome: PipAnswer | None = None
+
+    @property
+    def problem(self) -> Problem:
+        return self.answer.problem
 
 
 class Unsettled(Struct, frozen=True):
@@ -79,36 +88,36 @@ Relaxation = Callable[[Problem, EnvspecError], Iterable[Bound]]
 class Reviews(Struct, frozen=True):
     """The functions that look at answers, the cheapest first, and at what stands in the place of one.
 
-    of_end   looks at the last answer. Raises AnswerNo for one that is refused
-    restart  gives the problem to begin anew with, where an end isn't the last word
+    of_end  looks at an end. Gives the problem to begin anew with, or the end where it is the last word; raises AnswerNo
+            for an answer that is refused
     """
 
     of_answers: tuple[Review, ...]
     of_conflicts: tuple[Relaxation, ...]
-    of_end: Callable[[Settled], object] = lambda end: None
-    restart: Callable[[End], Problem | None] = lambda end: None
+    of_end: Callable[[End], Problem | End] = lambda end: end
 
 
 def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
-    """Ask until no review has a new bound, and then with as much of what leads as can be had. A refusal of a spare
-    problem leaves the one before it. Raises what `ask` raises, and InternalError after too many questions."""
+    """Ask until no review has a new bound, and then with as much of what leads as can be had; begin anew as long as an
+    end says so. A refusal of a spare problem leaves the one before it.
+
+    Raises what `ask` raises, and InternalError after too many questions.
+    """
     refused: Unsettled | None = None
-    problem: Problem | None = begun
-    while problem is not None:
-        end = _judge(_settle(problem, ask, reviews, lead), reviews)
+    problem = begun
+    for _ in range(_BEGINNINGS):
+        end = _settle(problem, ask, reviews, lead)
+        try:
+            following = reviews.of_end(end)
+        except AnswerNo as refusal:
+            end = Unsettled(end.problem, refusal)
+            following = reviews.of_end(end)
         if isinstance(end, Unsettled):
             refused = refused if problem.is_spare and refused else end
-        problem = reviews.restart(end)
-    return refused if refused and isinstance(end, Unsettled) else end
-
-
-def _judge(end: End, reviews: Reviews) -> End:
-    if isinstance(end, Settled):
-        try:
-            reviews.of_end(end)
-        except AnswerNo as refusal:
-            return Unsettled(end.answer.problem, refusal)
-    return end
+        if not isinstance(following, Problem):
+            return refused if refused and isinstance(following, Unsettled) else following
+        problem = following
+    raise InternalError(f"{begun.label}: no end after {_BEGINNINGS} answers")
 
 
 def _settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:

@@ -13,6 +13,7 @@ from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
 from envspec.resolve.pip.newest import own_asks
+from envspec.resolve.pip.notes import PipAnswer
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.uv.answer import Found
@@ -30,12 +31,12 @@ def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
 
 
 def after(
-    found: Sequence[Found], solved: Request, own: Callable[[TorchIndex], Preferences], *, localised: bool
+    begun: PipAnswer, own: Callable[[TorchIndex], Preferences], *, localised: bool
 ) -> Callable[[TorchIndex], Preferences]:
-    """Give the preferences of a request that is solved after another one, by index of torch's: its own, else what that
+    """Give the preferences of a target that is solved after another one, by index of torch's: its own, else what that
     one found. `localised`, the torch family's have the names that the index has: uv then takes a release at once, and
     doesn't go back to it from the newest, one by one."""
-    there = Preferences(versions_of(found), commits_of(found, solved))
+    there = Preferences(versions_of(begun.found), commits_of(begun.found, begun.asked))
 
     def prefer(index: TorchIndex) -> Preferences:
         shared = own(index).over(there)
@@ -44,15 +45,15 @@ def after(
     return prefer
 
 
-def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = ()) -> dict[Request, Preferences]:
-    """Find the requests worth a second solve, so that packages which differ between requests may agree on the lowest
+def to_share(answers: Mapping[str, PipAnswer], apart: Collection[str] = ()) -> dict[str, Preferences]:
+    """Find the targets worth a second solve, so that packages which differ between targets may agree on the lowest
     version that any of them has; those `apart` have a reason to differ.
 
-    Returns for each such request its own versions with the shared ones in their place; empty if all agree already.
+    Returns for each such target its own versions with the shared ones in their place; empty if all agree already.
     """
     versions: dict[str, set[str]] = {}
-    for packages in found.values():
-        for name, version in versions_of(packages).items():
+    for answer in answers.values():
+        for name, version in versions_of(answer.found).items():
             versions.setdefault(name, set()).add(version)
     # NVIDIA's packages differ between CUDA versions by their nature: no other solution would make them meet
     shared = {
@@ -61,11 +62,11 @@ def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = 
         if len(several) > 1 and name not in apart and not is_toolkit(name)
     }
     again = {}
-    for request, packages in found.items():
-        own = versions_of(packages)
+    for target, answer in answers.items():
+        own = versions_of(answer.found)
         moved = {name: version for name, version in shared.items() if own.get(name, version) != version}
         if moved:
-            again[request] = Preferences({**own, **moved}, commits_of(packages, request))
+            again[target] = Preferences({**own, **moved}, commits_of(answer.found, answer.asked))
     return again
 
 

@@ -12,13 +12,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
+from typing import TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, Way
+from envspec.base.errors import AnswerNo, Way
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.facts import torch_builds
@@ -26,7 +27,7 @@ from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.pages import Pages
-from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.net.index_proxy.server import open_proxy
 from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages
 from envspec.resolve.pip.answer import (
@@ -34,7 +35,6 @@ from envspec.resolve.pip.answer import (
     Resolution,
     answer_together,
     attribute_to,
-    prefix,
     raise_again,
     refuse_two_answers,
     sources_needed,
@@ -49,8 +49,9 @@ from envspec.resolve.pip.newest import (
     find_newest,
     is_behind,
 )
-from envspec.resolve.pip.notes import PipAnswer, Solution, last_solutions, notes_of
-from envspec.resolve.pip.pins import in_rounds, pins_of
+from envspec.resolve.pip.notes import PipAnswer, Solution, notes_of
+from envspec.resolve.pip.pins import pins_of
+from envspec.resolve.pip.problem import Subject, Unreviewed
 from envspec.resolve.pip.published import Published
 from envspec.resolve.pip.reading import Counting, Reading
 from envspec.resolve.pip.request import (
@@ -61,7 +62,6 @@ from envspec.resolve.pip.request import (
     requests_of,
     with_constraints,
 )
-from envspec.resolve.pip.request_solver import Preferred, RequestSolver, TorchIndexes
 from envspec.resolve.pip.reviews import addresses_of
 from envspec.resolve.pip.sharing import (
     after,
@@ -75,9 +75,10 @@ from envspec.resolve.pip.sharing import (
     with_torch,
 )
 from envspec.resolve.pip.source import SourceReader, build_requirements
+from envspec.resolve.pip.sources_needed import SourcesNeeded
+from envspec.resolve.pip.target_solver import Serving, TargetSolver, TorchIndexes
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
-from envspec.resolve.uv.answer import Found
 from envspec.resolve.uv.program import Processes, Uv
 from envspec.resolve.wheels.inspector import WheelInspector
 
@@ -87,14 +88,10 @@ _AT_ONCE = 4
 
 Prefer = Callable[[TorchIndex], Preferences]
 """Gives the versions to prefer, as an index of torch's names them."""
-
-
-class Serving(Struct, frozen=True):
-    """The proxy and the readers that all questions of one resolution share."""
-
-    proxy: IndexProxy
-    reading: Reading
-    direct: DirectReader
+_T = TypeVar("_T")
+_S = TypeVar("_S", bound=Subject)
+Answered = tuple[dict[str, _S], SourcesNeeded | None]
+"""Targets with their pins, by name, and the sources that those need."""
 
 
 class PipResolver(Struct, frozen=True):
@@ -128,20 +125,20 @@ class PipResolver(Struct, frozen=True):
     refresh: bool = False
     progress: Progress = field(default_factory=Progress)
     notice: Callable[[Finding], None] = lambda finding: None
-    _solutions: dict[str, list[Solution]] = field(default_factory=dict)
+    _solutions: list[Solution] = field(default_factory=list)
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
     _running: list[Processes] = field(default_factory=list)
 
-    def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
-        """Resolve every target: returns pins by target name.
+    def resolve(self, targets: Mapping[str, _S], keep: Mapping[str, Preferences]) -> Answered[_S]:
+        """Resolve targets, by name; gives them with their pins, and the sources that they need.
 
         `keep` has, by target, the versions of the old lock that stay if they still fit.
 
         That nothing satisfies them is said of pages as they are now, not as they were cached some minutes ago.
 
-        Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
+        Raises Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
-        return self._for_one_question()._resolve(requests, keep)
+        return self._for_one_question()._resolve(targets, keep)
 
     def _for_one_question(self) -> PipResolver:
         """Give the resolver for one question: one that fails ends its own programs, and no others."""
@@ -177,90 +174,64 @@ class PipResolver(Struct, frozen=True):
             if name not in (*FAMILY[1:], "triton") and not is_toolkit(name)
         )
 
-    def _resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
+    def _resolve(self, targets: Mapping[str, _S], keep: Mapping[str, Preferences]) -> Answered[_S]:
+        requests = {name: one.request for name, one in targets.items() if one.request is not None}
         for name, request in requests.items():
             with attribute_to((name,)):
                 refuse_conflicts(name, request)
         groups = group(requests)
-        counting = Counting(self.progress)
-        with self._serving(groups, counting) as (proxy, sources):
-            allowed = _buildable_packages(groups)
-            addresses = addresses_of(groups)
-            reading = Reading(self.wheels, sources, proxy, allowed, addresses, _below(self.scratch), counting)
-            direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
-            serving = Serving(proxy, reading, direct)
+        with self._serving(groups, Counting(self.progress)) as serving:
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
-                answered: dict[Request, PipAnswer] = {}
-
-                def solve_round(asked: Mapping[str, Request]) -> dict[str, tuple[Found, ...]]:
-                    # a round without a solution stopped uv
-                    self.uv.processes.begin()
-                    groups = group(asked)
-                    answered.clear()
-                    answered.update(self._solve_all(groups, keep, serving))
-                    return {name: answered[request].found for request, names in groups.items() for name in names}
-
-                groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_in))
-                answers = {request: one.resolution for request, one in answered.items()}
+                answers = self._solve_all(targets, groups, keep, serving)
+                solved = group({name: one.asked for name, one in answers.items()})
+                resolutions = {request: answers[names[0]].resolution for request, names in solved.items()}
 
                 def again(solved: Request, asked: Request) -> Resolution:
-                    index = TorchIndexes.of(answered[solved].index)
-                    names, prefer = groups[solved], partial(_same, Preferences())
-                    return self._solve(asked, names, index, prefer, {}, serving).resolution
+                    return self._ask_more(answers, solved, asked, serving)
 
-                refuse_unsaid(answers, groups, self._uv_indexes.has, again)
-                refuse_two_answers(answers, groups, reading)
-                needed = sources_needed(answers, groups, self.sources.static, self._uv_indexes.releases)
-                of = self._uv_indexes.releases
-                solved = {
-                    request: pins_of(
-                        one.found, one.edges, request, answered[request].index, proxy, reading, of(request)
-                    )
-                    for request, one in answers.items()
-                }
+                refuse_unsaid(resolutions, solved, self._uv_indexes.has, again)
+                refuse_two_answers(resolutions, solved, serving.reading)
+                needed = sources_needed(resolutions, solved, self.sources.static, self._uv_indexes.releases)
             except BaseException:
                 self.sources.processes.stop()
                 raise
             finally:
-                reading.close()
-        self.inspector.places.add(solved, {request: one.found for request, one in answers.items()})
-        for request, names in groups.items():
-            kept, files = first_of(keep, names).versions, direct.of(request)
-            one = Solution(request, answered[request], kept, files, solved[request])
-            for name in names:
-                self._solutions.setdefault(name, []).append(one)
-        pins = {name: solved[request] for request, names in groups.items() for name in names}
+                serving.reading.close()
+            solutions = tuple(
+                Solution(answers[names[0]], first_of(keep, names).versions, serving.pins_of(answers[names[0]]), names)
+                for names in solved.values()
+            )
+        self._solutions[:] = solutions
         if needed is not None:
             # a wheel of what stays behind comes before a source of what is there for that
             glibcs = {
                 each.cause.glibc: each
-                for name in needed.targets
-                for each in self._behind(self._solutions[name][-1])
+                for one in solutions
+                if {*one.targets} & {*needed.targets}
+                for each in self._behind(one)
                 if each.name in needed.about and each.cause.glibc
             }
             ways = (Way(glibc=glibc, bounds=(f"{one.name}>={one.newest}",)) for glibc, one in glibcs.items())
             needed.ways = (*ways, *needed.ways)
-            raise needed.of(pins)
-        return pins
+        return {name: cast("_S", one.subject) for name, one in answers.items()}, needed
 
-    def findings(self, pins: Mapping[str, tuple[Pin, ...]], others: Iterable[Finding] = ()) -> tuple[Finding, ...]:
-        """Give what there is to say of the solutions that gave these pins (by target), beside what `others` say."""
-        solutions = last_solutions(self._solutions, pins)
+    def findings(self, others: Iterable[Finding] = ()) -> tuple[Finding, ...]:
+        """Give what there is to say of the last solutions, beside what `others` say."""
         hashed = self.hashes.hashed_urls() if self.hashes else ()
-        notes = [*notes_of(solutions, self._uv_indexes.releases, hashed, self.sources.static)]
+        notes = [*notes_of(self._solutions, self._uv_indexes.releases, hashed, self.sources.static)]
         behind: list[Finding] = []
-        for one, names in solutions.values():
-            notes += [replace(finding, targets=names) for finding in one.answer.findings]
-            beside = [other for other in (*others, *notes) if {*names} & {*other.targets}]
-            lags = behind_findings(self._behind(one), one.request, beside)
-            behind += [replace(finding, targets=names) for finding in lags]
+        for one in self._solutions:
+            notes += [replace(finding, targets=one.targets) for finding in one.answer.findings]
+            beside = [other for other in (*others, *notes) if {*one.targets} & {*other.targets}]
+            lags = behind_findings(self._behind(one), one.answer.asked, beside)
+            behind += [replace(finding, targets=one.targets) for finding in lags]
         return (*notes, *merge_targets(behind))
 
     def _behind(self, one: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
         index, answer = one.answer.index, one.answer
-        request = with_constraints(one.request, index.constraints)
+        request = with_constraints(answer.asked, index.constraints)
         case = self._published.case(request, index, answer.found, one.kept, lambda: answer.resolution.lines)
         return tuple(find_behind(case, index, answer.shared))
 
@@ -269,16 +240,38 @@ class PipResolver(Struct, frozen=True):
         return self._uv_indexes.releases(request)
 
     @contextmanager
-    def _serving(
-        self, groups: Mapping[Request, tuple[str, ...]], counting: Counting
-    ) -> Iterator[tuple[IndexProxy, SourceReader]]:
-        """Give the index proxy that answers for these requests, and the reader of their sources."""
-        live = self._live(groups)
-        with self._building(_buildable_packages(groups), counting) as sources:
+    def _serving(self, groups: Mapping[Request, tuple[str, ...]], counting: Counting) -> Iterator[Serving]:
+        """Give what answers for these requests: the index proxy, and the readers of what is chosen."""
+        live, allowed = self._live(groups), _buildable_packages(groups)
+        with self._building(allowed, counting) as sources:
             describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
             provided = requests_of(groups)
             with open_proxy(live, provided, pages=self.pages, metadata=describe, folder=self.cache) as proxy:
-                yield proxy, sources
+                addresses, places = addresses_of(groups), _below(self.scratch)
+                reading = Reading(self.wheels, sources, proxy, allowed, addresses, places, counting)
+
+                known: dict[object, tuple[Pin, ...]] = {}
+
+                def pins_of_answer(answer: PipAnswer) -> tuple[Pin, ...]:
+                    asked, index, found = key = (answer.asked, answer.index, answer.found)
+                    if key not in known:
+                        releases, edges = self._uv_indexes.releases(asked), answer.resolution.edges
+                        known[key] = pins_of(found, edges, asked, index, proxy, reading, releases)
+                        self.inspector.places.add({asked: known[key]}, {asked: found})
+                    return known[key]
+
+                yield Serving(
+                    self.uv,
+                    self._uv_indexes,
+                    self._published,
+                    proxy,
+                    reading,
+                    DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting),
+                    _below(self.scratch),
+                    lambda variant: self.live_pages(variant) is not None,
+                    pins_of_answer,
+                    self.hashes,
+                )
 
     def _index(self, request: Request) -> TorchIndex:
         """Choose the index of the torch family, once for a request. Raises Infeasible, IndexFailure."""
@@ -298,44 +291,53 @@ class PipResolver(Struct, frozen=True):
         return {variant: pages for variant, pages in live.items() if pages}
 
     def _solve_all(
-        self, groups: Mapping[Request, tuple[str, ...]], keep: Mapping[str, Preferences], serving: Serving
-    ) -> dict[Request, PipAnswer]:
-        chosen = {request: self._index(request) for request in groups}
-        pinned = {request: newest_torch(keep, names) for request, names in groups.items()}
-        torch = {r: TorchIndexes(choose_for_pin(r, one, pinned[r]), one, pinned[r]) for r, one in chosen.items()}
-        old = {request: first_of(keep, names) for request, names in groups.items()}
-        last = {request: last_of(keep, names) for request, names in groups.items()}
+        self,
+        targets: Mapping[str, Subject],
+        groups: Mapping[Request, tuple[str, ...]],
+        keep: Mapping[str, Preferences],
+        serving: Serving,
+    ) -> dict[str, PipAnswer]:
+        names = [name for several in groups.values() for name in several]
+        pinned = {name: newest_torch(keep, (name,)) for name in names}
+        old = {name: first_of(keep, (name,)) for name in names}
 
-        def job(request: Request, indexes: TorchIndexes, prefer: Prefer) -> Callable[[], PipAnswer]:
-            return partial(self._solve, request, groups[request], indexes, prefer, last[request], serving)
+        def choose(name: str, request: Request) -> TorchIndexes:
+            chosen = self._index(request)
+            return TorchIndexes(choose_for_pin(request, chosen, pinned[name]), chosen, pinned[name])
 
-        first, *others = groups
+        def job(name: str, prefer: Prefer, before: PipAnswer | None = None) -> Callable[[], PipAnswer]:
+            subject = before.subject if before and before.subject else targets[name]
+            torch = partial(_only, TorchIndexes.of(before.index)) if before else partial(choose, name)
+            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, last_of(keep, (name,))))
+
         pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
         try:
+            first, *others = names
             if old[first].versions:
                 shared = public(old[first])
-                kept = {r: partial(localise, old[r].over(shared)) for r in groups}
-                return answer_together(pool, {r: job(r, torch[r], kept[r]) for r in groups}, groups)
+                return answer_together(pool, {n: job(n, partial(localise, old[n].over(shared))) for n in names})
             # without an old lock the first answer sets the versions that the others shall share
-            releases = torch_holes.newest_releases({request: one.first for request, one in torch.items()})
-            prefer = {request: partial(with_torch, releases.get(request)) for request in groups}
+            begun_in = {request: choose(several[0], request).first for request, several in groups.items()}
+            releases = torch_holes.newest_releases(begun_in)
+            prefer = {n: partial(with_torch, releases.get(r)) for r, several in groups.items() for n in several}
             try:
-                begun = job(first, torch[first], prefer[first])()
+                begun = job(first, prefer[first])()
             except AnswerNo as error:
-                jobs: dict[Request, Callable[[], PipAnswer]] = {first: partial(raise_again, error)}
-                jobs |= {r: job(r, torch[r], prefer[r]) for r in others}
-                return answer_together(pool, jobs, groups)
+                jobs: dict[str, Callable[[], PipAnswer]] = {first: partial(raise_again, error)}
+                return answer_together(pool, jobs | {n: job(n, prefer[n]) for n in others})
             apart = FAMILY if len(set(releases.values())) > 1 else ()
-            following = {r: job(r, torch[r], after(begun.found, first, prefer[r], localised=not apart)) for r in others}
-            answers = {first: begun, **answer_together(pool, following, groups)}
-            again = to_share({r: one.found for r, one in answers.items()}, apart)
-            sharing = {r: job(r, TorchIndexes.of(answers[r].index), partial(_same, one)) for r, one in again.items()}
-            met = answer_together(pool, sharing, groups)
+            alike = {*next(iter(groups.values()))}
+            following = {
+                n: job(n, prefer[n] if n in alike else after(begun, prefer[n], localised=not apart)) for n in others
+            }
+            answers = {first: begun, **answer_together(pool, following)}
+            again = to_share(answers, apart)
+            met = answer_together(pool, {n: job(n, partial(_only, one), answers[n]) for n, one in again.items()})
             # an older release that has lost or won dependencies is another answer, not the same one shared
             same = {
-                r: one
-                for r, one in met.items()
-                if versions_of(one.found).keys() == versions_of(answers[r].found).keys()
+                n: one
+                for n, one in met.items()
+                if versions_of(one.found).keys() == versions_of(answers[n].found).keys()
             }
         except BaseException:
             self.uv.stop()
@@ -344,43 +346,19 @@ class PipResolver(Struct, frozen=True):
             pool.shutdown(cancel_futures=True)
         return {**answers, **same}
 
-    def _solve(
-        self,
-        request: Request,
-        names: tuple[str, ...],
-        torch: TorchIndexes,
-        prefer: Prefer,
-        last: Mapping[str, str],
-        serving: Serving,
-    ) -> PipAnswer:
-        """Solve a request for targets of these names. Raises what `resolve` raises."""
-        indexes, variant = self._uv_indexes, torch.chosen.variant
-
-        @cache
-        def give_preferred(index: TorchIndex) -> Preferred:
-            return Preferred.of(indexes.with_builds(request, prefer(index)), last)
-
+    def _solve(self, solver: TargetSolver) -> PipAnswer:
+        names = (solver.label,)
         with self.progress.solving(names), attribute_to(names):
-            label = ", ".join(names)
-            try:
-                files = serving.direct.of(request)
-            except EnvspecError as error:
-                raise prefix(error, label) from None
-            return RequestSolver(
-                request,
-                label,
-                self.uv,
-                indexes,
-                self._published,
-                serving.proxy,
-                serving.reading,
-                torch,
-                variant is not None and self.live_pages(variant) is None,
-                give_preferred,
-                files,
-                _below(self.scratch),
-                self.hashes,
-            ).solve()
+            return solver.solve()
+
+    def _ask_more(
+        self, answers: Mapping[str, PipAnswer], solved: Request, asked: Request, serving: Serving
+    ) -> Resolution:
+        """Solve a request anew, with more sources than the one that is solved."""
+        name, answer = next((name, one) for name, one in answers.items() if one.asked == solved)
+        torch = partial(_only, TorchIndexes.of(answer.index))
+        prefer = partial(_only, Preferences())
+        return self._solve(TargetSolver(Unreviewed(asked), name, serving, torch, prefer, {})).resolution
 
     @contextmanager
     def _building(self, allowed: frozenset[str], counting: Counting) -> Iterator[SourceReader]:
@@ -401,9 +379,9 @@ class PipResolver(Struct, frozen=True):
         return UvIndexes(self.pages, self.indexes, self.flat, self.default_index)
 
 
-def _same(preferences: Preferences, index: TorchIndex) -> Preferences:
-    """Prefer the same versions in every index of torch's."""
-    return preferences
+def _only(value: _T, whatever: object) -> _T:
+    """Give the same for everything."""
+    return value
 
 
 def _buildable_packages(groups: Iterable[Request]) -> frozenset[str]:

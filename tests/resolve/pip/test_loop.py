@@ -176,9 +176,9 @@ def test_the_question_has_all_bounds() -> None:
     assert BEGUN.beside(*bounds).lines("final") == ("d",)
 
 
-def restarts(*problems: Problem) -> Callable[[End], Problem | None]:
+def begin_anew(*problems: Problem) -> Callable[[End], Problem | End]:
     following = iter(problems)
-    return lambda end: next(following, None)
+    return lambda end: next(following, end)
 
 
 def test_an_end_that_isnt_the_last_word_begins_anew() -> None:
@@ -190,26 +190,26 @@ def test_an_end_that_isnt_the_last_word_begins_anew() -> None:
 
     uv = Uv(lambda problem: answer(problem, app="1.0"))
     again = replace(BEGUN, is_fresh=True)
-    settled = settle(BEGUN, uv, Reviews((review,), (), restart=restarts(again)), no_leads)
-    assert isinstance(settled, Settled) and settled.answer.problem == again
+    settled = settle(BEGUN, uv, Reviews((review,), (), begin_anew(again)), no_leads)
+    assert isinstance(settled, Settled) and settled.problem == again
     assert uv.asked == [(), ("constraint app<2",), ()]
 
 
 def test_what_refuses_the_last_answer_is_an_end_to_begin_anew_from() -> None:
-    def refuse(end: Settled) -> None:
-        if not end.answer.problem.is_fresh:
-            raise Infeasible("cpu: app 1.0 names no torch")
-
     seen: list[End] = []
 
-    def restart(end: End) -> Problem | None:
+    def look(end: End) -> Problem | End:
         seen.append(end)
-        return replace(BEGUN, is_fresh=True) if isinstance(end, Unsettled) else None
+        if isinstance(end, Unsettled):
+            return replace(BEGUN, is_fresh=True)
+        if not end.problem.is_fresh:
+            raise Infeasible("cpu: app 1.0 names no torch")
+        return end
 
     uv = Uv(lambda problem: answer(problem, app="1.0"))
-    settled = settle(BEGUN, uv, Reviews((), (), refuse, restart), no_leads)
+    settled = settle(BEGUN, uv, Reviews((), (), look), no_leads)
     assert isinstance(settled, Settled) and settled is seen[-1]
-    assert isinstance(seen[0], Unsettled) and seen[0].problem == BEGUN
+    assert [type(one) for one in seen] == [Settled, Unsettled, Settled] and seen[1].problem == BEGUN
 
 
 @pytest.mark.parametrize(("is_spare", "raised"), [(False, "second"), (True, "first")])
@@ -220,5 +220,11 @@ def test_a_refusal_of_a_spare_problem_says_less_than_the_one_before(is_spare: bo
         raise next(refusals)
 
     again = replace(BEGUN, is_spare=is_spare)
-    ended = settle(BEGUN, ask, Reviews((), (), restart=restarts(again)), no_leads)
+    ended = settle(BEGUN, ask, Reviews((), (), begin_anew(again)), no_leads)
     assert isinstance(ended, Unsettled) and str(ended.refusal) == raised
+
+
+def test_beginning_anew_for_ever_ends_in_an_error_of_ours() -> None:
+    uv = Uv(lambda problem: answer(problem, app="1.0"))
+    with pytest.raises(InternalError, match="cpu: no end after"):
+        settle(BEGUN, uv, Reviews((), (), lambda end: BEGUN), no_leads)
