@@ -71,6 +71,7 @@ class Unsettled(Struct, frozen=True):
     refusal: AnswerNo
 
 
+End = Settled | Unsettled
 Ask = Callable[[Problem], Answer]
 Review = Callable[[Answer], Iterable[Bound]]
 """Gives bounds for the next question. Raises AnswerNo for an answer that is refused."""
@@ -79,15 +80,41 @@ Relaxation = Callable[[Problem, EnvspecError], Iterable[Bound]]
 
 
 class Reviews(Struct, frozen=True):
-    """The functions that look at answers, the cheapest first, and at what stands in the place of one."""
+    """The functions that look at answers, the cheapest first, and at what stands in the place of one.
+
+    of_end   looks at the last answer. Raises AnswerNo for one that is refused
+    restart  gives the problem to begin anew with, where an end isn't the last word
+    """
 
     of_answers: tuple[Review, ...]
     of_conflicts: tuple[Relaxation, ...]
+    of_end: Callable[[Settled], object] = lambda end: None
+    restart: Callable[[End], Problem | None] = lambda end: None
 
 
-def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> Settled | Unsettled:
-    """Ask until no review has a new bound, and then with as much of what leads as can be had. Raises what `ask` raises,
-    and InternalError after too many questions."""
+def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
+    """Ask until no review has a new bound, and then with as much of what leads as can be had. A refusal of a spare
+    problem leaves the one before it. Raises what `ask` raises, and InternalError after too many questions."""
+    refused: Unsettled | None = None
+    problem: Problem | None = begun
+    while problem is not None:
+        end = _judge(_settle(problem, ask, reviews, lead), reviews)
+        if isinstance(end, Unsettled):
+            refused = refused if problem.is_spare and refused else end
+        problem = reviews.restart(end)
+    return refused if refused and isinstance(end, Unsettled) else end
+
+
+def _judge(end: End, reviews: Reviews) -> End:
+    if isinstance(end, Settled):
+        try:
+            reviews.of_end(end)
+        except AnswerNo as refusal:
+            return Unsettled(end.answer.problem, refusal)
+    return end
+
+
+def _settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
     problem = base = begun
     first: Answer | None = None
     own: Answer | None = None

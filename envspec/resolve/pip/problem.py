@@ -15,6 +15,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.python_range import releases_of
 from envspec.packages.tags import takes_python
 from envspec.resolve.pip.request import Request
+from envspec.resolve.torch_index.choice import TorchIndex
 
 CODE = "requires-python"
 """The finding of a release that refuses the target's Python. A spec can accept it, by package."""
@@ -117,14 +118,20 @@ class Bound(Struct, frozen=True):
 class Problem(Struct, frozen=True, dict=True):
     """A question about one target, or about several with equal requests.
 
-    label  the targets' names, for messages
-    kept   versions of the last lock that stay where they fit: they were judged when they were chosen
+    label     the targets' names, for messages
+    kept      versions of the last lock that stay where they fit: they were judged when they were chosen
+    index     that the torch family comes from
+    is_fresh  no cached page counts, however young
+    is_spare  its answer counts, and a refusal of it says less than the one before
     """
 
     request: Request
     label: str = ""
     bounds: tuple[Bound, ...] = ()
     kept: Mapping[str, str] = field(default_factory=dict)
+    index: TorchIndex = TorchIndex(None)
+    is_fresh: bool = False
+    is_spare: bool = False
 
     def beside(self, *more: Bound) -> Problem:
         """Give the problem with more bounds."""

@@ -8,15 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec.structs import replace
 from packaging.version import Version
 
-from envspec.base.errors import AnswerNo
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older
 from envspec.packages.names import requirement_name
 from envspec.resolve.pip.newest import own_asks
-from envspec.resolve.pip.notes import PipAnswer
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin, index_of_older
+from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.uv.answer import Found
 
 
@@ -31,12 +29,19 @@ def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
     return {text: commits[name] for text in request.addressed if (name := requirement_name(text)) in commits}
 
 
-def after(found: Sequence[Found], solved: Request, own: Preferences, index: TorchIndex | None) -> Preferences:
-    """Give the preferences of a request that is solved after another one: its own, else what that one found. With the
-    request's index, the torch family's have the names that it has: uv then takes a release at once, and doesn't go back
-    to it from the newest, one by one."""
-    shared = own.over(Preferences(versions_of(found), commits_of(found, solved)))
-    return localise(shared, index) if index else shared
+def after(
+    found: Sequence[Found], solved: Request, own: Callable[[TorchIndex], Preferences], *, localised: bool
+) -> Callable[[TorchIndex], Preferences]:
+    """Give the preferences of a request that is solved after another one, by index of torch's: its own, else what that
+    one found. `localised`, the torch family's have the names that the index has: uv then takes a release at once, and
+    doesn't go back to it from the newest, one by one."""
+    there = Preferences(versions_of(found), commits_of(found, solved))
+
+    def prefer(index: TorchIndex) -> Preferences:
+        shared = own(index).over(there)
+        return localise(shared, index) if localised else shared
+
+    return prefer
 
 
 def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = ()) -> dict[Request, Preferences]:
@@ -102,28 +107,6 @@ def _release(version: str) -> str:
     return version.partition("+")[0]
 
 
-def solve_in_index_of_pin(
-    request: Request, chosen: TorchIndex, pinned: str | None, solve: Callable[[TorchIndex], PipAnswer]
-) -> PipAnswer:
-    """Solve a request with the index of the torch that is to be kept. Where that torch can't stay, solve again with the
-    index that was `chosen` by facts; and where a refusal names torch, with the one that has older releases of it.
-    Raises the first refusal of what was chosen."""
-    index, first = choose_for_pin(request, chosen, pinned), None
-    while True:
-        try:
-            answer = solve(index)
-        except AnswerNo as refusal:
-            if index == chosen:
-                older = index_of_older(request, chosen) if first is None and "torch" in refusal.packages else None
-                if older is None:
-                    raise first or refusal from None
-                first, chosen = refusal, older
-        else:
-            if index == chosen or _version_of("torch", answer.found) == pinned:
-                return answer
-        index = chosen
-
-
 def newest_torch(keep: Mapping[str, Preferences], names: Sequence[str]) -> str | None:
     """Give the torch that a request's targets are to keep; of several the newest."""
     return _own_pins(keep, names).get("torch")
@@ -131,10 +114,6 @@ def newest_torch(keep: Mapping[str, Preferences], names: Sequence[str]) -> str |
 
 def _own_pins(keep: Mapping[str, Preferences], names: Sequence[str]) -> dict[str, str]:
     return _newest([keep[name].versions for name in names if name in keep])
-
-
-def _version_of(name: str, found: Sequence[Found]) -> str | None:
-    return next((package.version for package in found if package.name == name), None)
 
 
 def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:

@@ -5,11 +5,12 @@ from itertools import count
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.base.conflict import Clause, Conflict
 from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, InternalError, Unsatisfiable
 from envspec.resolve.pip.leads import Lead, Leading, leading
-from envspec.resolve.pip.loop import Answer, Reviews, Settled, Unsettled, settle
+from envspec.resolve.pip.loop import Answer, End, Reviews, Settled, Unsettled, settle
 from envspec.resolve.pip.problem import Bound, Problem, Strength
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
@@ -173,3 +174,51 @@ def test_the_question_has_all_bounds() -> None:
     assert question.constraints == ("a<2",) and question.unfit == ("c",)
     assert question.requirements == ("app", "b @ git+https://x.example/b")
     assert BEGUN.beside(*bounds).lines("final") == ("d",)
+
+
+def restarts(*problems: Problem) -> Callable[[End], Problem | None]:
+    following = iter(problems)
+    return lambda end: next(following, None)
+
+
+def test_an_end_that_isnt_the_last_word_begins_anew() -> None:
+    """Nothing of the first run's bounds is left."""
+
+    def review(one: Answer) -> Iterator[Bound]:
+        if not one.problem.is_fresh:
+            yield Bound("app<2")
+
+    uv = Uv(lambda problem: answer(problem, app="1.0"))
+    again = replace(BEGUN, is_fresh=True)
+    settled = settle(BEGUN, uv, Reviews((review,), (), restart=restarts(again)), no_leads)
+    assert isinstance(settled, Settled) and settled.answer.problem == again
+    assert uv.asked == [(), ("constraint app<2",), ()]
+
+
+def test_what_refuses_the_last_answer_is_an_end_to_begin_anew_from() -> None:
+    def refuse(end: Settled) -> None:
+        if not end.answer.problem.is_fresh:
+            raise Infeasible("cpu: app 1.0 names no torch")
+
+    seen: list[End] = []
+
+    def restart(end: End) -> Problem | None:
+        seen.append(end)
+        return replace(BEGUN, is_fresh=True) if isinstance(end, Unsettled) else None
+
+    uv = Uv(lambda problem: answer(problem, app="1.0"))
+    settled = settle(BEGUN, uv, Reviews((), (), refuse, restart), no_leads)
+    assert isinstance(settled, Settled) and settled is seen[-1]
+    assert isinstance(seen[0], Unsettled) and seen[0].problem == BEGUN
+
+
+@pytest.mark.parametrize(("is_spare", "raised"), [(False, "second"), (True, "first")])
+def test_a_refusal_of_a_spare_problem_says_less_than_the_one_before(is_spare: bool, raised: str) -> None:
+    refusals = iter((Infeasible("first"), Infeasible("second")))
+
+    def ask(problem: Problem) -> Answer:
+        raise next(refusals)
+
+    again = replace(BEGUN, is_spare=is_spare)
+    ended = settle(BEGUN, ask, Reviews((), (), restart=restarts(again)), no_leads)
+    assert isinstance(ended, Unsettled) and str(ended.refusal) == raised
