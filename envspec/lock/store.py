@@ -3,6 +3,8 @@
 The lock is the truth and the rendered files are functions of it. The lock is replaced first, then they, and what isn't
 needed goes last: a killed writer leaves at most older rendered files, which `envspec check` lists and the next writer
 renders again. envspec takes no instructions from files in the folder.
+
+Why it is so: docs/design/11-lock-files.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """The loop of a resolution: uv is asked, reviews look at its answer, and it is asked again with the bounds that they
-give, until none is new. Then the spec's own requirements lead, each at the newest release that can be had."""
+give, until none is new. Then the spec's own requirements lead, each at the newest release that can be had.
+
+Why it is so: docs/design/04-resolution.md.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Of a release's files envspec takes the one that uv takes, and pip where uv agrees: both are asked, over generated
-pages. docs/decisions/0346 has whose rule holds where they differ."""
+pages. docs/design/04-resolution.md has whose rule holds where they differ."""
 
 import itertools
 import re
@@ -49,7 +49,7 @@ OF_PIP = {"osx-arm64": ["macosx_14_0_arm64"], "osx-64": ["macosx_14_0_x86_64"], 
 
 NUMBERS = itertools.count()
 OTHER = re.compile("-cp31[13]-|macosx_15")
-"""What wants another Python or a newer macOS than a target's: docs/decisions has another rule than uv's for these."""
+"""What wants another Python or a newer macOS than a target's: docs/design has another rule than uv's for these."""
 
 
 class Row(Struct, frozen=True):
