@@ -99,7 +99,7 @@ class TorchIndexes(Struct, frozen=True):
         return cls(index, index, others=False)
 
 
-class Asked(Struct):
+class SharedAnswers(Struct):
     """uv's answers of one resolution: equal questions of several targets are asked once."""
 
     _answers: dict[object, Future[tuple[Found, ...]]] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class Serving(Struct, frozen=True):
     has_mirror: Callable[[str], bool]
     pins_of: Callable[[PipAnswer], tuple[Pin, ...]]
     hashes: FileHashes | None = None
-    asked: Asked = field(default_factory=Asked)
+    asked: SharedAnswers = field(default_factory=SharedAnswers)
 
     def new_folder(self) -> Path:
         """Make a new folder, as a resolver may resolve several times."""
@@ -204,7 +204,7 @@ class TargetSolver(Struct, frozen=True):
     def _begin(self, problem: Problem) -> Problem:
         """Give a problem without the bounds of answers, with the versions to keep and the caps on what the spec asks
         for."""
-        bare = replace(problem, bounds=(), kept=self._preferred(problem).kept)
+        bare = replace(problem, bounds=(), kept=self._prefer_versions(problem).kept)
         return bare.beside(*caps(bare, self.serving.indexes.releases(bare.request)))
 
     def _follow(self, end: End) -> Problem | End:
@@ -212,7 +212,7 @@ class TargetSolver(Struct, frozen=True):
         if isinstance(end, Settled):
             self._refuse(end)
         again = self._afresh(end) or self._elsewhere(end) or self._with_variants(end)
-        return self._begin(again) if again else self._reviewed(end)
+        return self._begin(again) if again else self._review_whole(end)
 
     def _afresh(self, end: End) -> Problem | None:
         """Ask with pages as they are now, before a conflict counts: one that uv keeps may be older than the release
@@ -246,12 +246,12 @@ class TargetSolver(Struct, frozen=True):
             found, names = (), {*self.serving.indexes.variants_in(problem.asked, end.refusal.conflict)}
         else:
             return None
-        asked = for_variants(problem.asked, names, found, self._preferred(problem).all.variants)
+        asked = for_variants(problem.asked, names, found, self._prefer_versions(problem).all.variants)
         if asked == problem.asked:
             return None
         return replace(problem, asked=asked, index=self.torch(asked).first, is_spare=False)
 
-    def _reviewed(self, end: End) -> Problem | End:
+    def _review_whole(self, end: End) -> Problem | End:
         """Let the target look at the whole answer, or leave out what the rules refused where that left none."""
         subject, fresh = end.problem.subject, end.problem.is_fresh
         assert subject is not None
@@ -264,7 +264,7 @@ class TargetSolver(Struct, frozen=True):
             return self._begin(replace(self._start(reviewed), is_fresh=fresh))
         return replace(end, outcome=replace(answer, subject=reviewed))
 
-    def _preferred(self, problem: Problem) -> Preferred:
+    def _prefer_versions(self, problem: Problem) -> Preferred:
         own = problem.subject.preferences if problem.subject else None
         preferences = localise(own, problem.index) if own else replace(self.prefer(problem.index), last=self.last)
         return Preferred.of(self.serving.indexes.with_builds(problem.asked, preferences))
@@ -291,7 +291,7 @@ class TargetSolver(Struct, frozen=True):
                 serving.new_folder(),
                 self.label,
                 serving.proxy,
-                self._preferred(problem).all,
+                self._prefer_versions(problem).all,
                 direct,
                 None if gated else index.variant,
                 problem.lines("final"),
@@ -306,12 +306,12 @@ class TargetSolver(Struct, frozen=True):
             problem.request,
             problem.index,
             found,
-            self._preferred(problem).settled,
+            self._prefer_versions(problem).settled,
             lambda: answer_of(found, problem.request, self.serving.reading).lines,
         )
 
     def _lead(self, own: Answer) -> Leading:
-        case, last = self._case(own), self._preferred(own.problem).last
+        case, last = self._case(own), self._prefer_versions(own.problem).last
         fitting = {name: [one.version for one in case.fitting[name]] for name in case.order}
         had = {n: v for n, v in last_versions(last, own.problem.request).items() if v in fitting.get(n, ())}
         return leading(leads(case), had, case.taken)
@@ -322,7 +322,7 @@ class TargetSolver(Struct, frozen=True):
         # what went back for another of the spec's own isn't the target's doing
         own = versions_of(end.own.found)
         led = {n: version for n, version in versions_of(end.answer.found).items() if is_older(version, own.get(n))}
-        shared = {**self._preferred(problem).shared, **led}
+        shared = {**self._prefer_versions(problem).shared, **led}
         refuse_outgrown(find_outgrown(case, problem.index, shared), problem.request, self.label)
         self._refuse_lost_extras(case, problem.index)
 
@@ -347,7 +347,7 @@ class TargetSolver(Struct, frozen=True):
 
     def _answer(self, end: Settled) -> PipAnswer:
         problem, found, reading = end.problem, end.answer.found, self.serving.reading
-        preferred, now = self._preferred(problem), versions_of(found)
+        preferred, now = self._prefer_versions(problem), versions_of(found)
         edges = answer_of(found, problem.request, reading).lines if preferred.last else {}
         rejected = {bound.package: bound.why for bound in problem.bounds if bound.why}
         passed_over = rejected_findings(rejected, versions_of(end.first.found), now, preferred.kept)

@@ -100,7 +100,7 @@ def _nothing(solved: Solved) -> tuple[Finding, ...]:
     return ()
 
 
-class Look(Struct, frozen=True):
+class TargetReview(Struct, frozen=True):
     """The readers and rules by which a target looks at its answers.
 
     judge    refuses pins, of which others may be had
@@ -120,7 +120,7 @@ class Solved(Struct, frozen=True, dict=True):
 
     prepared     its inputs
     corrections  of published metadata, as the pip half was solved with them
-    look         what it looks at answers with
+    looking      the readers and rules by which it looks at answers
     constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
     gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
     before       the solution of which the last ones were given up
@@ -137,7 +137,7 @@ class Solved(Struct, frozen=True, dict=True):
 
     prepared: Prepared
     corrections: Corrections
-    look: Look = Look(_nothing)
+    looking: TargetReview = TargetReview(_nothing)
     constraints: tuple[str, ...] = ()
     gave_up: tuple[GivenUp, ...] = ()
     before: Solved | None = None
@@ -195,23 +195,23 @@ class Solved(Struct, frozen=True, dict=True):
         if self.toolless is None:
             return None
         own = preferences_of(LockedTarget(self.name, self.prepared.inputs, self.toolless.pip))
-        before = self.look.kept
+        before = self.looking.kept
         return replace(own, last={**before.last, **own.versions}).over(before)
 
     def review(self, pins: tuple[Pin, ...]) -> Solved:
         """Give the target with what an answer shows, the first that makes it another request: corrections that it
         breaks, what its wheels say, pins that the rules refuse and others may avoid, and last what the project's build
         requires; else with the answer. Raises Unsatisfiable where a build tool takes something back."""
-        solved, look = replace(self, pip=pins), self.look
+        solved, looking = replace(self, pip=pins), self.looking
         if self.toolless is not None:
             _refuse_setback(self, pins)
         solved = solved.with_corrections()
-        if solved.request == self.request and look.inspect is not None:
-            solved = solved.inspect_wheels(look.inspect, look.locked)
-        if solved.request == self.request and look.inspect is not None:
-            solved = solved.with_builds(look.inspect)
+        if solved.request == self.request and looking.inspect is not None:
+            solved = solved.inspect_wheels(looking.inspect, looking.locked)
+        if solved.request == self.request and looking.inspect is not None:
+            solved = solved.with_builds(looking.inspect)
         if solved.request == self.request and not self.hopeless and self.refusals < _REFUSALS:
-            solved = solved.with_bounds(look.judge(solved))
+            solved = solved.with_bounds(looking.judge(solved))
         if solved.request == self.request and self.toolless is None and self._without_tools:
             return replace(solved, toolless=solved)
         return solved
@@ -360,8 +360,8 @@ def solve(
     for one in prepared:
         conda, rows = installed.get(one.name, ()), kept.read.get(one.name, ())
         keep = kept.pip.get(one.name, Preferences())
-        look = Look(judge, inspect, tuple(row for row, _ in rows), keep)
-        begun = Solved(one.beside(conda), one.corrections, look, conda=conda)
+        looking = TargetReview(judge, inspect, tuple(row for row, _ in rows), keep)
+        begun = Solved(one.beside(conda), one.corrections, looking, conda=conda)
         targets[one.name] = begun.replay(inspect, rows) if inspect else begun
     asked = {name: one for name, one in targets.items() if one.request is not None}
     solved, needed = resolvers.pip.resolve(asked, kept.pip) if asked else ({}, None)
