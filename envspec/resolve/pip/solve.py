@@ -297,9 +297,13 @@ class PipResolver(Struct, frozen=True):
         keep: Mapping[str, Preferences],
         serving: Serving,
     ) -> dict[str, PipAnswer]:
-        names = [name for several in groups.values() for name in several]
-        pinned = {name: newest_torch(keep, (name,)) for name in names}
-        old = {name: first_of(keep, (name,)) for name in names}
+        alike = {name: several for several in groups.values() for name in several}
+        pinned = {name: newest_torch(keep, several) for name, several in alike.items()}
+        # equal targets keep the same, but each the variants of its own machines
+        old = {
+            name: replace(first_of(keep, several), variants=keep[name].variants if name in keep else {})
+            for name, several in alike.items()
+        }
 
         def choose(name: str, request: Request) -> TorchIndexes:
             chosen = self._index(request)
@@ -308,14 +312,14 @@ class PipResolver(Struct, frozen=True):
         def job(name: str, prefer: Prefer, before: PipAnswer | None = None) -> Callable[[], PipAnswer]:
             subject = before.subject if before and before.subject else targets[name]
             torch = partial(_only, TorchIndexes.of(before.index)) if before else partial(choose, name)
-            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, last_of(keep, (name,))))
+            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, last_of(keep, alike[name])))
 
         pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
         try:
-            first, *others = names
+            first, *others = alike
             if old[first].versions:
                 shared = public(old[first])
-                return answer_together(pool, {n: job(n, partial(localise, old[n].over(shared))) for n in names})
+                return answer_together(pool, {n: job(n, partial(localise, old[n].over(shared))) for n in alike})
             # without an old lock the first answer sets the versions that the others shall share
             begun_in = {request: choose(several[0], request).first for request, several in groups.items()}
             releases = torch_holes.newest_releases(begun_in)
@@ -326,9 +330,9 @@ class PipResolver(Struct, frozen=True):
                 jobs: dict[str, Callable[[], PipAnswer]] = {first: partial(raise_again, error)}
                 return answer_together(pool, jobs | {n: job(n, prefer[n]) for n in others})
             apart = FAMILY if len(set(releases.values())) > 1 else ()
-            alike = {*next(iter(groups.values()))}
             following = {
-                n: job(n, prefer[n] if n in alike else after(begun, prefer[n], localised=not apart)) for n in others
+                n: job(n, prefer[n] if n in alike[first] else after(begun, prefer[n], localised=not apart))
+                for n in others
             }
             answers = {first: begun, **answer_together(pool, following)}
             again = to_share(answers, apart)
