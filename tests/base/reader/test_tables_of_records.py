@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from envspec.base.errors import SpecError
 from envspec.base.reader.document import parse_toml
-from envspec.base.reader.nodes import Array, BadValue, Boolean, Either, Integer, Names, Number, Text, table_of
+from envspec.base.reader.nodes import Array, BadValue, Boolean, Either, Integer, Names, Number, Table, Text, table_of
 from envspec.base.reader.structure import Checked
 
 
@@ -72,7 +72,10 @@ def test_keys_docs_and_defaults_are_of_the_fields() -> None:
     ]
     assert table.keys["most-of-all"] == Integer(doc="A number.", example=1, minimum=0, maximum=9, default=0)
     assert table.keys["is-on"] == Boolean(doc="A switch.", example=True, default=False)
-    (size, folder) = table.keys["cache"].keys.values()  # type: ignore[union-attr]
+    cache = table.keys["cache"]
+    assert isinstance(cache, Table)
+    size, folder = cache.keys.values()
+    assert isinstance(folder, Text)
     assert (size.doc, folder.default) == ("Its size.", "/a")
 
 
