@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from envspec.base.documents import finite_number
 from envspec.base.errors import MOST, Place, SpecError, SpecErrors
@@ -284,12 +284,12 @@ class Checked:
 
     def record(self, form: type[_Record], *table: str | int, **own: object) -> _Record:
         """Make the record of a table: a field has the sound value of its key, or its default; `own` are ready."""
-        # a required key that is missing is a problem already, and none of what follows counts
-        given = {one.name: None for one in fields(form) if one.required} | own
+        given = dict(own)
         for one, key, node in keyed_fields(form):
             if one.name not in own:
                 value = self.read(node, *table, *key)
-                if value is not None:
+                # a required key that is missing is a problem already, and none of what follows counts
+                if value is not None or one.required:
                     given[one.name] = frozenset(value) if isinstance(one.default, frozenset) else value
         return form(**given)
 
