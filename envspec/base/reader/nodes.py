@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
-from msgspec import Struct
-from msgspec.structs import FieldInfo, fields, replace
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import replace
 
 from envspec.base.redact import redact
 
@@ -174,6 +175,15 @@ class BadValue(Exception):
 # or of the name that msgspec's `field` gives it, in which a dot leads into a table.
 
 
+class KeyField(Struct, frozen=True):
+    """A field that is a key: its name, its path in the table, its node and its default; none is NODEFAULT."""
+
+    field: str
+    path: tuple[str, ...]
+    node: Node
+    default: object
+
+
 @cache
 def table_of(record: type[Struct]) -> Table:
     """Describe the table of a record. A field without a default is a required key.
@@ -184,22 +194,31 @@ def table_of(record: type[Struct]) -> Table:
     docs, required = _docs(record), []
     keys: dict[str, Node] = {}
     within: dict[str, dict[str, Node]] = {}
-    for one, path, node in keyed_fields(record):
-        for table in path[:-1]:
+    for one in keys_of(record):
+        *above, key = one.path
+        for table in above:
             keys[table] = Table(doc=docs.get(f"[{table}]", ""), keys=within.setdefault(table, {}))
-        of = within[path[0]] if path[1:] else keys
-        of[path[-1]] = _with_defaults(node, docs.get(one.name), one.default)
-        required += [path[-1]] if one.required else []
+        (within[above[0]] if above else keys)[key] = _with_defaults(one.node, docs.get(one.field), one.default)
+        required += [key] if one.default is NODEFAULT else []
     return Table(doc=docs[""], keys=keys, required=tuple(required), record=record)
 
 
 @cache
-def keyed_fields(record: type[Struct]) -> list[tuple[FieldInfo, tuple[str, ...], Node]]:
-    """Find the fields of a record that are keys: the path of each, and its node."""
-    named = [
-        (one.name.replace("_", "-") if one.encode_name == one.name else one.encode_name, one) for one in fields(record)
-    ]
-    return [(one, tuple(key.split(".")), node) for key, one in named for node in getattr(one.type, "__metadata__", ())]
+def keys_of(record: type[Struct]) -> tuple[KeyField, ...]:
+    """List the keys of a record, in order. Its annotations are texts, and resolving all would double a spec's time."""
+    names, defaults = record.__struct_fields__, record.__struct_defaults__
+    known = dict(zip(reversed(names), reversed(defaults), strict=False))
+    return tuple(
+        KeyField(
+            name,
+            tuple((name.replace("_", "-") if key == name else key).split(".")),
+            eval(annotation, vars(sys.modules[record.__module__])).__metadata__[0],
+            known.get(name, NODEFAULT),
+        )
+        for name, key in zip(names, record.__struct_encode_fields__, strict=True)
+        for annotation in [record.__annotations__[name]]
+        if annotation.startswith("Annotated[")
+    )
 
 
 def _with_defaults(node: Node, doc: str | None, default: object) -> Node:
@@ -211,12 +230,14 @@ def _with_defaults(node: Node, doc: str | None, default: object) -> Node:
 
 def _docs(record: type[Struct]) -> dict[str, str]:
     head, _, rest = (record.__doc__ or "").partition("\n\n")
-    docs, name = {"": re.sub("^`[^`]*`: ", "", " ".join(head.split()))}, "-"
+    docs, name = {"": " ".join(head.split()).rpartition("`: ")[2]}, "-"
     for line in rest.partition("\n\n")[0].splitlines():
-        begin = re.match(r" {0,4}([\w\[\]-]+)  +(?=\S)", line)
-        if begin:
-            name, line = begin[1], line[begin.end() :]
-        docs[name] = f"{docs.get(name, '')} {line.strip()}".strip()
+        text = line.strip()
+        begin, gap, after = text.partition("  ")
+        # the lines that go on stand below the docs; Python 3.13 takes a docstring's indent away
+        if gap and len(line) - len(text) <= 4:
+            name, text = begin, after.strip()
+        docs[name] = f"{docs.get(name, '')} {text}".strip()
     return docs
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
 from msgspec.structs import replace
 
 from envspec.base.documents import finite_number
@@ -28,7 +28,7 @@ from envspec.base.reader.nodes import (
     Number,
     Table,
     Text,
-    keyed_fields,
+    keys_of,
 )
 from envspec.base.reader.positions import Path
 from envspec.base.redact import redact
@@ -285,12 +285,12 @@ class Checked:
     def record(self, form: type[_Record], *table: str | int, **own: object) -> _Record:
         """Make the record of a table: a field has the sound value of its key, or its default; `own` are ready."""
         given = dict(own)
-        for one, key, node in keyed_fields(form):
-            if one.name not in own:
-                value = self.read(node, *table, *key)
+        for one in keys_of(form):
+            if one.field not in own:
+                value = self.read(one.node, *table, *one.path)
                 # a required key that is missing is a problem already, and none of what follows counts
-                if value is not None or one.required:
-                    given[one.name] = frozenset(value) if isinstance(one.default, frozenset) else value
+                if value is not None or one.default is NODEFAULT:
+                    given[one.field] = frozenset(value) if isinstance(one.default, frozenset) else value
         return form(**given)
 
     def read(self, node: Node, *path: str | int) -> Any:
