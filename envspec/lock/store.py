@@ -26,7 +26,7 @@ from envspec.lock.model import Lock, LockedTarget, inventory_name
 from envspec.lock.read import loads, read_for_display, text_of, with_inventories
 from envspec.lock.signing.model import MOST_SIGNATURE_BYTES, SUFFIX
 from envspec.lock.write import dumps
-from envspec.spec.schema import PLATFORMS
+from envspec.spec.forms import PLATFORMS
 
 SIGNATURE_NAME = LOCK_NAME + SUFFIX
 

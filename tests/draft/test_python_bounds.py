@@ -13,8 +13,8 @@ from envspec.base.errors import Place
 from envspec.cli.main import run
 from envspec.draft.gather import Gathered
 from envspec.packages.python_range import releases_of
+from envspec.spec.forms import PYTHONS
 from envspec.spec.parse import load_spec
-from envspec.spec.schema import PYTHONS
 
 
 @pytest.fixture(autouse=True)
