@@ -143,16 +143,17 @@ def test_the_active_environment_is_this_one(image: Image) -> None:
 def test_a_home_that_cannot_be_written_is_replaced(image: Image) -> None:
     """By the same folder each time, as caches stand there."""
     own = image.tmp / f"envspec-home.{os.getuid()}"
-    for home in ("/nonexistent", "", "/dev/null"):
+    missing = str(image.tmp / "missing")
+    for home in (missing, "", "/dev/null"):
         assert image.run("sh", "-c", "echo $HOME", HOME=home)[1] == f"{own}\n"
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
-    assert image.run("sh", "-c", "echo $HOME", HOME="", TMPDIR="/nonexistent")[1].startswith("/tmp/envspec-home.")
+    assert image.run("sh", "-c", "echo $HOME", HOME="", TMPDIR=missing)[1].startswith("/tmp/envspec-home.")
     assert image.run("sh", "-c", "echo $HOME")[1] == f"{image.home}\n"
 
 
 def test_a_link_under_the_name_of_the_home_is_not_followed(image: Image) -> None:
     (image.tmp / f"envspec-home.{os.getuid()}").symlink_to(image.home)
-    home = Path(image.run("sh", "-c", "echo $HOME", HOME="/nonexistent")[1].strip())
+    home = Path(image.run("sh", "-c", "echo $HOME", HOME=str(image.tmp / "missing"))[1].strip())
     assert home.is_dir() and home.parent == image.tmp and home.resolve() == home
 
 

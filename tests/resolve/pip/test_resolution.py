@@ -198,7 +198,7 @@ def test_metadata_is_read_once(machine: Machine, index: Index) -> None:
 
 def test_no_interpreter_of_the_target_and_none_on_the_path_is_needed(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "1.0", requires_python=">=3.13"))
-    machine.variables["PATH"] = "/nonexistent"
+    machine.variables["PATH"] = str(machine.base / "missing")
     machine.spec(cpu("alpha", python="3.13"))
     assert versions(lock(machine), "cpu") == {"alpha": "1.0"}
 
@@ -213,11 +213,11 @@ def test_settings_that_would_change_the_answer_are_kept_out(machine: Machine, in
             "UV_RESOLUTION": "lowest",
             "UV_PRERELEASE": "allow",
             "UV_EXCLUDE_NEWER": "2001-01-01T00:00:00Z",
-            "UV_CONSTRAINT": "/nonexistent",
+            "UV_CONSTRAINT": str(machine.base / "missing"),
             "UV_NO_INDEX": "1",
             "UV_INDEX_STRATEGY": "unsafe-best-match",
             "UV_TORCH_BACKEND": "auto",
-            "VIRTUAL_ENV": "/nonexistent",
+            "VIRTUAL_ENV": str(machine.base / "missing"),
         }
         uv_toml = machine.home / ".config" / "uv" / "uv.toml"
         uv_toml.parent.mkdir(parents=True)
