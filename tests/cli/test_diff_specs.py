@@ -113,6 +113,7 @@ def test_images_waivers_and_jobs_are_changes(indexed: tuple[Index, Index], proje
     ]
 
 
+@pytest.mark.slow
 def test_a_rendered_file_edited_by_hand_is_a_high_row_with_its_line_and_the_command(
     indexed: tuple[Index, Index], project: Project, envspec: Envspec
 ) -> None:

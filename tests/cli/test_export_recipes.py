@@ -159,6 +159,7 @@ def test_an_edited_file_differs(exported: Path, envspec: Envspec) -> None:
     assert codes(envspec) == dict.fromkeys(changed, "recipe-differs")
 
 
+@pytest.mark.slow
 def test_a_file_that_the_user_put_in_a_recipes_place_is_moved_by_the_hint(exported: Path, envspec: Envspec) -> None:
     (exported / "cpu" / "Dockerfile").write_text("FROM scratch\n")
     (hint,) = re.findall("^hint: (.*)$", envspec("check").err, re.MULTILINE)
@@ -170,6 +171,7 @@ def test_a_file_that_the_user_put_in_a_recipes_place_is_moved_by_the_hint(export
     assert (exported / "cpu" / "Dockerfile.own").read_text() == "FROM scratch\n"
 
 
+@pytest.mark.slow
 def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(
     exported: Path, project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +278,7 @@ def test_what_is_of_a_target_that_is_gone_goes(exported: Path, project: Project,
     assert names(exported / "requirements") < before
 
 
+@pytest.mark.slow
 def test_what_no_export_wrote_is_the_users_to_remove(exported: Path, envspec: Envspec) -> None:
     """One or several: the export of the hint leaves them, and the line says so."""
     for number, said in enumerate(("wrote it: remove it", "wrote them: remove them")):
@@ -286,6 +289,7 @@ def test_what_no_export_wrote_is_the_users_to_remove(exported: Path, envspec: En
     assert envspec(*again.split()).code == 0 and "wrote them: remove them" in envspec("check").out
 
 
+@pytest.mark.slow
 def test_what_earlier_exports_named_goes_with_the_last_target(exported: Path, envspec: Envspec) -> None:
     """A Dockerfile that wasn't exported anew still builds."""
     text = "app==1.0\n"

@@ -247,6 +247,7 @@ def test_exceptions_are_rows_of_a_review(
     assert f"for lib ended on {ago(9)[:10]}: remove it" in reviewed(envspec)["exception-ended"][1]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("reason", "told"), [("it eats files", "it eats files"), ("\n", "its index gives no reason")])
 @pytest.mark.parametrize("form", ["json", "html"])
 def test_a_yanked_release_that_the_spec_pins_is_a_warning(

@@ -186,6 +186,7 @@ def cached(path: Path) -> Path:
     return Path(importlib.util.cache_from_source(str(path)))
 
 
+@pytest.mark.slow
 def test_it_is_unchecked_and_the_same_every_time(tmp_path: Path) -> None:
     folders = [tmp_path / "a" / "pkg", tmp_path / "b" / "pkg"]
     for folder in folders:

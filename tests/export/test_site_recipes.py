@@ -188,6 +188,7 @@ def committed(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): p.read_text("utf-8") for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("name", SPECS)
 def test_they_are_what_export_writes(name: str) -> None:
     spec, lock = load_spec(ROOT / "specs" / f"{name}.toml"), load(ROOT / "locks" / name / "envspec.lock")
@@ -210,6 +211,7 @@ def test_they_are_what_export_writes(name: str) -> None:
     assert differing == [], f"envspec export specs/{name}.toml --format all -o recipes/{name}"
 
 
+@pytest.mark.by_day(4)
 @pytest.mark.parametrize("name", SPECS)
 def test_a_formats_row_names_its_files(name: str) -> None:
     assert sorted((*OF_A_SPEC, *OF_A_TARGET)) == sorted(RECIPES), "a format is a target's or a spec's"

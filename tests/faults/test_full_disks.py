@@ -357,6 +357,7 @@ def test_edited_rendered_files_are_made_again(machine: Machine, packages: Index)
     assert machine.files() == before
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("damage", "told"),
     [

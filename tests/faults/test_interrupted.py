@@ -71,6 +71,7 @@ def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, 
     return out, err
 
 
+@pytest.mark.slow
 def test_ctrl_c(machine: Machine, slow_index: Index) -> None:
     machine.locked(spec=cpu("pkg0<2"))
     before = machine.files()

@@ -148,6 +148,7 @@ def test_lock_records_who_the_index_says_published_a_file(machine: Machine, inde
     assert not index.paths("/integrity/"), "what the lock has isn't asked again"
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     "body",
     [
