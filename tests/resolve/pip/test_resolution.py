@@ -111,6 +111,7 @@ def test_each_platform_gets_its_own_wheel(machine: Machine, index: Index, lines:
     assert pin.artifact is not None and pin.artifact.file == f"alpha-1.0-{tag}.whl"
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("tags", [("", "1-", "2-"), ("9-", "10-"), ("1-", "1a-", "1b-", ""), ("0-", "")], ids=repr)
 def test_the_wheel_with_the_highest_build_tag_is_taken_as_by_uv(
     machine: Machine, index: Index, tags: tuple[str, ...]
@@ -268,6 +269,7 @@ def test_a_new_target_takes_the_versions_of_the_others(machine: Machine, index: 
     assert machine.versions("x") == machine.versions("y") == {"alpha": "1.0"}
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("make", "terms"),
     [
@@ -298,6 +300,7 @@ def test_a_pin_of_an_index_that_uv_must_name_stays_as_all_others_do(
     assert machine.versions("cpu") == {"alpha": "2.0", "beta": "1.0"}
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("theirs", ["+cu126", "+cu128"])
 def test_a_new_target_takes_its_own_build_of_the_release_of_the_others(
     machine: Machine, index: Index, theirs: str

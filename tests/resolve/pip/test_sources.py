@@ -58,6 +58,7 @@ def test_a_pre_release_stays_where_no_newer_source_fits(machine: Machine, index:
     assert len(index.paths("/simple/alpha/")) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("static", first_by_day(1, [True, False]))
 def test_source_is_refused_until_it_is_allowed(machine: Machine, index: Index, tmp_path: Path, static: bool) -> None:
     witness = tmp_path / "ran"
