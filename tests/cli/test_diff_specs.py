@@ -52,6 +52,7 @@ def indexed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         yield ours, theirs
 
 
+@pytest.mark.slow
 def test_an_index_that_moves_is_high_in_every_format(
     indexed: tuple[Index, Index], project: Project, envspec: Envspec
 ) -> None:

@@ -78,6 +78,7 @@ def test_what_a_source_is_told_with_does_as_it_says(machine: Machine, index: Ind
     assert ran.status == 2 and "--dry-run writes nothing" in ran.err
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_nothing(demo: Machine) -> None:
     before, files = text(demo), demo.files()
     ran = demo.envspec("add", "specs/demo.toml", "beta", "--dry-run")

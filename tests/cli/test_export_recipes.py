@@ -198,6 +198,7 @@ def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(
     assert f"  {project.folder}/recipes/demo/cpu/target.json is missing" in envspec("check", "demo.toml").out
 
 
+@pytest.mark.slow
 def test_the_hint_names_what_was_exported(project: Project, envspec: Envspec) -> None:
     asked = ["--target", "cpu", "--target", "cu126-volta", "--format", "dockerfile", "--format", "slurm"]
     assert envspec("export", "specs/demo.toml", *asked, "-o", "recipes/demo").code == 0
@@ -226,6 +227,7 @@ def test_a_file_of_the_users_own_is_never_replaced(form: str, file: str, project
     assert [envspec(*again).code for _ in range(2)] == [0, 0]
 
 
+@pytest.mark.slow
 def test_a_missing_file_and_one_too_many(exported: Path, envspec: Envspec) -> None:
     (exported / "cpu" / "target.json").unlink()
     (exported.parent / "_shared" / "more.sh").touch()
@@ -261,6 +263,7 @@ def test_a_format_that_was_not_exported_is_not_missed(exported: Path, envspec: E
     assert envspec("check").code == 0
 
 
+@pytest.mark.slow
 def test_what_is_of_a_target_that_is_gone_goes(exported: Path, project: Project, envspec: Envspec) -> None:
     before = names(exported / "requirements")
     own = exported / "cu126-volta" / "notes.md"

@@ -100,6 +100,7 @@ def test_a_change_of_the_spec_moves_no_moment(index: Index, project: Project, en
     assert (moment(project), versions(project)) == (began, {"lib": "1.1", "other": "1.1"})
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("more", [["-U"], ["-P", "lib"]])
 def test_an_upgrade_counts_from_now(index: Index, project: Project, envspec: Envspec, more: list[str]) -> None:

@@ -85,6 +85,7 @@ def test_a_finding_is_of_the_target_that_was_asked_for(lock: Lock, envspec: Envs
     assert told.code == 0 and FLOOR in told.out + told.err, told
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("command", ["bundle", "image", "smoke", "run"])
 def test_no_other_command_calls_it_unsound(
     lock: Lock, envspec: Envspec, command: str, monkeypatch: pytest.MonkeyPatch

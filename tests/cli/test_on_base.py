@@ -173,6 +173,7 @@ def test_an_inventory_that_was_changed(site: Machine, base: Path) -> None:
     assert inventory.read_text() == whole
 
 
+@pytest.mark.slow
 def test_another_base_makes_a_lock_stale(site: Machine, base: Path, tmp_path: Path) -> None:
     spec = site.spec(SPEC.format(base=base, more=""))
     site.envspec("lock", spec, status=0)
@@ -361,6 +362,7 @@ def test_a_base_that_has_all(site: Machine, tmp_path: Path) -> None:
     assert said.stdout.decode().strip() == TORCH
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("asker", ["spec", "package"])
 def test_an_extra_of_the_base_comes_by_the_delta(site: Machine, index: Index, tmp_path: Path, asker: str) -> None:
     index.add(wheel("opt-einsum", "3.4"), wheel("deep", "1.0"), wheel("acme-extra", "1.0", "torch[optional]"))

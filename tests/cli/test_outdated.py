@@ -99,6 +99,7 @@ def test_the_bound_is_one_reason_and_has_the_newest_within(later: Machine) -> No
     assert [hold["kind"] for one in found.values() for hold in one["holds"]] == ["bound", "bound"]
 
 
+@pytest.mark.slow
 def test_what_the_old_pins_alone_hold_back_is_held_by_nothing(later: Machine) -> None:
     """app 1.0 asks for lib<2, and app itself may move: a consequence of the lock isn't what holds lib."""
     later.spec(bounded("2026-03-01"))
@@ -134,6 +135,7 @@ constraints = ["lib>=2"]
     )
 
 
+@pytest.mark.slow
 def test_what_cant_be_upgraded_as_a_whole_is_told_by_the_old_pins(demo: Machine, index: Index) -> None:
     index.fail("^/simple/old/", status(404))
     ran = demo.envspec("outdated", "specs/demo.toml")

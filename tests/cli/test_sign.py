@@ -136,6 +136,7 @@ def one_of_two(ada: Key, bob: Key, more: str = "") -> str:
     return f"[signatures]\nsigners = ['{ada.public}', '{bob.public}']\n{more}"
 
 
+@pytest.mark.slow
 def test_the_last_key_that_signs_is_the_one(
     project: Machine, ada: Key, bob: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_the_preflight_comes_first_and_can_be_left_out(image: Image) -> None:
     assert image.run("echo", "started", ENVSPEC_SKIP_PREFLIGHT="1")[:2] == (0, "started\n")
 
 
+@pytest.mark.slow
 def test_preflight_prints_the_hardware_and_nvcc(image: Image, tmp_path: Path) -> None:
     """Of no driver and no compiler first, then of a compiler where CUDA_HOME says."""
     bare = {"CUDA_HOME": str(tmp_path / "cuda"), "PATH": "/usr/bin:/bin"}
@@ -91,6 +92,7 @@ def test_conda_activation_is_read(image: Image) -> None:
     assert image.run("sh", "-c", "echo $FROM_CONDA")[1] == "-yes\n"
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 def test_conda_activation_is_bashs(image: Image, shell: str) -> None:

@@ -225,6 +225,7 @@ def test_sshd_is_not_started_as_root(image: Image) -> None:
     assert code == 1 and "not started as root" in err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("version", "read"),
     [

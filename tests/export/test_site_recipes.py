@@ -263,6 +263,7 @@ def test_what_exports_wrote_can_be_removed() -> None:
     assert list(removable([*paths, earlier, own], {}, texts.get)) == [*paths, earlier]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("flat", [False, True], ids=["simple", "flat"])
 def test_a_build_logs_in_at_the_specs_own_index_by_a_netrc(tmp_path: Path, *, flat: bool) -> None:
     """The command of the Dockerfile, run by a shell and uv. uv.toml's logins are of simple indexes alone."""

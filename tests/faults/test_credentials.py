@@ -117,6 +117,7 @@ def test_in_the_url_of_a_direct_requirement(machine: Machine, private: Index) ->
     quiet(machine, ran, but=(spec,))
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("code", [401, 403, 500])
 def test_errors_hold_none(machine: Machine, private: Index, code: int) -> None:
     private.fail("/simple/beta", status(code))

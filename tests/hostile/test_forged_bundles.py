@@ -106,6 +106,7 @@ def test_a_forged_file(there: tuple[Path, str], tmp_path: Path, forge: Callable[
     assert not (tmp_path / "env").exists()
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("forge", FORGERIES)
 def test_forged_sums(there: tuple[Path, str], tmp_path: Path, forge: Callable[[Path], None]) -> None:
     """Whoever changes SHA256SUMS with the file is caught by the digest that was told when the bundle was made."""

@@ -194,6 +194,7 @@ def test_a_better_variant_is_news_and_no_forgery(machine: Machine, indexes: tupl
     assert "variant cu130 → cu130_new" in ran.out and "SAME VERSION" not in ran.out
 
 
+@pytest.mark.slow
 def test_what_the_index_says_of_the_label_is_what_verify_compares(
     machine: Machine, indexes: tuple[Index, Index]
 ) -> None:
@@ -221,6 +222,7 @@ def test_a_cpu_variant_in_a_cuda_target_is_refused(name: str, machine: Machine, 
         assert machine.envspec("lock", machine.spec(text)).status == 0
 
 
+@pytest.mark.slow
 def test_one_variant_for_several_gpus_says_what_each_alone_would_get(
     machine: Machine, indexes: tuple[Index, Index]
 ) -> None:

@@ -203,6 +203,7 @@ def test_what_a_check_starts_dies_with_it_in_whatever_session(tmp_path: Path, se
     assert gone(int(pids.read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", first_by_day(1, [signal.SIGINT, signal.SIGTERM]))
 def test_an_interrupted_run_writes_what_it_knows(tmp_path: Path, number: int) -> None:
     pids = tmp_path / "pids"

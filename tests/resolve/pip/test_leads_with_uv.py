@@ -90,6 +90,7 @@ def test_a_companion_without_a_build_holds_torch_and_is_told(machine: Machine, t
     assert "warning: t: torch 2.10.0 is locked, not " in ran.err and "torchaudio" in ran.err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("names", [("torch", "jax"), ("jax", "torch"), ("tensorflow", "torch")])
 def test_of_two_frameworks_the_specs_first_is_held(machine: Machine, index: Index, names: tuple[str, str]) -> None:
     """Where their newest don't go together, and neither would be behind."""

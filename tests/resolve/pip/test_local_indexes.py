@@ -236,6 +236,7 @@ few = settings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # pip leaves pages open
 @few
 @given(places=st.lists(st.sampled_from(WHERE), min_size=6, max_size=6, unique=True))

@@ -106,6 +106,7 @@ def test_code_that_the_targets_gpu_does_not_run_is_told(
     assert ran.status == 0 and f"{name} {VERSION} has no code for sm_90 (H100" in said(ran), ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", FOR_GPUS)

@@ -32,6 +32,7 @@ def test_a_stray_wheel_does_not_stand_for_a_package_that_is_published_as_source(
     assert machine.versions("cpu") == {"alpha": "0.3.dev5"}
 
 
+@pytest.mark.slow
 def test_a_source_whose_wheels_came_after_exclude_newer_is_named(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "0.1"), sdist("alpha", "1.0"), wheel("app", "1.0", "alpha>=1"), uploaded=MAY)
     index.add(wheel("alpha", "1.0"), uploaded="2026-06-01T00:00:00Z")
