@@ -85,6 +85,7 @@ CLAUSES = st.one_of(
 BOUNDS = st.lists(st.lists(CLAUSES, min_size=1, max_size=3).map(",".join), min_size=1, max_size=2).map("|".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(BOUNDS)
 @example("3.11.5=h955ad1f_0")

@@ -165,6 +165,7 @@ def test_it_is_uvs_choice_and_pips_where_they_agree(
         assert of_envspec(good(rows), platform).format(2 * number + 1) == uvs[2 * number + 1], rows
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("platform", ENDS)
