@@ -102,7 +102,7 @@ class TorchIndexes(Struct, frozen=True):
 class SharedAnswers(Struct):
     """uv's answers of one resolution: equal questions of several targets are asked once."""
 
-    _answers: dict[object, Future[tuple[Found, ...]]] = field(default_factory=dict)
+    _answers: dict[object, tuple[str, Future[tuple[Found, ...]]]] = field(default_factory=dict)
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, question: UvCompile) -> tuple[Found, ...]:
@@ -119,7 +119,7 @@ class SharedAnswers(Struct):
         )
         with self._starting:
             is_known = key in self._answers
-            answer = self._answers.setdefault(key, Future())
+            asker, answer = self._answers.setdefault(key, (question.label, Future()))
         if not is_known:
             try:
                 answer.set_result(compile_request(question))
@@ -132,7 +132,8 @@ class SharedAnswers(Struct):
                 raise
             # each target adds to its own what it is for
             own = copy(error)
-            own.message = f"{question.label}: {error.message.partition(': ')[2]}"
+            if error.message.startswith(f"{asker}: "):
+                own.message = question.label + error.message.removeprefix(asker)
             raise own from None
 
 
