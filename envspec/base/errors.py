@@ -207,6 +207,12 @@ class EnvspecError(Exception):
     def __str__(self) -> str:
         return f"{self.place}: {self.message}" if self.place else self.message
 
+    def __copy__(self: _Error) -> _Error:
+        # not by what its kind was made of, which may be more than a message
+        own: _Error = type(self).__new__(type(self), *self.args)
+        own.__dict__.update(self.__dict__)
+        return own
+
     @property
     def asked(self) -> tuple[str, ...]:
         """The packages of the spec that it is about, as far as it names them."""

@@ -2,6 +2,7 @@
 beside each is what envspec says of it."""
 
 import re
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,13 @@ error: Failed to install cpython-3.12.14-linux-x86_64-gnu
 )
 def test_the_first_link_and_the_last(said: str, told: str) -> None:
     assert cause(said) == told
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in ERRORS.glob("*.txt")))
+def test_an_error_is_copied_whole(name: str) -> None:
+    """Of one question of several targets each adds to its own error."""
+    error = failure(1, (ERRORS / f"{name}.txt").read_text(), label="a", offline=False)
+    own = copy(error)
+    own.message = "b: another"
+    assert type(own) is type(error) and own.args == error.args
+    assert {**own.__dict__, "message": error.message} == error.__dict__
