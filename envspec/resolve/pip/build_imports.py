@@ -285,11 +285,9 @@ def _goes_on(handler: ast.ExceptHandler) -> bool:
     names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)} if handler.type else _CAUGHT
     if not names & _CAUGHT:
         return False
-    last = handler.body[-1]
-    if isinstance(last, ast.Raise):
-        return False
-    return not (isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and _name(last.value.func) in _ENDS)
-
-
-def _name(called: ast.expr) -> str:
-    return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    match handler.body[-1]:
+        case ast.Raise():
+            return False
+        case ast.Expr(ast.Call(ast.Name(called) | ast.Attribute(attr=called))):
+            return called not in _ENDS
+    return True
