@@ -11,7 +11,7 @@ from envspec.base.documents import Unreadable, read_python
 from envspec.base.errors import Place
 from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
-from envspec.resolve.pip.inert import is_call, literal, requirement_lines
+from envspec.resolve.pip.setup_py import is_call, literal, literals_of, requirement_lines
 from envspec.review.diff.foreign.shape import Malformed
 
 
@@ -24,24 +24,13 @@ def read(text: str, path: Path, gathered: Gathered, pip: RequirementsReader) -> 
         tree = read_python(text)
     except Unreadable as error:
         raise Malformed(f"this isn't Python: {error}") from None
-    known = _literals(tree)
+    known = literals_of(tree)
     calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and is_call(one.func, ("setup",))]
     keywords = [keyword for call in calls for keyword in call.keywords]
     by_code = [one.value for one in keywords if _take(one, known, path, gathered)]
     for one in by_code:
         for named in [*_lists(one, path)] or [*_lists(tree, path)]:
             pip.file(named)
-
-
-def _literals(tree: ast.Module) -> Mapping[str, object]:
-    known: dict[str, object] = {}
-    for one in tree.body:
-        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
-            try:
-                known[one.targets[0].id] = literal(one.value, known)
-            except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-                known.pop(one.targets[0].id, None)
-    return known
 
 
 def _take(keyword: ast.keyword, known: Mapping[str, object], path: Path, gathered: Gathered) -> bool:
@@ -53,7 +42,7 @@ def _take(keyword: ast.keyword, known: Mapping[str, object], path: Path, gathere
         return False
     try:
         value = literal(keyword.value, known)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+    except ValueError:
         read = "its lists are read instead" if keyword.arg == "install_requires" else "it stays unread"
         gathered.note(f"{keyword.arg} is put together by code, which isn't run: {read}", place)
         return keyword.arg == "install_requires"

@@ -8,7 +8,6 @@ default index, but for what the target itself has from another one: no build bui
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,21 +15,21 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, InternalError, OutsideError, SpecError, Unsatisfiable, about
+from envspec.base.errors import InternalError, OutsideError, SpecError, Unsatisfiable, about
 from envspec.base.finding import Finding
 from envspec.facts import wheels
 from envspec.facts.cuda_stack import TORCH as TORCHES, stack_of
 from envspec.lock.model import BuildPin, Pin
 from envspec.packages.names import normalise_requirement, requirement_name
-from envspec.packages.requirement import is_requirement, parse_requirement
+from envspec.packages.requirement import parse_requirement
 from envspec.packages.version_numbers import numbers_in
 from envspec.resolve.pip.answer import Describer, in_own_addresses
-from envspec.resolve.pip.build_imports import TORCH, BuildImports, BuildLacks, is_foreign
+from envspec.resolve.pip.build_imports import TORCH, BuildLacks, list_names
 from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
 from envspec.resolve.pip.indexes import UvIndexes
-from envspec.resolve.pip.inert import own_modules
 from envspec.resolve.pip.metadata import Metadata, cache_key
 from envspec.resolve.pip.pins import file_to_install
+from envspec.resolve.pip.pyproject import build_requires
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request, with_constraints
 from envspec.resolve.pip.solve import PipResolver
@@ -39,11 +38,12 @@ from envspec.resolve.pip.source import (
     BuildFailed,
     BuildIndex,
     SourceReader,
-    UnpackedSource,
     build_requirements,
+    causes_behind,
     url_requirement_error,
 )
-from envspec.resolve.pip.static_source import missing_module
+from envspec.resolve.pip.static_source import FolderFacts, SourceFacts
+from envspec.resolve.pip.unpacked_source import UnpackedSource, missing_module
 from envspec.resolve.uv.errors import build_failure
 
 
@@ -66,6 +66,11 @@ class BuildWanted(Struct, frozen=True):
     numpy: tuple[str, ...] = ()
     shared: tuple[Pin, ...] = ()
     sees: tuple[tuple[str, str], ...] | None = None
+
+    @property
+    def release(self) -> str:
+        """Its name and version, for messages."""
+        return f"{self.pin.name} {self.pin.version}"
 
     @property
     def solved_for(self) -> Request:
@@ -130,60 +135,49 @@ class _Builds(Struct):
     index: BuildIndex
     folder: Callable[[], Path]
     counting: Counting
-    _asked: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _required: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _solved: dict[Request, BuiltWith] = field(default_factory=dict)
     _sources: dict[Pin, UnpackedSource] = field(default_factory=dict)
     _missed: dict[Pin, str] = field(default_factory=dict)
 
     def environment(self, wanted: BuildWanted) -> BuiltWith | BuildLacks:
-        name = f"{wanted.pin.name} {wanted.pin.version}"
         with about(wanted.pin.name):
             if wanted.sees is not None:
                 try:
-                    return self._lacks(wanted, self._read_requires(wanted, name), dict(wanted.sees)) or ()
+                    return self._lacks(wanted, self._facts(wanted.pin).builds, dict(wanted.sees)) or ()
                 except OutsideError:
                     # not even the source can be had: what the lock has of it stays
                     return ()
-            lines = self._requires(wanted, name)
-            requires = tuple(self._lines(lines, name))
-            named = dict.fromkeys(map(requirement_name, requires), "")
-            if (lacks := self._lacks(wanted, lines, named)) and TORCH in lacks.modules:
+            lines = self._requires(wanted)
+            requires = tuple(_plain(line, wanted) for line in lines)
+            if (lacks := self._lacks(wanted, lines, list_names(requires))) and TORCH in lacks.modules:
                 # nothing that a build requires brings torch by another name
                 return lacks
             if not requires:
                 return lacks or ()
-            found = self._solve_within_bounds(replace(wanted.solved_for, requirements=requires), wanted, name)
-            if _lacks_wheel(requires, found):
-                more = replace(wanted.solved_for, requirements=(*requires, "wheel"))
-                found = self._solve_within_bounds(more, wanted, name)
-            if lacks := self._lacks(wanted, lines, {pin.name: pin.version for pin in found}):
+            pins = self._solve_within_bounds(wanted, requires)
+            if _lacks_wheel(requires, pins):
+                pins = self._solve_within_bounds(wanted, (*requires, "wheel"))
+            if lacks := self._lacks(wanted, lines, {pin.name: pin.version for pin in pins}):
                 return lacks
             if module := self._missed.get(wanted.pin):
-                self.resolver.notice(_build_notice(name, f"it imports {module}, which isn't there while locking"))
-            return found
+                self._notice(wanted, f"it imports {module}, which isn't there while locking")
+            return pins
 
     def _lacks(self, wanted: BuildWanted, declared: Sequence[str], there: Mapping[str, str]) -> BuildLacks | None:
         """Give what the build imports and isn't among packages (name → version)."""
-        imports = self._imports(wanted).with_module(self._missed.get(wanted.pin))
+        imports = self._facts(wanted.pin).imports.with_module(self._missed.get(wanted.pin))
         has_torch = any(pin.name in TORCHES for pin in wanted.shared)
-        missing = imports.lacking(wanted.pin.name, there, has_torch=has_torch)
-        return BuildLacks(missing, imports.requirements(declared, missing)) if missing else None
+        return imports.lacks(wanted.pin.name, declared, there, has_torch=has_torch)
 
-    def _imports(self, wanted: BuildWanted) -> BuildImports:
-        pin = wanted.pin
-        file, within = self.resolver.inspector.places.file(pin), _folder_within(pin)
-        if file is not None and not within:
-            return self.reader.static.read(file, pin.name, pin.version).imports
-        key = cache_key("build-imports", str(pin.git or pin.artifact), within)
-        return self.reader.static.imports(key, lambda: self._source(pin).folder)
-
-    def _read_requires(self, wanted: BuildWanted, name: str) -> tuple[str, ...]:
-        """Read what a build declares that it requires."""
-        pin = wanted.pin
+    def _facts(self, pin: Pin) -> SourceFacts | FolderFacts:
+        """Read what the build of a source declares and imports."""
+        static, within = self.reader.static, _folder_within(pin)
         file = self.resolver.inspector.places.file(pin)
-        if file is not None and not _folder_within(pin):
-            return self.reader.static.read(file, pin.name, pin.version).builds
-        return self._source(pin).build_requires()
+        if file is not None and not within:
+            return static.read(file, pin.name, pin.version)
+        key = cache_key("build-facts", str(pin.git or pin.artifact), within)
+        return static.read_once(key, FolderFacts, lambda: self._source(pin).facts())
 
     def _source(self, pin: Pin) -> UnpackedSource:
         if pin not in self._sources:
@@ -197,14 +191,15 @@ class _Builds(Struct):
                 raise InternalError(f"nothing is known of where the source of {pin.name} {pin.version} lies")
         return self._sources[pin]
 
-    def _solve_within_bounds(self, request: Request, wanted: BuildWanted, name: str) -> BuiltWith:
-        """Solve a request with the first of the bounds on NumPy with which there is a solution."""
+    def _solve_within_bounds(self, wanted: BuildWanted, requires: tuple[str, ...]) -> BuiltWith:
+        """Solve what a build requires with the first of the bounds on NumPy with which there is a solution."""
+        request = replace(wanted.solved_for, requirements=requires)
         conflicts: list[Unsatisfiable] = []
         for bound in wanted.numpy or ("",):
             bounded = with_constraints(request, (bound,) if bound else ())
             try:
                 if bounded not in self._solved:
-                    self._solved[bounded] = tuple(self._solve(bounded, wanted, name))
+                    self._solved[bounded] = tuple(self._solve(bounded, wanted))
                 return self._solved[bounded]
             except Unsatisfiable as conflict:
                 conflicts.append(conflict)
@@ -212,87 +207,68 @@ class _Builds(Struct):
             conflicts[0].hint = against_lock(wanted.pin.name)
         raise conflicts[0]
 
-    def _lines(self, lines: Sequence[str], name: str) -> Iterator[str]:
-        """Yield what a build requires in its target, as PEP 508 lines."""
-        for line in lines:
-            try:
-                requirement = parse_requirement(line)
-                if requirement.url:
-                    raise url_requirement_error(requirement.url)
-                yield normalise_requirement(line)
-            except ValueError:
-                raise SpecError(
-                    f"the build of {name} requires {line!r}, which is no requirement",
-                ) from None
-
-    def _requires(self, wanted: BuildWanted, name: str) -> tuple[str, ...]:
+    def _requires(self, wanted: BuildWanted) -> tuple[str, ...]:
+        """Give what a build declares that it requires, and what its backend asks for where its code may run. An answer
+        that isn't all is kept for this run alone."""
         pin = wanted.pin
-        file = self.resolver.inspector.places.file(pin)
         key = _key(pin, runs=wanted.runs)
-        if key in self._asked:
-            return self._asked[key]
-        known = self.reader.cache.get(key)
-        if known is not None:
-            return known.requires_dist
-        silent = False
-        with self.counting.one(f"asking what the build of {name} requires"):
-            if file is not None and not _folder_within(pin):
-                told = self.reader.all_it_requires(file, pin.name, pin.version)
-                if told is not None:
-                    return self._keep(key, pin, told)
-            source = self._source(pin)
-            declared = source.build_requires()
-            asked: tuple[str, ...] = ()
-            names = [requirement_name(line) for line in declared if is_requirement(line)]
-            large = next(filter(stack_of, names), None)
-            if large and wanted.runs:
-                # setuptools before 70.1 asks for wheel
-                silent, asked = True, ("wheel",) if "setuptools" in names else ()
-                self.resolver.notice(_build_notice(name, f"asking it takes {large}, which locking doesn't fetch"))
-            elif wanted.runs:
-                try:
-                    own = tuple((one.name, one.url) for one in self._indexes(wanted) if not one.default)
-                    reader = replace(self.reader, builds=replace(self.index, own=own))
-                    asked = reader.ask_backend(source, self.folder())
-                except BuildFailed as error:
-                    silent = True
-                    module = missing_module(error.output)
-                    if module is None or not is_foreign(module, own_modules(os.listdir(source.folder))):
-                        self.resolver.notice(_build_notice(name, build_failure(error.output)))
-                    else:
-                        self._missed[pin] = module
-        requires = tuple(dict.fromkeys((*declared, *asked)))
-        return self._keep(key, pin, requires, known=not silent)
+        if key not in self._required:
+            known = self.reader.cache.get(key)
+            lines, is_all = (known.requires_dist, True) if known else self._read_requires(wanted)
+            self._required[key] = lines
+            if is_all and not known:
+                self.reader.cache.put(key, Metadata(pin.name, pin.version, lines, (), None, None))
+        return self._required[key]
 
-    def _keep(self, key: str, pin: Pin, requires: tuple[str, ...], *, known: bool = True) -> tuple[str, ...]:
-        self._asked[key] = requires
-        if known:
-            self.reader.cache.put(key, Metadata(pin.name, pin.version, requires, (), None, None))
-        return requires
+    def _read_requires(self, wanted: BuildWanted) -> tuple[tuple[str, ...], bool]:
+        with self.counting.one(f"asking what the build of {wanted.release} requires"):
+            if not (facts := self._facts(wanted.pin)).asks:
+                return facts.builds, True
+            source = self._source(wanted.pin)
+            declared = build_requires(source.project)
+            if not wanted.runs:
+                return tuple(dict.fromkeys(declared)), True
+            names = list_names(declared)
+            if large := next(filter(stack_of, names), None):
+                self._notice(wanted, f"asking it takes {large}, which locking doesn't fetch")
+                # setuptools before 70.1 asks for wheel
+                more = ("wheel",) if "setuptools" in names else ()
+                return tuple(dict.fromkeys((*declared, *more))), False
+            own = tuple((index.name, index.url) for index in self._indexes(wanted) if not index.default)
+            reader = replace(self.reader, builds=replace(self.index, own=own))
+            try:
+                return tuple(dict.fromkeys((*declared, *reader.ask_backend(source, self.folder())))), True
+            except BuildFailed as error:
+                module = missing_module(error.output)
+                if module is not None and source.is_of_others(module):
+                    self._missed[wanted.pin] = module
+                else:
+                    self._notice(wanted, build_failure(error.output))
+                return tuple(dict.fromkeys(declared)), False
+
+    def _notice(self, wanted: BuildWanted, why: str) -> None:
+        message = f"{wanted.release}: its build can't say here what else it needs, so the lock has what it declares"
+        self.resolver.notice(Finding("info", "build-not-asked", f"{message}: {why}"))
+
+    def _shows(self, wanted: BuildWanted) -> str | None:
+        """Name the PyTorch index of the target's torch where the index of builds has its page."""
+        variant, is_held = wanted.torch
+        return variant if is_held or variant in self.index.proxy.live else None
 
     def _indexes(self, wanted: BuildWanted) -> list[UvIndex]:
-        proxy, resolver = self.index.proxy, self.resolver
-        variant, held = wanted.torch
+        resolver = self.resolver
         indexes = UvIndexes(resolver.pages, resolver.indexes, resolver.flat, resolver.default_index)
-        return indexes.of_builds(wanted.solved_for, variant if held or variant in proxy.live else None, proxy)
+        return indexes.of_builds(wanted.solved_for, self._shows(wanted), self.index.proxy)
 
-    def _solve(self, request: Request, wanted: BuildWanted, name: str) -> Iterator[BuildPin]:
-        proxy = self.index.proxy
-        variant, held = wanted.torch
-        shown = held or variant in proxy.live
-        label = f"the build of {name}"
-        try:
-            with self.resolver.progress.doing(f"resolving what {label} requires"):
-                uv, indexes, backend = self.resolver.uv, self._indexes(wanted), None if shown else variant
-                asked = UvCompile(uv, request, indexes, self.folder(), label, proxy, torch_backend=backend)
-                found = compile_request(asked)
-        except EnvspecError as error:
-            if proxy.failures and not isinstance(error, AnswerNo):
-                # uv saw the proxy fail; what failed is behind it
-                raise proxy.failures[-1] from None
-            error.message = proxy.plain(error.message)
-            raise
-        for package in sorted(in_own_addresses(found, proxy, {}), key=lambda one: one.name):
+    def _solve(self, request: Request, wanted: BuildWanted) -> Iterator[BuildPin]:
+        proxy, label = self.index.proxy, f"the build of {wanted.release}"
+        backend = None if self._shows(wanted) else wanted.torch[0]
+        with causes_behind(proxy), self.resolver.progress.doing(f"resolving what {label} requires"):
+            uv, indexes = self.resolver.uv, self._indexes(wanted)
+            packages = compile_request(
+                UvCompile(uv, request, indexes, self.folder(), label, proxy, torch_backend=backend)
+            )
+        for package in sorted(in_own_addresses(packages, proxy, {}), key=lambda package: package.name):
             file = file_to_install(package, request)
             if file is None or not file.file.endswith(".whl") or file.sha256 is None:
                 raise SpecError(
@@ -300,6 +276,16 @@ class _Builds(Struct):
                     "nothing themselves",
                 ).avoiding(wanted.pin.name, wanted.pin.version)
             yield BuildPin(package.name, str(package.version), file.file, file.sha256, file.size)
+
+
+def _plain(line: str, wanted: BuildWanted) -> str:
+    """Give what a build requires in its target as a PEP 508 line. Raises ToolError, SpecError."""
+    try:
+        if url := parse_requirement(line).url:
+            raise url_requirement_error(url)
+        return normalise_requirement(line)
+    except ValueError:
+        raise SpecError(f"the build of {wanted.release} requires {line!r}, which is no requirement") from None
 
 
 def _lacks_wheel(requires: Sequence[str], found: BuiltWith) -> bool:
@@ -328,8 +314,3 @@ def _key(pin: Pin, *, runs: bool) -> str:
     """Return the key of what a source's build requires: of its very bytes, and of the Python that its code ran on."""
     bytes_of = str(pin.git) if pin.git else f"{pin.artifact} {(pin.url or '').partition('#')[2]}"
     return cache_key("build-requires", pin.name, bytes_of, PYTHON if runs else "declared")
-
-
-def _build_notice(name: str, why: str) -> Finding:
-    message = f"{name}: its build can't say here what else it needs, so the lock has what it declares: {why}"
-    return Finding("info", "build-not-asked", message)

@@ -15,18 +15,16 @@ from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
-from packaging.requirements import Requirement
 
 from envspec.base.documents import Unreadable, read_python
 from envspec.facts.wheel_bounds import NO_PKG_RESOURCES
 from envspec.packages.names import PACKAGES_OF, requirement_name
 from envspec.packages.requirement import canonical_name, is_requirement, parse_requirement
 from envspec.packages.version_numbers import numbers_in
-from envspec.resolve.pip.inert import LEGACY, OTHER_PYTHONS, SETUPTOOLS
+from envspec.resolve.pip.inert import OTHER_PYTHONS
+from envspec.resolve.pip.pyproject import DEFAULT_REQUIRES, SETUPTOOLS, build_backend, table_of
 
 TORCH = "torch"
-_DEFAULT = ("setuptools>=40.8.0", "wheel")
-"""What a source that declares nothing is built with (PEP 518): the bound is older than any release in use."""
 _TOOLS = frozenset(
     {
         "Cython", "cffi", "cmake", "mypyc", "nanobind", "ninja", "numpy", "packaging", "pkg_resources", "psutil",
@@ -69,26 +67,33 @@ class BuildImports(Struct, frozen=True):
         more = () if module is None or module in self.modules else (module,)
         return replace(self, modules=(*self.modules, *more))
 
-    def lacking(self, package: str, there: Mapping[str, str], *, has_torch: bool) -> tuple[str, ...]:
-        """List the modules that the build of `package` doesn't find beside packages (name → version, "" for any).
-        `has_torch`: so has the target, for which an extension would be compiled."""
-        missing = tuple(one for one in self.modules if not _is_there(one, there))
-        if not (has_torch and package not in _WITHOUT_TORCH):
-            return missing
-        return (*missing, *(one for one in self.optional if one not in missing and one not in there))
+    def lacks(
+        self, package: str, declared: Sequence[str], there: Mapping[str, str] | None = None, *, has_torch: bool
+    ) -> BuildLacks | None:
+        """Give the imports that the build of `package`, which declares these requirements, doesn't find beside packages
+        (name → version, "" for any): beside those that it declares, by default. `has_torch`: the target has it, for
+        which an extension would be compiled."""
+        there = list_names(declared) if there is None else there
+        missing = [module for module in self.modules if not _is_there(module, there)]
+        if has_torch and package not in _WITHOUT_TORCH:
+            missing += [module for module in self.optional if module not in missing and module not in there]
+        return BuildLacks(tuple(missing), self._requirements(declared, missing)) if missing else None
 
-    def requirements(self, declared: Sequence[str], lacking: Sequence[str]) -> tuple[str, ...]:
+    def _requirements(self, declared: Sequence[str], missing: Collection[str]) -> tuple[str, ...]:
         """List all that the build requires as `build-dependencies` has it: what it declares, and what it imports."""
         # a file by its URL is the source's own word alone
-        plain = (one for one in declared if is_requirement(one) and parse_requirement(one).url is None)
-        lines = {requirement_name(one): _plain(one) for one in plain}
-        for module in (*self.modules, *self.perhaps, *lacking):
-            if (module in _TOOLS or module in lacking) and is_requirement(package_of(module)):
+        plain = (line for line in declared if is_requirement(line) and parse_requirement(line).url is None)
+        names = ((requirement_name(line), line) for line in plain)
+        lines = {name: name if line in DEFAULT_REQUIRES else line for name, line in names}
+        for module in (*self.modules, *self.perhaps, *missing):
+            if (module in _TOOLS or module in missing) and is_requirement(package_of(module)):
                 lines.setdefault(package_of(module), package_of(module))
         if self.extends and TORCH in lines:
             lines.setdefault("ninja", "ninja")
         if "pkg_resources" in self.modules:
-            lines["setuptools"] = _with_bound(lines["setuptools"], f"<{NO_PKG_RESOURCES}")
+            bounded = parse_requirement(lines["setuptools"])
+            bounded.specifier &= f"<{NO_PKG_RESOURCES}"
+            lines["setuptools"] = str(bounded)
         return tuple(lines[name] for name in sorted(lines, key=lambda name: (name != TORCH, name)))
 
 
@@ -102,6 +107,15 @@ class BuildLacks(Struct, frozen=True):
     modules: tuple[str, ...]
     line: tuple[str, ...]
 
+    def is_sure(self, declared: Sequence[str]) -> bool:
+        """Say whether nothing that the declared requirements lead to could have the modules."""
+        return TORCH in self.modules or ALONE.issuperset(list_names(declared))
+
+
+def list_names(declared: Sequence[str]) -> dict[str, str]:
+    """Name the packages that a build declares, of any version."""
+    return dict.fromkeys((requirement_name(line) for line in declared if is_requirement(line)), "")
+
 
 def is_foreign(module: str, own: Collection[str]) -> bool:
     """Say whether a module is of another package than the source itself, whose modules are `own`, and Python."""
@@ -114,23 +128,12 @@ def package_of(module: str) -> str:
 
 
 def _is_there(module: str, there: Mapping[str, str]) -> bool:
-    package = package_of(module)
-    if package in there:
-        version = there[package]
+    version = there.get(package_of(module))
+    if version is not None:
         return module != "pkg_resources" or not version or numbers_in(version)[0] < NO_PKG_RESOURCES
     if module == "numpy" and "oldest-supported-numpy" in there:
         return True
     return module not in _TOOLS and not ALONE.issuperset(there)
-
-
-def _plain(line: str) -> str:
-    return requirement_name(line) if line in _DEFAULT else line
-
-
-def _with_bound(line: str, bound: str) -> str:
-    requirement: Requirement = parse_requirement(line)
-    requirement.specifier &= bound
-    return str(requirement)
 
 
 Read = Callable[[str], "str | None"]
@@ -141,20 +144,18 @@ def build_imports(read: Read, own: Collection[str], project: Mapping[str, Any]) 
     """Read what a build imports. `own` are the top-level modules of the source's folder, `project` is pyproject.toml's
     table."""
     starts = tuple(_starts(project))
-    found = _Imports(read, frozenset(own), starts, {}, {})
+    imports = _Imports(read, frozenset(own), starts, {}, {})
     for path in starts:
-        found.follow(path, "runs")
-    sure = sorted(name for name, state in found.modules.items() if state == "runs")
-    perhaps = sorted(name for name, state in found.modules.items() if state == "may run" and name != TORCH)
-    optional = (TORCH,) if TORCH in found.modules and TORCH not in sure else ()
-    return BuildImports(tuple(sure), optional, tuple(perhaps), found.extends)
+        imports.follow(path, "runs")
+    sure = sorted(name for name, state in imports.modules.items() if state == "runs")
+    perhaps = sorted(name for name, state in imports.modules.items() if state == "may run" and name != TORCH)
+    optional = (TORCH,) if imports.modules.get(TORCH, "runs") != "runs" else ()
+    return BuildImports(tuple(sure), optional, tuple(perhaps), imports.extends)
 
 
 def _starts(project: Mapping[str, Any]) -> Iterator[str]:
     """Yield the paths of the code that a build begins with."""
-    system = project.get("build-system")
-    system = system if isinstance(system, dict) else {}
-    backend, folders = str(system.get("build-backend", LEGACY)), system.get("backend-path", [])
+    backend, folders = build_backend(project), table_of(project, "build-system").get("backend-path", [])
     for folder in folders if isinstance(folders, list) else ():
         stem = posixpath.normpath(posixpath.join(str(folder), backend.partition(":")[0].replace(".", "/")))
         yield from (f"{stem}.py", f"{stem}/__init__.py")
@@ -198,34 +199,26 @@ class _Imports(Struct):
                 if its == "runs" or builds:
                     self._block(inner, path, its, builds=builds)
             if isinstance(statement, ast.Import):
-                for one in statement.names:
-                    self._take(one.name, state)
+                for alias in statement.names:
+                    self._take(alias.name, state)
             elif isinstance(statement, ast.ImportFrom):
-                self._take_from(statement, path, state)
+                folders = path.split("/")
+                above = folders[: -statement.level] if statement.level else ()
+                base = ".".join([*above, *filter(None, [statement.module])])
+                for alias in statement.names if statement.level <= len(folders) else ():
+                    self._take(base, state, alias.name)
 
-    def _take_from(self, statement: ast.ImportFrom, path: str, state: _State) -> None:
-        base = statement.module or ""
-        if statement.level:
-            folder = path.split("/")[: -statement.level]
-            if len(path.split("/")) < statement.level:
-                return
-            base = ".".join([*folder, *filter(None, [base])])
-        for one in statement.names:
-            self._take(base, state, one.name)
-
-    def _take(self, name: str, state: _State, inner: str = "") -> None:
-        top = name.partition(".")[0]
-        if not top:
-            return
-        if top in self.own:
-            parts = [*name.split("."), *filter(None, [inner])]
-            for end in range(1, len(parts) + 1):
-                stem = "/".join(parts[:end])
+    def _take(self, module: str, state: _State, inner: str = "") -> None:
+        """Take an import of a module, or of what is in it."""
+        top = module.partition(".")[0]
+        if top and top in self.own:
+            names = [*module.split("."), *filter(None, [inner])]
+            for end in range(1, len(names) + 1):
+                stem = "/".join(names[:end])
                 self.follow(f"{stem}/__init__.py", state)
                 self.follow(f"{stem}.py", state)
-        elif is_foreign(top, self.own) and (state == "runs" or top in _TOOLS):
-            before = self.modules.get(top, state)
-            self.modules[top] = min(before, state, key=_STATES.index)
+        elif top and is_foreign(top, self.own) and (state == "runs" or top in _TOOLS):
+            self.modules[top] = min(self.modules.get(top, state), state, key=_STATES.index)
 
 
 def _inner(statement: ast.stmt, state: _State) -> Iterator[tuple[Sequence[ast.stmt], _State]]:
@@ -235,7 +228,7 @@ def _inner(statement: ast.stmt, state: _State) -> Iterator[tuple[Sequence[ast.st
         case ast.Try(body, handlers, orelse, finalbody):
             inside = "caught" if any(map(_goes_on, handlers)) else state
             yield from ((body, inside), (orelse, inside), (finalbody, state))
-            yield from ((one.body, "caught") for one in handlers)
+            yield from ((handler.body, "caught") for handler in handlers)
         case ast.If(test, body, orelse) if "__main__" in ast.dump(test):
             yield from ((body, state), (orelse, "caught"))
         case ast.If(test, _, orelse) if "TYPE_CHECKING" in ast.dump(test):
@@ -292,11 +285,9 @@ def _goes_on(handler: ast.ExceptHandler) -> bool:
     names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)} if handler.type else _CAUGHT
     if not names & _CAUGHT:
         return False
-    last = handler.body[-1]
-    if isinstance(last, ast.Raise):
-        return False
-    return not (isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and _name(last.value.func) in _ENDS)
-
-
-def _name(called: ast.expr) -> str:
-    return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    match handler.body[-1]:
+        case ast.Raise():
+            return False
+        case ast.Expr(ast.Call(ast.Name(called) | ast.Attribute(attr=called))):
+            return called not in _ENDS
+    return True

@@ -76,19 +76,18 @@ class DirectReader(Struct):
         StorageError.
         """
         markers = Markers(request.platform, request.full_python)
-        found: dict[str, DirectFile] = {}
+        files: dict[str, DirectFile] = {}
         overridden = {head_of(text).name for text in request.overrides}
         named = [text for text in request.requirements if head_of(text).name not in overridden]
         lines = dict(_by_url((*request.overrides, *named)))
         own = [parse_address(str(requirement.url)) for requirement in lines.values()]
-
         by_extra: dict[str, ByExtra] = {}
 
         def following(line: str, added: frozenset[str], first: bool) -> Iterator[tuple[str, frozenset[str]]]:
             name = canonical_name(lines[line].name)
             if first:
-                found.setdefault(name, self._one(lines[line], name in request.allow_source, request.metadata))
-                below = [str(requirement_of(text)) for text in found[name].metadata.requires_dist]
+                files.setdefault(name, self._read_once(lines[line], name, request))
+                below = [str(requirement_of(text)) for text in files[name].metadata.requires_dist]
                 by_extra[line] = ByExtra(below)
             else:
                 below = list(by_extra[line].lines(added))
@@ -98,77 +97,57 @@ class DirectReader(Struct):
                 lines.setdefault(text, requirement)
                 yield text, frozenset(map(canonical_name, requirement.extras))
 
+        extras: dict[str, frozenset[str]] = {}
+        for head in map(head_of, request.addressed):
+            extras[head.name] = extras.get(head.name, frozenset()) | head.extras
         wanted = [line for line in lines if markers.hold(line)]
-        names = {line: canonical_name(lines[line].name) for line in wanted}
-        extras = {
-            name: frozenset().union(*(one.extras for one in map(head_of, request.addressed) if one.name == name))
-            for name in names.values()
-        }
-        reach(((line, extras[names[line]]) for line in wanted), following)
-        return found
+        reach(((line, extras.get(canonical_name(lines[line].name), frozenset())) for line in wanted), following)
+        return files
 
-    def _one(self, requirement: Requirement, allowed: bool, metadata: tuple[StatedMetadata, ...]) -> DirectFile:
-        url, _, fragment = str(requirement.url).partition("#")
-        name, said = canonical_name(requirement.name), parse_qs(fragment)
-        others = sorted(said.keys() & hashlib.algorithms_guaranteed - {"sha256"})
-        if others:
+    def _read_once(self, requirement: Requirement, name: str, request: Request) -> DirectFile:
+        # of what has an address, no index says the version
+        stated = next((entry for entry in request.metadata if entry.name == name and entry.exact), None)
+        key = f"{name} {requirement.url} {stated!r}"
+        with self._lock:
+            if key not in self._read:
+                self._read[key] = self._fetch(requirement, name, name in request.allow_source, stated)
+            return self._read[key]
+
+    def _fetch(self, requirement: Requirement, name: str, allowed: bool, stated: StatedMetadata | None) -> DirectFile:
+        url, _, text = str(requirement.url).partition("#")
+        fragment = parse_qs(text)
+        if others := sorted(fragment.keys() & hashlib.algorithms_guaranteed - {"sha256"}):
             raise SpecError(
                 f"{redact(str(requirement))} has a {others[0]}, and a lock holds sha256 alone",
                 hint="give #sha256=<digest>, or leave the hash out",
             ).with_packages(name)
-        sha256 = said["sha256"][-1].lower() if "sha256" in said else None
-        below = said.get("subdirectory", [""])[-1]
+        below = fragment.get("subdirectory", [""])[-1]
         if below and (not _FOLDER.fullmatch(below) or path_fault(below)):
             raise SpecError(
                 f"{redact(str(requirement))} names no folder of an archive: {printable(below)}",
                 hint="give #subdirectory=<folder>, from the archive's top folder, in letters, digits, `.`, `_`, `-`",
             ).with_packages(name)
-        # of what has an address, no index says the version
-        stated = next((one for one in metadata if one.name == name and one.exact), None)
-        key = cache_key(name, url, fragment, repr(stated))
-        with self._lock:
-            if key not in self._read:
-                with self.counting.one(f"reading {redact(url)}"), about(name):
-                    self._read[key] = self._fetch(name, url, sha256, below, allowed, stated)
-            return self._read[key]
-
-    def _fetch(
-        self,
-        name: str,
-        url: str,
-        sha256: str | None,
-        subdirectory: str,
-        allowed: bool,
-        stated: StatedMetadata | None,
-    ) -> DirectFile:
-        file = unquote(urlsplit(url).path).rpartition("/")[2]
-        is_wheel = file.endswith(".whl")
-        if not is_wheel and not file.endswith(SOURCES):
-            raise SpecError(
-                f"{redact(url)} is neither a wheel nor a source distribution by its name",
-                hint="give the URL of a file that ends with .whl, .tar.gz or .zip",
-            )
-        if not is_wheel and not allowed:
-            raise SpecError(
-                f"{redact(url)} is built from source, which runs its code",
-                hint=f'if you trust it, add to [pip]: allow-source = ["{name}"]',
-            )
-        try:
-            known = self._current_file(url, file) if sha256 is None else self._file_of_hash(url, file, sha256)
-            place = self.files.find(WantedFile(file, known.sha256, known.size))
-            fragment = f"#subdirectory={subdirectory}" if subdirectory else ""
-            found = FoundFile(split_credentials(url)[0] + fragment, file, known.sha256, known.size)
-            if is_wheel and place is not None:
-                metadata = self.wheels.recall(found) or self.wheels.read_file(place, found)
-            elif stated is not None:
-                metadata = metadata_of(stated, str(stated.exact))
-            else:
-                folder = Path(tempfile.mkdtemp(dir=self.scratch))
-                metadata = self.sources.read_sdist(found, name, "", folder, subdirectory)
-        except OSError as error:
-            raise storage_error(error, self.files.folder, option="ENVSPEC_CACHE_DIR") from None
-        version = _refuse_other_package(metadata, name, found)
-        return DirectFile(url, found, replace(metadata, version=version))
+        with self.counting.one(f"reading {redact(url)}"), about(name):
+            file = _file_name(url, name, allowed)
+            try:
+                if "sha256" in fragment:
+                    known = self._file_of_hash(url, file, fragment["sha256"][-1].lower())
+                else:
+                    known = self._current_file(url, file)
+                place = self.files.find(WantedFile(file, known.sha256, known.size))
+                address = split_credentials(url)[0] + (f"#subdirectory={below}" if below else "")
+                direct = FoundFile(address, file, known.sha256, known.size)
+                if file.endswith(".whl") and place is not None:
+                    metadata = self.wheels.recall(direct) or self.wheels.read_file(place, direct)
+                elif stated is not None:
+                    metadata = metadata_of(stated, str(stated.exact))
+                else:
+                    folder = Path(tempfile.mkdtemp(dir=self.scratch))
+                    metadata = self.sources.read_sdist(direct, name, "", folder, below)
+            except OSError as error:
+                raise storage_error(error, self.files.folder, option="ENVSPEC_CACHE_DIR") from None
+            version = _refuse_other_package(metadata, name, direct)
+        return DirectFile(url, direct, replace(metadata, version=version))
 
     def _file_of_hash(self, url: str, file: str, sha256: str) -> KnownFile:
         """The file of the hash that the requirement names."""
@@ -195,6 +174,22 @@ class DirectReader(Struct):
             raise IndexFailure(f"not in the cache: {file}", hint="run without --offline once")
 
 
+def _file_name(url: str, name: str, allowed: bool) -> str:
+    """Give the name of the file behind a URL. Raises SpecError for one that envspec can't read, or may not build."""
+    file = unquote(urlsplit(url).path).rpartition("/")[2]
+    if not file.endswith((".whl", *SOURCES)):
+        raise SpecError(
+            f"{redact(url)} is neither a wheel nor a source distribution by its name",
+            hint="give the URL of a file that ends with .whl, .tar.gz or .zip",
+        )
+    if not file.endswith(".whl") and not allowed:
+        raise SpecError(
+            f"{redact(url)} is built from source, which runs its code",
+            hint=f'if you trust it, add to [pip]: allow-source = ["{name}"]',
+        )
+    return file
+
+
 def _by_url(lines: Iterable[str]) -> Iterator[tuple[str, Requirement]]:
     """Find the requirements of files by their URL, among lines of which most have none."""
     for line in lines:
@@ -210,7 +205,7 @@ def _refuse_strange_url(requirement: Requirement, asker: str, named: Sequence[Ad
     url = str(requirement.url)
     with suppress(ValueError):
         address = parse_address(url)
-        if any(address == one for one in named):
+        if address in named:
             return
     raise SpecError(
         f"{asker} requires {redact(str(requirement))}, and only the spec may name a URL",
@@ -243,10 +238,10 @@ def with_hash(line: str, direct: DirectFiles) -> str:
     if "@" not in line:
         return line
     requirement = parse_requirement(line)
-    one = direct.get(canonical_name(requirement.name))
+    named = direct.get(canonical_name(requirement.name))
     url, _, fragment = str(requirement.url or "").partition("#")
-    if one is None or one.url != url:
+    if named is None or named.url != url:
         return line
-    kept = [part for part in fragment.split("&") if part.startswith("subdirectory=")]
-    requirement.url = f"{url}#{'&'.join([*kept, f'sha256={one.file.sha256}'])}"
+    folder = [part for part in fragment.split("&") if part.startswith("subdirectory=")]
+    requirement.url = f"{url}#{'&'.join([*folder, f'sha256={named.file.sha256}'])}"
     return str(requirement)

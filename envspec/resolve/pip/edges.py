@@ -49,34 +49,32 @@ def _follow(
     markers = markers_of(request.platform, request.full_python)
     overrides = Overrides(request.overrides)
     edges: dict[str, tuple[str, ...]] = {}
-    of_base = {name: tuple(lines) for name, lines in request.extras}
+    lines = {name: package.requires_dist for name, package in packages.items()}
+    lines |= {name: tuple(of_base) for name, of_base in request.extras}
 
     def heads(texts: Iterable[str]) -> Iterator[tuple[str, frozenset[str]]]:
-        return ((one.name, one.extras) for one in map(head_of, texts) if one.name in packages or one.name in of_base)
+        return ((head.name, head.extras) for head in map(head_of, texts) if head.name in lines)
 
     grown: dict[str, ByExtra] = {}
 
     def following(name: str, added: frozenset[str], first: bool) -> Iterator[tuple[str, frozenset[str]]]:
-        lines = of_base[name] if name in of_base else packages[name].requires_dist
         try:
             if first:
-                edges[name], texts = _edges(lines, added, request.platform, request.full_python, request.overrides)
+                target = request.platform, request.full_python, request.overrides
+                edges[name], texts = _edges(lines[name], added, *target)
             else:
                 if name not in grown:
-                    grown[name] = ByExtra(lines)
+                    grown[name] = ByExtra(lines[name])
                 texts = edges_of(grown[name].lines(added), added, markers, overrides)[1]
         except IndexFailure as failure:
             failure.message = failure.message.replace("a package", f"{name} {packages[name].version}", 1)
             raise failure.with_packages(name) from None
         return heads(texts)
 
-    asked_for = [
-        text for line in request.requirements for text in _lines_that_hold(line, frozenset(), markers, overrides)
-    ]
-    reached = reach((*heads(asked_for), *more), following)
+    own = (text for line in request.requirements for text in _lines_that_hold(line, frozenset(), markers, overrides))
+    reached = reach((*heads(own), *more), following)
     for name in grown:
-        lines = of_base[name] if name in of_base else packages[name].requires_dist
-        edges[name] = edges_of(lines, reached[name], markers, overrides)[0]
+        edges[name] = edges_of(lines[name], reached[name], markers, overrides)[0]
     return edges
 
 
@@ -86,7 +84,7 @@ def two_answers(
     """Find a line of a package, or of the spec (""), that holds for some of a request's possible Pythons and not for
     others. Gives its package, the line, and the ranges of Pythons that have one answer, the oldest first: each by its
     first and last. None where all have the same. Raises as `active_lines` does."""
-    lines = (line for one in packages.values() for line in one.requires_dist)
+    lines = (line for package in packages.values() for line in package.requires_dist)
     if not any(_PATCHES.search(line) for line in (*request.requirements, *lines)):
         return None
 
@@ -96,12 +94,12 @@ def two_answers(
         return {"": own, **active_lines(replace(request, python_version=python), packages)}
 
     known = [(python, edges_for(python)) for python in request.any_python]
-    first, other = known[0][1], next((one for _, one in known if one != known[0][1]), None)
+    first, other = known[0][1], next((edges for _, edges in known if edges != known[0][1]), None)
     if other is None:
         return None
     name, line = next((name, line) for name in first for line in sorted({*first[name]} ^ {*other[name]}))
-    ranges = [[python for python, _ in alike] for _, alike in groupby(known, key=lambda one: one[1])]
-    return name, line, tuple((one[0], one[-1]) for one in ranges)
+    ranges = [[python for python, _ in alike] for _, alike in groupby(known, key=lambda pair: pair[1])]
+    return name, line, tuple((pythons[0], pythons[-1]) for pythons in ranges)
 
 
 @lru_cache(maxsize=TEXTS)
@@ -117,14 +115,14 @@ def edges_of(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the Requires-Dist lines of one package that hold as `active_lines` does, and the requirements that they come
     to. Raises as `active_lines` does."""
-    told = {line: _lines_that_hold(line, extras, markers, overrides) for line in lines}
+    effects = {line: _lines_that_hold(line, extras, markers, overrides) for line in lines}
     # most lines are of extras that nobody asks for: a whole parse is for those that hold
     held = {
         _normal(line)
-        for line, instead in told.items()
+        for line, instead in effects.items()
         if instead or (overrides and _lines_that_hold(line, extras, markers, _NONE))
     }
-    return tuple(map(_visible, sorted(held))), tuple(text for instead in told.values() for text in instead)
+    return tuple(map(_visible, sorted(held))), tuple(text for instead in effects.values() for text in instead)
 
 
 def for_other_cuda(
@@ -133,8 +131,8 @@ def for_other_cuda(
     """Find those Requires-Dist lines of a package that name a library which `held` ones require for another CUDA:
     whatever extra asks for them, for they say with what the package chooses. `major` leaves the others out."""
     libraries = {of_any_cuda(requirement_name(line)) for line in held} - {None}
-    found = [line for line in lines if libraries and of_any_cuda(requirement_name(line)) in libraries]
-    wanted = [line for line in found if major in (None, cuda_major_in(requirement_name(line)))]
+    alike = [line for line in lines if libraries and of_any_cuda(requirement_name(line)) in libraries]
+    wanted = [line for line in alike if major in (None, cuda_major_in(requirement_name(line)))]
     extras = frozenset(canonical_name(extra) for line in wanted for extra in EXTRA_MARKER.findall(line))
     return edges_of(wanted, extras, markers, Overrides(()))[0]
 

@@ -18,12 +18,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from envspec.base.documents import Unreadable, read_python
+from envspec.base.documents import read_python
 from envspec.packages.names import requirement_name
+from envspec.resolve.pip.pyproject import SETUPTOOLS, build_backend, table_of
+from envspec.resolve.pip.setup_py import FINDERS, is_call, leads_out, literal, requirement_lines, texts_in
 
-LEGACY = "setuptools.build_meta:__legacy__"
-"""The backend of a source that names none (PEP 517)."""
-SETUPTOOLS = ("setuptools.build_meta", LEGACY)
 _BACKENDS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(SETUPTOOLS, frozenset({"setuptools", "wheel"})),
     "flit_core.buildapi": frozenset({"flit-core"}),
@@ -46,8 +45,7 @@ _PATHS = (
     "py_modules", "scripts",
 )  # fmt: skip
 """What of it names files that setuptools copies, or where to."""
-_FINDERS = ("find_packages", "find_namespace_packages")
-_FROM = {"setuptools": {"setup", *_FINDERS}, "distutils.core": {"setup"}}
+_FROM = {"setuptools": {"setup", *FINDERS}, "distutils.core": {"setup"}}
 _SECTIONS: Mapping[str, frozenset[str] | None] = {
     **dict.fromkeys(("metadata", "flake8", "pycodestyle", "pep8", "isort", "tool:pytest"), None),
     "bdist_wheel": frozenset({"universal", "python-tag", "python_tag"}),
@@ -90,36 +88,38 @@ class Setup(Struct, frozen=True):
 def inert(texts: Mapping[str, str], names: Sequence[str], project: Mapping[str, Any]) -> Setup | bool:
     """Give what the setup.py of such a source says, True where pyproject.toml says it, False where code may run.
 
-    `texts` has the files that `is_told` names, `project` is pyproject.toml's table.
+    `texts` has the files that `is_judged` names, `project` is pyproject.toml's table.
     """
-    if any(is_told(name) and name not in texts for name in names):
+    if any(is_judged(name) and name not in texts for name in names):
         return False
     if any(name not in _FILES and name.lower() in _FILES for name in names):
         return False  # some systems open it by its usual name
-    if not _is_known_system(project) or own_modules(names) & _SHADOWED or not _loads_nothing(texts):
+    if own_modules(names) & _SHADOWED:
         return False
-    if "setup.py" in names:
-        return _of_literals(texts.get("setup.py", "")) or False if _builds_by_setup(project) else False
-    return _is_declared(project, names)
+    try:
+        if not _is_known_system(project) or not all(_loads_nothing(*file) for file in texts.items()):
+            return False
+        if "setup.py" in names:
+            return _builds_by_setup(project) and _of_literals(texts["setup.py"])
+        return _is_declared(project, names)
+    except (ValueError, SyntaxError, configparser.Error):
+        return False
 
 
-def is_told(path: str) -> bool:
+def is_judged(path: str) -> bool:
     """Say whether a file of a source counts here."""
     return path.lower() in ("setup.py", "setup.cfg") or path.lower().endswith("-info/entry_points.txt")
 
 
 def _is_known_system(project: Mapping[str, Any]) -> bool:
+    """Say whether one of the known backends builds a source, and nothing beside it. Raises ValueError."""
     system = project.get("build-system", {})
     if not isinstance(system, dict) or not set(system) <= {"requires", "build-backend"}:
         return False
-    allowed = _BACKENDS.get(str(system.get("build-backend", LEGACY)))
-    requires = system.get("requires", [])
+    requires, allowed = system.get("requires", []), _BACKENDS.get(build_backend(project))
     if allowed is None or not isinstance(requires, list) or any("@" in str(line) for line in requires):
         return False
-    try:
-        return {requirement_name(str(line)) for line in requires} <= allowed
-    except ValueError:
-        return False
+    return {requirement_name(str(line)) for line in requires} <= allowed
 
 
 def own_modules(names: Sequence[str]) -> set[str]:
@@ -127,63 +127,48 @@ def own_modules(names: Sequence[str]) -> set[str]:
     return {path.split("/")[0].partition(".")[0] for path in names if path != "setup.py"}
 
 
-def _loads_nothing(texts: Mapping[str, str]) -> bool:
-    """Say whether neither setup.cfg nor entry points lead setuptools to code or to other requirements."""
-    for path, text in texts.items():
-        if not is_told(path) or path == "setup.py":
-            continue
-        sections = _sections(text)
-        if sections is None:
-            return False
-        if path == "setup.cfg":
-            tags = dict(sections.pop("egg_info", {}))
-            plain = "attr:" not in text and "version" not in sections.get("metadata", {})
-            if (
-                not plain
-                or not all(map(_is_known_section, sections, sections.values()))
-                or any(not key.startswith("tag_") or value not in _NO for key, value in tags.items())
-            ):
-                return False
-        elif any(group.startswith(_LOADED) for group in sections):
-            return False
-    return True
-
-
-def _is_known_section(name: str, keys: Mapping[str, str]) -> bool:
-    return name in _SECTIONS and {*keys} <= (_SECTIONS[name] or {*keys})
-
-
-def _sections(text: str) -> dict[str, dict[str, str]] | None:
+def _loads_nothing(path: str, text: str) -> bool:
+    """Say whether a setup.cfg, or a file of entry points, leads setuptools neither to code nor to other requirements.
+    Raises configparser.Error."""
+    if path == "setup.py" or not is_judged(path):
+        return True
     parser = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=("#", ";"))
-    try:
-        parser.read_string(text)
-    except configparser.Error:
-        return None
-    return {name: {key: str(value).strip().lower() for key, value in parser.items(name)} for name in parser.sections()}
+    parser.read_string(text)
+    sections = {name: dict(parser.items(name)) for name in parser.sections()}
+    if path != "setup.cfg":
+        return not _names_code(sections)
+    tags = sections.pop("egg_info", {})
+    return (
+        "attr:" not in text
+        and "version" not in sections.get("metadata", {})
+        and all(name in _SECTIONS and {*keys} <= (_SECTIONS[name] or {*keys}) for name, keys in sections.items())
+        and all(key.startswith("tag_") and str(tag).strip().lower() in _NO for key, tag in tags.items())
+    )
+
+
+def _names_code(groups: object) -> bool:
+    """Say whether entry points, by their groups, are no table, or may be code that a build loads."""
+    return not isinstance(groups, Mapping) or any(str(group).startswith(_LOADED) for group in groups)
 
 
 def _builds_by_setup(project: Mapping[str, Any]) -> bool:
     """Say whether setuptools reads the setup.py alone: tables beside it would change what it says."""
-    backend = project.get("build-system", {}).get("build-backend", LEGACY)
     tool = project.get("tool", {})
     plain = isinstance(tool, dict) and "setuptools" not in tool and "distutils" not in tool
-    return backend in SETUPTOOLS and "project" not in project and plain
+    return build_backend(project) in SETUPTOOLS and "project" not in project and plain
 
 
 def _is_declared(project: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Say whether tables alone tell the backend what it builds."""
-    table, tool = project.get("project"), project.get("tool", {})
-    if not isinstance(table, dict) or table.get("dynamic") or not isinstance(table.get("version"), str):
+    table, tool = table_of(project, "project"), project.get("tool", {})
+    if table.get("dynamic") or not isinstance(table.get("version"), str) or _names_code(table.get("entry-points", {})):
         return False
     if not isinstance(tool, dict) or "distutils" in tool or not {"hatch_build.py", "hatch.toml"}.isdisjoint(names):
         return False
-    groups = table.get("entry-points", {})
-    if not isinstance(groups, dict) or any(str(group).startswith(_LOADED) for group in groups):
-        return False
-    if any(_RUNNING[one] & set(_keys(tool.get(one, {}))) for one in _RUNNING):
+    if any(not keys.isdisjoint(_keys(tool.get(name, {}))) for name, keys in _RUNNING.items()):
         return False
     # the others write an archive, whose paths whoever installs it judges; setuptools copies files
-    return not any(map(_leads_out, _texts(tool.get("setuptools", {}))))
+    return not any(map(leads_out, texts_in(tool.get("setuptools", {}))))
 
 
 _RUNNING = {
@@ -195,113 +180,52 @@ _RUNNING = {
 
 def _keys(table: object) -> Iterator[str]:
     if isinstance(table, dict):
-        for key, value in table.items():
-            yield str(key)
-            yield from _keys(value)
-    elif isinstance(table, list):
-        for value in table:
-            yield from _keys(value)
+        yield from map(str, table)
+        table = list(table.values())
+    for value in table if isinstance(table, list) else ():
+        yield from _keys(value)
 
 
-def _leads_out(text: str) -> bool:
-    """Say whether a path leaves the folder that a build unpacks or writes to: it could write what runs later."""
-    return ".." in text.replace("\\", "/").split("/") or text.startswith(("/", "\\", "~")) or text[1:2] == ":"
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield all texts of a value of literals."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.items():
-            yield from _texts(item)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for one in value:
-            yield from _texts(one)
-
-
-def _of_literals(text: str) -> Setup | None:
-    """Read a setup.py of imports, assigned literals and one setup() of literals; None for any other."""
-    try:
-        if tokenize.detect_encoding(io.BytesIO(text.encode()).readline)[0] not in _ENCODINGS:
-            return None
-        body = read_python(text).body
-    except (SyntaxError, Unreadable):
-        return None
+def _of_literals(text: str) -> Setup | bool:
+    """Read a setup.py of imports, assigned literals and one setup() of literals; False for any other. Raises
+    ValueError, SyntaxError."""
+    if tokenize.detect_encoding(io.BytesIO(text.encode()).readline)[0] not in _ENCODINGS:
+        return False
     known: dict[str, object] = {}
-    said: dict[str, object] | None = None
-    for statement in body:
-        try:
-            match statement:
-                case ast.Expr(ast.Constant()):
-                    pass
-                case ast.Import([ast.alias("setuptools", None)]):
-                    pass
-                case ast.ImportFrom(str(module), names, 0) if all(
-                    one.asname is None and one.name in _FROM.get(module, ()) for one in names
-                ):
-                    pass
-                case ast.Assign([ast.Name(name)], value) if name not in {"setup", "setuptools", *_FINDERS}:
-                    known[name] = literal(value, known)
-                case ast.Expr(ast.Call(called, [], keywords)) if is_call(called, ("setup",)) and said is None:
-                    said = {str(one.arg): literal(one.value, known) for one in keywords}
-                case _:
-                    return None
-        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-            return None
-    return None if said is None else _read_setup(said)
+    arguments: dict[str, object] | None = None
+    for statement in read_python(text).body:
+        match statement:
+            case ast.Expr(ast.Constant()) | ast.Import([ast.alias("setuptools", None)]):
+                pass
+            case ast.ImportFrom(str(module), names, 0) if all(
+                alias.asname is None and alias.name in _FROM.get(module, ()) for alias in names
+            ):
+                pass
+            case ast.Assign([ast.Name(name)], value) if name not in {"setup", "setuptools", *FINDERS}:
+                known[name] = literal(value, known)
+            case ast.Expr(ast.Call(called, [], keywords)) if is_call(called, ("setup",)) and arguments is None:
+                arguments = {str(keyword.arg): literal(keyword.value, known) for keyword in keywords}
+            case _:
+                return False
+    return arguments is not None and _metadata_of(arguments)
 
 
-def is_call(called: ast.expr, names: Sequence[str]) -> bool:
-    """Say whether a call is of one of these functions of setuptools."""
-    match called:
-        case ast.Name(name) | ast.Attribute(ast.Name("setuptools"), name):
-            return name in names
-    return False
-
-
-def literal(value: ast.expr, known: Mapping[str, object]) -> object:
-    """Evaluate a literal, a name of one, or a search for packages, which gives none here. Raises ValueError."""
-    match value:
-        case ast.Name(name) if name in known:
-            return known[name]
-        case ast.Call(called, arguments, keywords) if is_call(called, _FINDERS):
-            for one in (*arguments, *(keyword.value for keyword in keywords)):
-                if any(map(_leads_out, _texts(ast.literal_eval(one)))):
-                    raise ValueError("a search outside of the source")
-            return []
-    return ast.literal_eval(value)
-
-
-def _read_setup(said: Mapping[str, object]) -> Setup | None:
-    groups = said.get("entry_points") or {}
-    if not set(said) <= _DATA or not isinstance(groups, dict):
-        return None
-    if any(str(group).startswith(_LOADED) for group in groups):
-        return None
-    if any(_leads_out(text) for key in _PATHS for text in _texts(said.get(key))):
-        return None
-    python, extras = said.get("python_requires"), said.get("extras_require") or {}
-    lines = requirement_lines(said.get("install_requires"))
-    if lines is None or not isinstance(extras, dict) or not isinstance(python, str | None):
-        return None
-    for extra, several in extras.items():
-        own = requirement_lines(several)
-        if own is None or not isinstance(extra, str):
-            return None
-        lines += [f"[{extra}]", *own]
-    name, version = said.get("name"), said.get("version")
-    if not isinstance(name, str) or not isinstance(version, str):
-        return None
+def _metadata_of(arguments: Mapping[str, object]) -> Setup | bool:
+    """Read the metadata of the arguments of setup(); False where they may lead to code."""
+    if not set(arguments) <= _DATA or _names_code(arguments.get("entry_points") or {}):
+        return False
+    if any(leads_out(text) for key in _PATHS for text in texts_in(arguments.get(key))):
+        return False
+    name, version, python = map(arguments.get, ("name", "version", "python_requires"))
+    extras = arguments.get("extras_require") or {}
+    if not (isinstance(name, str) and isinstance(version, str) and isinstance(python, str | None)):
+        return False
+    if not isinstance(extras, dict) or not all(isinstance(extra, str) for extra in extras):
+        return False
+    lines: list[str] = []
+    of_extras = (([f"[{extra}]"], value) for extra, value in extras.items())
+    for section, value in (([], arguments.get("install_requires")), *of_extras):
+        if (own := requirement_lines(value)) is None:
+            return False
+        lines += [*section, *own]
     return Setup(name, version, "\n".join(lines), python)
-
-
-def requirement_lines(value: object) -> list[str] | None:
-    """Read requirements as setuptools takes them: a list, or a text of lines."""
-    if value is None:
-        return []
-    several = value.splitlines() if isinstance(value, str) else value
-    if not isinstance(several, list | tuple) or not all(isinstance(line, str) for line in several):
-        return None
-    lines = [line.strip() for line in several if line.strip() and not line.strip().startswith("#")]
-    return None if any("\n" in line or line.startswith("[") for line in lines) else lines

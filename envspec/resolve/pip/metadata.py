@@ -55,8 +55,8 @@ class Metadata(Struct, frozen=True):
     size: int | None = None
 
 
-def parse_metadata(text: str) -> Metadata:
-    """Parse METADATA or PKG-INFO (core metadata 1.0 to 2.5). Raises ValueError if name or version is missing."""
+def header_fields(text: str) -> dict[str, list[str]]:
+    """Read the fields of METADATA or PKG-INFO, by their names in lower case."""
     fields: dict[str, list[str]] = {}
     last = ""
     for line in text.replace("\r\n", "\n").split("\n"):
@@ -69,6 +69,12 @@ def parse_metadata(text: str) -> Metadata:
         if colon:
             last = key.strip().lower()
             fields.setdefault(last, []).append(value.strip())
+    return fields
+
+
+def parse_metadata(text: str) -> Metadata:
+    """Parse METADATA or PKG-INFO (core metadata 1.0 to 2.5). Raises ValueError if name or version is missing."""
+    fields = header_fields(text)
     name, version = fields.get("name", [""])[0], fields.get("version", [""])[0]
     if not name or not version:
         raise ValueError("it has no name or no version")
@@ -146,10 +152,10 @@ def cache_key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _served_key(file: FoundFile) -> str:
+def _served_key(file: FoundFile, kind: str = "served") -> str:
     """Make the key of metadata read at an address: its index, or the host that it redirects to, vouches for it."""
     url = split_credentials(file.url)[0]
-    return cache_key("served", url, file.file, str(file.sha256), file.metadata_sha256 or "")
+    return cache_key(kind, url, file.file, str(file.sha256), file.metadata_sha256 or "")
 
 
 def _hashed_key(file: FoundFile) -> str:
@@ -201,9 +207,8 @@ class MetadataReader(Struct, frozen=True):
         """Read one wheel's metadata from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
         IndexFailure."""
         text, size, hashed = self._from_index(file, sidecar)
-        metadata = _parse(text, file)
         claimed = file.size is not None and not hashed
-        known = replace(metadata, size=file.size if claimed else size)
+        known = replace(_parse(text, file), size=file.size if claimed else size)
         self.cache.put(_hashed_key(file) if hashed else _served_key(file), known)
         return known
 
@@ -216,9 +221,9 @@ class MetadataReader(Struct, frozen=True):
     def read_own(self, file: FoundFile) -> OwnMetadata | None:
         """Read the METADATA in a wheel itself, and what its index has beside it in another wording; None where the
         server gives no parts of files. Raises IndexFailure."""
-        key = cache_key("own", split_credentials(file.url)[0], file.file, str(file.sha256), file.metadata_sha256 or "")
-        if kept := self.cache.get(key):
-            return OwnMetadata(kept)
+        key = _served_key(file, "own")
+        if known := self.cache.get(key):
+            return OwnMetadata(known)
         tail = self._tail(file)
         if tail.status != 206 and not tail.body:
             return None
@@ -261,9 +266,8 @@ class MetadataReader(Struct, frozen=True):
             return None
         got = hashlib.sha256(reply.body).hexdigest()
         if file.metadata_sha256 and got != file.metadata_sha256:
-            raise IndexFailure(
-                f"{_where(file)}.metadata has sha256 {got}, but the index's page says {file.metadata_sha256}",
-                hint="don't install from this index until whoever runs it has found the cause",
+            raise _content_error(
+                f"{redact(file.url)}.metadata has sha256 {got}, but the index's page says {file.metadata_sha256}"
             )
         return reply.body.decode("utf-8", "replace")
 
@@ -287,17 +291,14 @@ class MetadataReader(Struct, frozen=True):
                 refuse_layout(file, archive.infolist())
                 names = [n for n in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", n)]
                 if len(names) != 1:
-                    raise DamagedFile(
-                        f"{_where(file)} holds {len(names)} METADATA files instead of one",
-                        hint="report this to whoever runs the index: the wheel is damaged",
-                    )
+                    fault = f" holds {len(names)} METADATA files instead of one"
+                    raise _damage_error(file, fault, "the wheel is damaged")
+                most = self.fetcher.limits.metadata_bytes
                 with archive.open(names[0]) as member:
-                    content = member.read(self.fetcher.limits.metadata_bytes + 1)
-                if len(content) > self.fetcher.limits.metadata_bytes:
-                    raise DamagedFile(
-                        f"{_where(file)}: its METADATA is larger than {self.fetcher.limits.metadata_bytes >> 20} MiB",
-                        hint="report this to whoever runs the index: the wheel is hostile or broken",
-                    )
+                    content = member.read(most + 1)
+                if len(content) > most:
+                    fault = f": its METADATA is larger than {most >> 20} MiB"
+                    raise _damage_error(file, fault, "the wheel is hostile or broken")
                 if self.opened is not None:
                     # what can't be read is said by whoever asks for it
                     with suppress(UnreadableWheel, IndexFailure):
@@ -306,27 +307,25 @@ class MetadataReader(Struct, frozen=True):
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
             if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
                 raise
-            raise DamagedFile(
-                f"{_where(file)} isn't a wheel: {error}",
-                hint="report this to whoever runs the index: the file is damaged or cut off",
-            ) from None
+            raise _damage_error(file, f" isn't a wheel: {error}", "the file is damaged or cut off") from None
 
 
 def _parse(text: str, file: FoundFile) -> Metadata:
     try:
         metadata = parse_metadata(text)
     except ValueError as error:
-        raise DamagedFile(
-            f"{_where(file)}: the METADATA is invalid: {error}",
-            hint="report this to whoever runs the index: the file is damaged",
-        ) from None
-    expected = canonical_name(file.file.split("-")[0])
-    if metadata.name != expected:
-        raise DamagedFile(
-            f"{_where(file)}: the METADATA belongs to {metadata.name}",
-            hint="report this to whoever runs the index: it mixes up its files",
-        )
+        raise _damage_error(file, f": the METADATA is invalid: {error}", "the file is damaged") from None
+    if metadata.name != canonical_name(file.file.split("-")[0]):
+        raise _damage_error(file, f": the METADATA belongs to {metadata.name}", "it mixes up its files")
     return metadata
+
+
+def _damage_error(file: FoundFile, fault: str, cause: str) -> DamagedFile:
+    return DamagedFile(f"{redact(file.url)}{fault}", hint=f"report this to whoever runs the index: {cause}")
+
+
+def _content_error(message: str) -> IndexFailure:
+    return IndexFailure(message, hint="don't install from this index until whoever runs it has found the cause")
 
 
 def release_of(file: FoundFile) -> tuple[str, str]:
@@ -339,17 +338,10 @@ def release_of(file: FoundFile) -> tuple[str, str]:
 def refuse_layout(file: FoundFile, entries: Iterable[zipfile.ZipInfo]) -> None:
     """Raise IndexFailure for a wheel that no installer could install, or that would replace what isn't its own."""
     if fault := layout_fault(entries):
-        raise IndexFailure(f"{_where(file)} {fault}", hint="tell those who publish it").avoiding(*release_of(file))
+        raise IndexFailure(f"{redact(file.url)} {fault}", hint="tell those who publish it").avoiding(*release_of(file))
 
 
 def refuse_other_hash(file: FoundFile, got: str) -> None:
     """Raise IndexFailure if the content's sha256 isn't the index's own."""
     if file.sha256 and got != file.sha256:
-        raise IndexFailure(
-            f"{_where(file)}: the content has sha256 {got}, but the index says {file.sha256}",
-            hint="don't install from this index until whoever runs it has found the cause",
-        )
-
-
-def _where(file: FoundFile) -> str:
-    return redact(file.url)
+        raise _content_error(f"{redact(file.url)}: the content has sha256 {got}, but the index says {file.sha256}")

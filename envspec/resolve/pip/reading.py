@@ -80,42 +80,40 @@ class Reading(Struct):
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_WORKERS))
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, package: Found, file: FoundFile | None, stated: Stated = ()) -> None:
+    def begin(self, package: Found, file: FoundFile | None, stated: Stated = ()) -> Future[Description]:
         """Start reading a package, if that hasn't begun. `file` is the one of its files that the target installs,
         `stated` what the spec says of sources there, which spares a build."""
-        stated = _of(package.name, stated)
-        key = _key(package, file, stated)
+        own = tuple(entry for entry in stated if entry.name == package.name)
+        key = f"{package.git!r} {own!r}" if file is None else _key(file, own)
         with self._starting:
-            if key in self._jobs:
-                return
-            self._jobs[key] = self._pool.submit(
-                self._read_with_progress, package, file, stated, self.scratch / f"source-{len(self._jobs)}"
-            )
+            if key not in self._jobs:
+                folder = self.scratch / f"source-{len(self._jobs)}"
+                self._jobs[key] = self._pool.submit(self._read_with_progress, package, file, own, folder)
+            return self._jobs[key]
 
     def know(self, file: FoundFile, metadata: Metadata, stated: Stated = ()) -> None:
         """Take a file's metadata as read. `stated` as in `begin`."""
         known: Future[Description] = Future()
         known.set_result(_describe(file, metadata))
+        own = tuple(entry for entry in stated if entry.name == canonical_name(metadata.name))
         with self._starting:
-            self._jobs.setdefault(_file_key(file, _of(canonical_name(metadata.name), stated)), known)
+            self._jobs.setdefault(_key(file, own), known)
 
     def result(self, package: Found, file: FoundFile | None, stated: Stated = ()) -> Description:
         """Wait for a package's metadata. Raises IndexFailure, ToolError, SpecError or InternalError."""
-        self.begin(package, file, stated)
-        return self._jobs[_key(package, file, _of(package.name, stated))].result()
+        return self.begin(package, file, stated).result()
 
     def close(self) -> None:
         """Drop readings that haven't begun, without waiting for the others."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _read_with_progress(self, package: Found, file: FoundFile | None, stated: Stated, folder: Path) -> Description:
-        cached = self._recall(package, file)
-        if cached is not None:
-            return cached
+        if (known := self._recall(file)) is not None:
+            return known
         with self.counting.one(f"reading {file.file if file else package.name}"):
             return self._read(package, file, stated, folder)
 
-    def _recall(self, package: Found, file: FoundFile | None) -> Description | None:
+    def _recall(self, file: FoundFile | None) -> Description | None:
         if file is None or file.sha256 is None:
             return None
         if self.proxy.owns(file.url):
@@ -128,31 +126,28 @@ class Reading(Struct):
 
     def _read(self, package: Found, file: FoundFile | None, stated: Stated, folder: Path) -> Description:
         self._refuse_addresses(package)
-        said = _find_metadata(package, stated)
+        entry = _find_metadata(package, stated)
         if package.git:
-            if said is not None:
-                return metadata_of(said, str(said.exact)), None
+            if entry is not None:
+                return metadata_of(entry, str(entry.exact)), None
             folder.mkdir()
             with about(package.name):
                 return self.sources.read_git(*package.git, folder), None
-        if file is None:
-            raise InternalError(f"{package.name} {package.version} has neither a file nor a git source")
-        if file.sha256 is None:
-            raise InternalError(f"{package.name} {package.version} has no file with a sha256")
+        if file is None or file.sha256 is None:
+            lacks = "neither a file nor a git source" if file is None else "no file with a sha256"
+            raise InternalError(f"{package.name} {package.version} has {lacks}")
         if _is_wheel(file):
             return _describe(file, self.wheels.read(file))
-        version = package.version or ""
-        if said is not None:
-            version = version or str(said.exact)
-            facts = self.sources.static.read(file, package.name, version)
-            told = replace(metadata_of(said, version), licence=facts.metadata.licence, size=facts.metadata.size)
-            return _describe(file, told, inert=bool(facts.inert) and package.name not in self.allowed)
-        if package.name not in self.allowed:
-            facts = self.sources.static.read(file, package.name, version)
-            return _describe(file, facts.metadata, inert=bool(facts.inert))
-        folder.mkdir()
-        with about(package.name):
-            return _describe(file, self.sources.read_sdist(file, package.name, version, folder))
+        version, may_run = package.version or (str(entry.exact) if entry else ""), package.name in self.allowed
+        if entry is None and may_run:
+            folder.mkdir()
+            with about(package.name):
+                return _describe(file, self.sources.read_sdist(file, package.name, version, folder))
+        facts = self.sources.static.read(file, package.name, version)
+        metadata = facts.metadata
+        if entry is not None:
+            metadata = replace(metadata_of(entry, version), licence=metadata.licence, size=metadata.size)
+        return _describe(file, metadata, inert=bool(facts.inert) and not may_run)
 
     def _refuse_addresses(self, package: Found) -> None:
         """What the spec itself asks for by an address was judged before; what a package asks for isn't its word."""
@@ -162,15 +157,15 @@ class Reading(Struct):
             return
         url, commit, folder = package.git
         pinned = _address_of(_in_requirement(url, commit, folder))
-        if not any(one.has_beside(pinned) for one in self.addresses):
-            asked = _in_requirement(url, package.revision, folder)
-            if any(replace(one, revision=None).has_beside(pinned) and one.commit for one in self.addresses):
+        if not any(address.has_beside(pinned) for address in self.addresses):
+            required = _in_requirement(url, package.revision, folder)
+            if any(replace(address, revision=None).has_beside(pinned) and address.commit for address in self.addresses):
                 raise SpecError(
-                    f"{redact(asked)} is at {pinned.revision}, and the spec names another commit",
+                    f"{redact(required)} is at {pinned.revision}, and the spec names another commit",
                     hint="where the spec means a branch or a tag, name it in full behind the `@`: refs/heads/<branch> "
                     "or refs/tags/<tag>",
                 ).with_packages(package.name)
-            raise _repository_refusal(package.name, asked)
+            raise _repository_refusal(package.name, required)
         if package.name not in self.allowed:
             raise _source_refusal(package.name, url)
 
@@ -179,17 +174,18 @@ def stray_repository(name: str, url: str, named: Sequence[Address]) -> SpecError
     """The message about a repository that uv met and the spec doesn't name, or about a neighbour that may not be
     built."""
     address = _address_of(url)
-    if any(replace(one, revision=None).has_beside(address) for one in named):
+    if any(replace(own, revision=None).has_beside(address) for own in named):
         return _source_refusal(name, url)
     return _repository_refusal(name, url)
 
 
 def with_metadata_line(failed: UnmetImport, request: Request, sources: SourceReader, folder: Path) -> UnmetImport:
     """Give an error with the `metadata` line as the files of the project have it, whose repository the spec names."""
-    for asked in map(parse_requirement, request.addressed):
-        if asked.url and asked.url.startswith("git+") and canonical_name(asked.name) in failed.about:
+    for requirement in map(parse_requirement, request.addressed):
+        name, url = canonical_name(requirement.name), requirement.url or ""
+        if url.startswith("git+") and name in failed.about:
             with suppress(OutsideError, ValueError):
-                failed.hint = sources.git_hint(canonical_name(asked.name), asked.url, folder) or failed.hint
+                failed.hint = sources.git_hint(name, url, folder) or failed.hint
     return failed
 
 
@@ -200,11 +196,10 @@ def _source_refusal(name: str, url: str) -> SpecError:
     ).with_packages(name)
 
 
-def _repository_refusal(name: str, asked: str) -> SpecError:
-    return SpecError(
-        f"{redact(asked)} is required by another package alone, and only the spec may name a repository",
-        hint=f'if you trust it, add to [pip] dependencies: "{name} @ {redact(asked)}"',
-    ).with_packages(name)
+def _repository_refusal(name: str, url: str) -> SpecError:
+    return _address_refusal(
+        name, url, f"{redact(url)} is required by another package alone, and only the spec may name a repository"
+    )
 
 
 def _address_of(url: str) -> Address:
@@ -221,18 +216,16 @@ def _in_requirement(url: str, revision: str | None, folder: str | None) -> str:
 
 def git_only_url_error(name: str, url: str) -> SpecError:
     """Make the error for a file by its URL that only a git checkout requires: envspec hasn't looked through it."""
-    return SpecError(
-        f"{redact(url)} is required by its URL, and by a package from git alone",
-        hint=f'if you trust it, add to [pip] dependencies: "{name} @ {redact(url)}"',
-    ).with_packages(name)
+    return _address_refusal(name, url, f"{redact(url)} is required by its URL, and by a package from git alone")
+
+
+def _address_refusal(name: str, url: str, message: str) -> SpecError:
+    hint = f'if you trust it, add to [pip] dependencies: "{name} @ {redact(url)}"'
+    return SpecError(message, hint=hint).with_packages(name)
 
 
 def _is_wheel(file: FoundFile) -> bool:
     return file.file.endswith(".whl")
-
-
-def _of(name: str, stated: Stated) -> Stated:
-    return tuple(one for one in stated if one.name == name)
 
 
 def _find_metadata(package: Found, stated: Stated) -> StatedMetadata | None:
@@ -240,14 +233,10 @@ def _find_metadata(package: Found, stated: Stated) -> StatedMetadata | None:
     has a version."""
     if package.version is not None:
         return find_metadata(stated, package.name, package.version)
-    return next((one for one in stated if one.exact), None)
+    return next((entry for entry in stated if entry.exact), None)
 
 
-def _key(package: Found, file: FoundFile | None, stated: Stated) -> str:
-    return f"{package.git!r} {stated!r}" if file is None else _file_key(file, stated)
-
-
-def _file_key(file: FoundFile, stated: Stated) -> str:
+def _key(file: FoundFile, stated: Stated) -> str:
     # which requirements of a variant hold depends on the target
     variant = f" {variant_text(file.variant)}" if file.variant else ""
     return f"{file.sha256} {file.url} {stated!r}{variant}"
@@ -255,6 +244,6 @@ def _file_key(file: FoundFile, stated: Stated) -> str:
 
 def _describe(file: FoundFile, metadata: Metadata, *, inert: bool = False) -> Description:
     """Where the index leaves sizes out, what was once seen for this hash stays true."""
-    size, said = file.size if file.size is not None else metadata.size, file.variant
-    variant = WheelVariant(said.label, tuple(map(str, said.properties)), said.priorities) if said else None
-    return of_variant(metadata, said), Artifact(file.file, str(file.sha256), size, variant=variant, inert=inert)
+    size, own = file.size if file.size is not None else metadata.size, file.variant
+    variant = WheelVariant(own.label, tuple(map(str, own.properties)), own.priorities) if own else None
+    return of_variant(metadata, own), Artifact(file.file, str(file.sha256), size, variant=variant, inert=inert)

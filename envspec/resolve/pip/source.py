@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from envspec.base import programs
 from envspec.base.documents import read_json
-from envspec.base.errors import IndexFailure, InternalError, OutsideError, ToolError
+from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError, OutsideError, ToolError
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.base.storage import OF_THE_MACHINE, storage_error
@@ -38,14 +38,8 @@ from envspec.packages.address import parse_address
 from envspec.packages.archive_entries import TarMember, leading_out
 from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.metadata import Metadata, MetadataCache, cache_key, licence
-from envspec.resolve.pip.static_source import (
-    StaticReader,
-    build_requires,
-    checkout_hint,
-    metadata_hint,
-    missing_module,
-    read_project,
-)
+from envspec.resolve.pip.static_source import StaticReader
+from envspec.resolve.pip.unpacked_source import UnpackedSource, missing_module
 from envspec.resolve.uv.answer import FoundFile
 from envspec.resolve.uv.errors import BUILD_TOOLS, build_failure, machine_error
 from envspec.resolve.uv.program import Processes, Uv
@@ -126,26 +120,29 @@ with DefaultIsolatedEnv(installer="uv") as env:
     builder = ProjectBuilder.from_isolated_env(env, sys.argv[1], runner=quiet_subprocess_runner)
     env.install(builder.build_system_requires)
     try:
-        asked = sorted(builder.get_requires_for_build("wheel"))
+        requires = sorted(builder.get_requires_for_build("wheel"))
     except Exception as error:
         # what the backend wrote says why; its runner keeps it
-        said = getattr(getattr(error, "exception", None), "output", None) or b""
-        sys.stderr.write(said.decode(errors="replace"))
+        output = getattr(getattr(error, "exception", None), "output", None) or b""
+        sys.stderr.write(output.decode(errors="replace"))
         raise
-sys.stdout.write("\\n" + json.dumps(asked))
+sys.stdout.write("\\n" + json.dumps(requires))
 """
 """Asks the backend of a project, in an environment of its own, for PEP 517's requirements of a wheel's build."""
 
 
-class UnpackedSource(Struct, frozen=True):
-    """A source in a folder. `what` names it in messages."""
-
-    folder: Path
-    what: str
-
-    def build_requires(self) -> tuple[str, ...]:
-        """Read what its build requires, as it declares it."""
-        return build_requires(read_project(self.folder))
+@contextmanager
+def causes_behind(proxy: IndexProxy) -> Iterator[None]:
+    """Raise what failed behind the index proxy in place of the error of whoever saw the proxy fail, and give other
+    errors the indexes' own addresses."""
+    before = len(proxy.failures)
+    try:
+        yield
+    except EnvspecError as error:
+        if proxy.failures[before:] and not isinstance(error, AnswerNo):
+            raise proxy.failures[before] from None
+        error.message = proxy.plain(error.message)
+        raise
 
 
 class SourceReader(Struct, frozen=True):
@@ -166,51 +163,40 @@ class SourceReader(Struct, frozen=True):
         """Read the metadata of a source distribution that may be built, or of a project in a subdirectory of it. Takes
         an empty folder to unpack in. Raises IndexFailure, ToolError or StorageError."""
         key = cache_key("built", name, version, str(file.sha256), PYTHON, *([subdirectory] if subdirectory else []))
-        cached = self.cache.get(key)
-        if cached is not None:
+        if (cached := self.cache.get(key)) is not None:
             return cached
         # read as it streams in: what needs no build isn't looked through a second time, to be unpacked
         facts = self.static.read(file, name, version)
         if facts.trust == "static" and not subdirectory:
-            return self._keep(key, facts.metadata, facts.metadata.size)
-        archive = self._fetch(file)
+            return self._keep(key, facts.metadata)
         try:
-            source = _unpack(archive, folder / "source", redact(file.url))
-            metadata = self._from_backend(source / subdirectory, folder, file.file)
+            source = self.sdist_source(file, folder, subdirectory)
+            metadata = self._from_backend(source, folder)
         except BuildFailed as failed:
-            module = missing_module(failed.output)
-            if module is None:
-                raise failed.avoiding(name, version) from None
-            raise ToolError(
-                f"building the metadata of {file.file} failed: it imports {module}, which the build doesn't have",
-                hint=metadata_hint(module, name, version, facts, source),
-            ).avoiding(name, version) from None
+            error: ToolError = failed
+            if module := missing_module(failed.output):
+                error = ToolError(
+                    f"building the metadata of {file.file} failed: it imports {module}, which the build doesn't have",
+                    hint=source.metadata_hint(module, name, version, facts),
+                )
+            raise error.avoiding(name, version) from None
         except (DamagedFile, ToolError) as error:
             raise error.avoiding(name, version) from None
-        return self._keep(key, metadata, archive.stat().st_size)
+        return self._keep(key, replace(metadata, size=facts.metadata.size))
 
     def read_git(self, url: str, commit: str, subdirectory: str | None, folder: Path) -> Metadata:
         """Read the metadata of a git commit. Raises ToolError."""
         key = cache_key("git", split_credentials(url)[0], commit, subdirectory or "", PYTHON)
-        cached = self.cache.get(key)
-        if cached is not None:
+        if (cached := self.cache.get(key)) is not None:
             return cached
-        source = self.git_source(url, commit, subdirectory, folder)
-        return self._keep(key, self._from_backend(source.folder, folder, source.what), None)
+        return self._keep(key, self._from_backend(self.git_source(url, commit, subdirectory, folder), folder))
 
     def git_hint(self, name: str, url: str, folder: Path) -> str | None:
         """Write the hint with the `metadata` line of a git project that the spec names by this URL, from what its files
         say without being run; None where they don't. Raises ToolError."""
         address = parse_address(url)
         repository = url.removeprefix("git+").partition("#")[0].removesuffix(f"@{address.revision}")
-        source = self.git_source(repository, address.revision or "HEAD", address.folder, folder)
-        return checkout_hint(name, source.folder)
-
-    def all_it_requires(self, file: FoundFile, name: str, version: str) -> tuple[str, ...] | None:
-        """Give what the build of a source distribution requires, where its content says all of it: nothing of it runs.
-        None where its backend may ask for more. Raises IndexFailure, StorageError."""
-        facts = self.static.read(file, name, version)
-        return None if facts.asks else facts.builds
+        return self.git_source(repository, address.revision or "HEAD", address.folder, folder).checkout_hint(name)
 
     def sdist_source(self, file: FoundFile, folder: Path, subdirectory: str = "") -> UnpackedSource:
         """Unpack a source distribution into an empty folder; nothing of it runs. Raises IndexFailure, StorageError."""
@@ -223,19 +209,16 @@ class SourceReader(Struct, frozen=True):
         checkout = folder / "checkout"
         checkout.mkdir(parents=True)
         with self.files.fetcher.progress.fetching(redact(url), None) as came:
-            for step in (
-                ["init", "-q"],
-                ["fetch", "-q", "--depth", "1", "--", url, commit],
-                ["checkout", "-q", "FETCH_HEAD"],
-            ):
-                self._git(step, checkout, f"git {step[0]} of {redact(url)}")
-            came(sum(one.stat().st_size for one in (checkout / ".git/objects/pack").glob("*")))
+            for step in ("init -q", "fetch -q --depth 1 --", "checkout -q FETCH_HEAD"):
+                command = [*step.split(), *([url, commit] if step.endswith("--") else [])]
+                self._git(command, checkout, f"git {command[0]} of {redact(url)}")
+            came(sum(file.stat().st_size for file in (checkout / ".git/objects/pack").glob("*")))
         source = UnpackedSource(checkout / (subdirectory or ""), redact(url))
         for path in (source.folder, source.folder / "pyproject.toml", source.folder / "setup.py"):
             # they are read where nothing of the source runs, too, and shown
             if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(checkout)):
                 raise ToolError(
-                    f"{source.what}: {path.relative_to(checkout)} is a link that leads out of the repository",
+                    f"{source.label}: {path.relative_to(checkout)} is a link that leads out of the repository",
                     hint="ask those who publish it for one that doesn't",
                 )
         return source
@@ -243,7 +226,7 @@ class SourceReader(Struct, frozen=True):
     def ask_backend(self, source: UnpackedSource, scratch: Path) -> tuple[str, ...]:
         """Ask a source's build backend what its build requires besides what it declares, which runs its code. Raises
         BuildFailed, ToolError."""
-        what = f"asking the build of {source.what} what it requires"
+        what = f"asking the build of {source.label} what it requires"
         out = self._build(programs.python(_ASK, str(source.folder)), scratch, what)
         lines = read_json(out.rpartition("\n")[2])
         return tuple(line for line in lines if isinstance(line, str))
@@ -254,20 +237,19 @@ class SourceReader(Struct, frozen=True):
         except OSError as error:
             raise storage_error(error, self.files.folder, option="ENVSPEC_CACHE_DIR") from None
 
-    def _keep(self, key: str, metadata: Metadata, size: int | None) -> Metadata:
-        known = replace(metadata, size=size)
-        self.cache.put(key, known)
-        return known
+    def _keep(self, key: str, metadata: Metadata) -> Metadata:
+        self.cache.put(key, metadata)
+        return metadata
 
-    def _from_backend(self, source: Path, scratch: Path, what: str) -> Metadata:
+    def _from_backend(self, source: UnpackedSource, scratch: Path) -> Metadata:
         code = "from build.__main__ import main; main(sys.argv[1:])"
-        command = programs.python(code, "--metadata", "--installer", "uv", str(source))
-        out = self._build(command, scratch, f"building the metadata of {what}")
+        command = programs.python(code, "--metadata", "--installer", "uv", str(source.folder))
+        out = self._build(command, scratch, f"building the metadata of {source.label}")
         start = out.find("{")
         try:
             fields = read_json(out[start:])
         except ValueError:
-            raise ToolError(f"the build backend gave no metadata of {what}") from None
+            raise ToolError(f"the build backend gave no metadata of {source.label}") from None
         texts = {key.replace("_", "-"): value if isinstance(value, list) else [value] for key, value in fields.items()}
         return Metadata(
             name=canonical_name(fields["name"]),
@@ -297,16 +279,8 @@ class SourceReader(Struct, frozen=True):
             "TMPDIR": str(scratch),
             "PATH": f"{Path(self.uv.executable).parent}{os.pathsep}{self.uv.env.get('PATH', os.defpath)}",
         }
-        proxy = self.builds.proxy
-        seen = len(proxy.failures)
-        try:
+        with causes_behind(self.builds.proxy):
             return self._run(command, scratch, env, what)
-        except ToolError as error:
-            if proxy.failures[seen:]:
-                # uv saw the proxy fail; what failed is behind it
-                raise proxy.failures[seen] from None
-            error.message = proxy.plain(error.message)
-            raise
 
     def _git(self, command: list[str], folder: Path, what: str) -> None:
         env = {**programs.git_environment(self.uv.env, fetches=True), "TMPDIR": str(folder.parent)}
@@ -326,12 +300,8 @@ class SourceReader(Struct, frozen=True):
                 error = url_requirement_error(unsent[1])
                 raise ToolError(f"{what}: {error.message}", hint=error.hint)
             # of a backend that can't be imported, build writes why to stdout
-            said = f"{done.stdout}\n{done.stderr}"
-            raise BuildFailed(
-                f"{what} failed: {build_failure(said)}",
-                said,
-                hint=BUILD_TOOLS,
-            )
+            output = f"{done.stdout}\n{done.stderr}"
+            raise BuildFailed(f"{what} failed: {build_failure(output)}", output, hint=BUILD_TOOLS)
         return done.stdout
 
 

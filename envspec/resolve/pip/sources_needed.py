@@ -12,9 +12,9 @@ from envspec.facts.cuda_stack import TORCH as TORCHES
 from envspec.lock.model import Pin
 from envspec.lock.toml_text import inline_strings
 from envspec.packages.names import requirement_name
-from envspec.packages.requirement import head_of, is_requirement
+from envspec.packages.requirement import head_of
 from envspec.packages.version_numbers import numbers
-from envspec.resolve.pip.build_imports import ALONE, TORCH, BuildLacks
+from envspec.resolve.pip.build_imports import BuildLacks
 from envspec.resolve.pip.newest import Releases, needed_glibc, needed_python, wheels_fit
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import SourceFacts, Trust
@@ -47,6 +47,22 @@ class NeededSource(Struct, frozen=True):
     lacks: BuildLacks | None = None
     targets: tuple[str, ...] = ()
 
+    @property
+    def line(self) -> str:
+        """Its name and version, the path to it, and what is known of its build and its wheels."""
+        notes = [" → ".join(self.path)] if len(self.path) > 1 else []
+        contents = f"needs a compiler: {self.compiles}" if self.compiles else "pure Python"
+        notes.append(f"its build downloads a wheel from {self.fetches}" if self.fetches else contents)
+        if self.trust != "static":
+            notes.append(f"requirements {self.trust}")
+        if self.late:
+            notes.append("its wheels for this platform came after exclude-newer")
+        elif self.unfit and self.glibc:
+            notes.append(f"its wheels are for glibc {self.glibc} and later")
+        elif self.unfit:
+            notes.append("none of its wheels fits" + (f", but those for Python {self.python}" if self.python else ""))
+        return f"{self.name} {self.version} ({', '.join(notes)})"
+
 
 class BuildNeeds(AnswerNo):
     """The build of a source imports what it doesn't declare, and the spec doesn't name. `line` is all that it requires,
@@ -70,16 +86,15 @@ def with_lines(needs: Iterable[BuildNeeds]) -> list[BuildNeeds]:
     """Give the errors of builds with their hint: of those that belong to one table, the last has the line of all."""
     every = list(needs)
     tables: dict[tuple[str, ...], list[BuildNeeds]] = {}
-    for one in every:
-        tables.setdefault(one.tables, []).append(one)
-    for names, several in tables.items():
-        where = " and ".join(f"[targets.{one}.pip]" for one in names) or "[pip]"
-        entries = ", ".join(f"{one.about[0]} = {inline_strings(one.line)}" for one in several)
-        listed = any(one.listed for one in several)
-        added = (
-            f"build-dependencies of {where}: {entries}" if listed else f"{where}: build-dependencies = {{ {entries} }}"
-        )
-        several[-1].hint = f"run the same command with --allow-needed, or add to {added}"
+    for needed in every:
+        tables.setdefault(needed.tables, []).append(needed)
+    for names, of_table in tables.items():
+        where = " and ".join(f"[targets.{name}.pip]" for name in names) or "[pip]"
+        entries = ", ".join(f"{needed.about[0]} = {inline_strings(needed.line)}" for needed in of_table)
+        listed = any(needed.listed for needed in of_table)
+        line = f"build-dependencies of {where}: {entries}"
+        added = line if listed else f"{where}: build-dependencies = {{ {entries} }}"
+        of_table[-1].hint = f"run the same command with --allow-needed, or add to {added}"
     return every
 
 
@@ -93,27 +108,28 @@ class SourcesNeeded(AnswerNo):
 
     def __init__(self, needed: Mapping[NeededSource, Sequence[str]]) -> None:
         """`needed` has the targets of each."""
-        of = (replace(one, targets=one.targets or tuple(targets)) for one, targets in needed.items())
-        self.needed = tuple(sorted(of, key=lambda one: (one.name, one.version, one.path)))
-        self.names = tuple(dict.fromkeys(one.name for one in self.needed))
+        own = (replace(source, targets=source.targets or tuple(targets)) for source, targets in needed.items())
+        self.needed = tuple(sorted(own, key=lambda source: (source.name, source.version, source.path)))
+        self.names = tuple(dict.fromkeys(source.name for source in self.needed))
         targets = sorted({target for several in needed.values() for target in several})
-        said: dict[tuple[str, str], NeededSource] = {}
-        for one in self.needed:
-            said.setdefault((one.name, one.version), one)
-        told = "; ".join(map(_line, said.values()))
-        count = f"{len(said)} packages" if len(said) > 1 else "a package"
-        source = "from source" if any(one.unfit or one.late for one in self.needed) else "published only as source"
+        lines: dict[tuple[str, str], str] = {}
+        for source in self.needed:
+            lines.setdefault((source.name, source.version), source.line)
+        count = f"{len(lines)} packages" if len(lines) > 1 else "a package"
+        has_wheels = any(source.unfit or source.late for source in self.needed)
+        origin = "from source" if has_wheels else "published only as source"
         super().__init__(
-            f"{', '.join(targets)}: the newest solution needs {count} {source}: {told}" + _open_end(self.needed),
+            f"{', '.join(targets)}: the newest solution needs {count} {origin}: {'; '.join(lines.values())}"
+            + _open_end(self.needed),
             hint=_allowing(self.names) + _naming_indexes(self.needed),
         )
-        self.about = tuple(dict.fromkeys(one.path[0] for one in self.needed))
-        self.targets, self.ways = tuple(targets), (*_newer_glibc(self.needed), *_other_python(self.needed))
+        self.about = tuple(dict.fromkeys(source.path[0] for source in self.needed))
+        self.targets, self.ways = tuple(targets), tuple(_other_machines(self.needed))
 
     def without(self, replaced: Collection[str]) -> SourcesNeeded | None:
         """Give it without the sources that packages of the spec alone lead to in whose place another is to be named;
         None where that is all."""
-        left = [one for one in self.needed if one.path[0] not in replaced]
+        left = [source for source in self.needed if source.path[0] not in replaced]
         if len(left) == len(self.needed):
             return self
         return SourcesNeeded(dict.fromkeys(left, self.targets)) if left else None
@@ -128,12 +144,11 @@ def names_needed(error: EnvspecError) -> tuple[str, ...]:
 
 def take_in_one_line(errors: Iterable[EnvspecError]) -> None:
     """Let the last of the errors that ask for sources name those of all, where there are several."""
-    needed = [one for one in errors if names_needed(one)]
+    needed = [error for error in errors if names_needed(error)]
     if len(needed) > 1:
-        for one in needed:
-            one.hint = None
-        names = tuple(dict.fromkeys(name for one in needed for name in names_needed(one)))
-        needed[-1].hint = _allowing(names)
+        for error in needed:
+            error.hint = None
+        needed[-1].hint = _allowing(tuple(dict.fromkeys(name for error in needed for name in names_needed(error))))
 
 
 def _allowing(names: Sequence[str]) -> str:
@@ -145,52 +160,30 @@ def _allowing(names: Sequence[str]) -> str:
 
 def _naming_indexes(needed: Sequence[NeededSource]) -> str:
     """Name the index whose wheels the builds of sources download: named by the spec, it needs no build of these."""
-    address = next((one.fetches for one in needed if one.fetches), None)
+    address = next((source.fetches for source in needed if source.fetches), None)
     if address is None:
         return ""
-    from_there = sorted({f'{one.name} = "maker"' for one in needed if one.fetches == address})
+    from_there = sorted({f'{source.name} = "maker"' for source in needed if source.fetches == address})
     lines = f'indexes = {{ maker = "{address}" }} and sources = {{ {", ".join(from_there)} }}'
     return f"; or if you trust their maker's index, lock its wheels by hash: add to [pip] {lines}"
 
 
 def _open_end(needed: Sequence[NeededSource]) -> str:
     """Say that the list may be incomplete, if requirements aren't certain."""
-    names = sorted({one.name for one in needed if one.trust != "static"})
+    names = sorted({source.name for source in needed if source.trust != "static"})
     if not names:
         return ""
     verb = "requires is" if len(names) == 1 else "require is"
     return f"; what {', '.join(names)} {verb} certain only after a build, so there may be more"
 
 
-def _newer_glibc(needed: Sequence[NeededSource]) -> Iterator[Way]:
-    """Name the glibc with which no source is needed for want of a wheel."""
-    floors = [one.glibc for one in needed if one.glibc]
-    if floors:
-        newest = max(floors, key=numbers)
-        yield Way(glibc=newest)
-
-
-def _other_python(needed: Sequence[NeededSource]) -> Iterator[Way]:
-    """Name the Python with which no source is needed for want of a wheel."""
-    pythons = {one.python for one in needed if one.unfit and not one.glibc}
+def _other_machines(needed: Sequence[NeededSource]) -> Iterator[Way]:
+    """Name the glibc, and the Python, with which no source is needed for want of a wheel."""
+    if floors := [source.glibc for source in needed if source.glibc]:
+        yield Way(glibc=max(floors, key=numbers))
+    pythons = {source.python for source in needed if source.unfit and not source.glibc}
     if len(pythons) == 1 and (python := pythons.pop()):
         yield Way(python=python)
-
-
-def _line(one: NeededSource) -> str:
-    notes = [" → ".join(one.path)] if len(one.path) > 1 else []
-    contents = f"needs a compiler: {one.compiles}" if one.compiles else "pure Python"
-    notes.append(f"its build downloads a wheel from {one.fetches}" if one.fetches else contents)
-    if one.trust != "static":
-        notes.append(f"requirements {one.trust}")
-    if one.late:
-        notes.append("its wheels for this platform came after exclude-newer")
-    elif one.unfit:
-        python = f"none of its wheels fits, but those for Python {one.python}" if one.python else ""
-        notes.append(
-            f"its wheels are for glibc {one.glibc} and later" if one.glibc else python or "none of its wheels fits"
-        )
-    return f"{one.name} {one.version} ({', '.join(notes)})"
 
 
 def needed_source(
@@ -198,14 +191,13 @@ def needed_source(
 ) -> NeededSource:
     """Describe a package that is needed from source; `edges` are the requirements that hold of each package of the
     solution."""
-    has_torch = not TORCHES.isdisjoint(edges)
-    release = next((one for one in releases(package.name) if one.version == package.version), None)
+    release = next((release for release in releases(package.name) if release.version == package.version), None)
     wheels = release.wheels if release else ()
-    path = _path(package.name, request, edges)
+    lacks = facts.imports.lacks(package.name, facts.builds, has_torch=not TORCHES.isdisjoint(edges))
     return NeededSource(
         package.name,
         str(package.version),
-        path,
+        _path(package.name, request, edges),
         facts.trust,
         facts.compiles,
         bool(wheels),
@@ -213,16 +205,9 @@ def needed_source(
         release is not None and wheels_fit([file for file, _ in release.late], request),
         needed_python(wheels, request),
         facts.fetches,
-        _lacks(package.name, facts, has_torch),
+        # before the build is asked, and what it declares is solved
+        lacks if lacks and lacks.is_sure(facts.builds) else None,
     )
-
-
-def _lacks(name: str, facts: SourceFacts, has_torch: bool) -> BuildLacks | None:
-    """Give what a build surely lacks before it's asked, or what it declares is solved."""
-    there = dict.fromkeys((requirement_name(line) for line in facts.builds if is_requirement(line)), "")
-    missing = facts.imports.lacking(name, there, has_torch=has_torch)
-    sure = missing and (TORCH in missing or ALONE.issuperset(there))
-    return BuildLacks(missing, facts.imports.requirements(facts.builds, missing)) if sure else None
 
 
 def _path(name: str, request: Request, edges: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct, field
@@ -28,25 +28,14 @@ from envspec.resolve.pip.pins import file_to_install
 from envspec.resolve.pip.reading import Counting
 from envspec.resolve.pip.request import Request
 from envspec.resolve.uv.answer import Found, FoundFile
-from envspec.resolve.wheels.reader import OfAll, Question, Read, Recall, Unread, WheelReader, WheelSays, key_of
+from envspec.resolve.wheels.reader import Key, OfAll, Question, Unread, WheelReader, WheelSays, key_of, key_of_all
 from envspec.rules.wheel_code import WheelBuild, conda_owner
 
 THREADS = 8
 
-
-def ask(
-    questions: Mapping[Pin, frozenset[Question]], read: Read, recall: Recall = lambda pin, questions: None
-) -> dict[Pin, WheelSays | Unread]:
-    """Ask the wheel of each pin what there is to ask: `read` those whose answers `recall` doesn't know."""
-    known = {pin: says for pin, asked in questions.items() if (says := recall(pin, asked)) is not None}
-    left = [(pin, asked) for pin, asked in questions.items() if pin not in known]
-    fresh: dict[Pin, WheelSays | Unread] = {}
-    if left:
-        with ThreadPoolExecutor(THREADS) as pool:
-            answers = pool.map(lambda one: read(*one), left)
-            fresh = dict(zip((pin for pin, _ in left), answers, strict=True))
-    return {pin: fresh[pin] if pin in fresh else known[pin] for pin in questions}
-
+Answers = dict[Pin, "WheelSays | Unread"]
+Ask = Callable[[Mapping[Pin, frozenset[Question]]], Answers]
+"""Asks the wheel of each pin its questions. Raises nothing."""
 
 NUMPY_SETTLED = "2025-06-16"
 """Wheels uploaded since aren't asked for their NumPy: NumPy 2 had been out for a year, so a release that admits it and
@@ -76,34 +65,33 @@ class Heard(Struct, frozen=True):
 
 
 def what_wheels_say(
-    pins: Sequence[Pin],
-    read: Read,
-    *,
-    recall: Recall = lambda pin, questions: None,
-    uploaded: Mapping[str, str] | None = None,
-    about: About = (),
+    pins: Sequence[Pin], ask: Ask, *, uploaded: Mapping[str, str] | None = None, about: About = ()
 ) -> Heard:
     """Ask the wheels of a target's pins, conda's among them, what their METADATA leaves out.
 
-    `read` asks one wheel, of which `recall` doesn't know the answers. `uploaded` has the time at which a wheel came to
-    its index (sha256 -> RFC 3339 in UTC), as far as that is known. Equal pins and wheels give equal answers.
+    `uploaded` has the time at which a wheel came to its index (sha256 -> RFC 3339 in UTC), as far as that is known.
+    Equal pins and wheels give equal answers.
     """
-    broken = _violations(pins)
-    of_pins = {pin: _asked_bounds(pin, broken, uploaded or {}, about) for pin in sorted(pins, key=lambda pin: pin.name)}
-    questions = {pin: frozenset(one.question for one in asked) for pin, asked in of_pins.items() if asked}
-    answers = ask(questions, read, recall)
-    said = [(pin, of_pins[pin], says) for pin, says in answers.items() if isinstance(says, WheelSays)]
-    corrections = tuple(
-        found for pin, bounds, says in said for bound in bounds if (found := correction_of(bound, pin, says))
+    broken = _broken_bounds(pins)
+    of_pins = {
+        pin: _bounds_to_ask(pin, broken, uploaded or {}, about) for pin in sorted(pins, key=lambda pin: pin.name)
+    }
+    answers = ask({pin: frozenset(bound.question for bound in bounds) for pin, bounds in of_pins.items() if bounds})
+    corrections = (
+        correction_of(bound, pin, says)
+        for pin, says in answers.items()
+        if isinstance(says, WheelSays)
+        for bound in of_pins[pin]
     )
-    return Heard(corrections, tuple((pin, says) for pin, says in answers.items() if isinstance(says, Unread)))
+    unread = tuple((pin, says) for pin, says in answers.items() if isinstance(says, Unread))
+    return Heard(tuple(filter(None, corrections)), unread)
 
 
 def _is_wheel(pin: Pin) -> bool:
     return pin.kind == "pip" and pin.is_wheel and pin.artifact is not None
 
 
-def _asked_bounds(
+def _bounds_to_ask(
     pin: Pin, broken: Collection[WheelBound], uploaded: Mapping[str, str], about: About
 ) -> tuple[WheelBound, ...]:
     """Choose the bounds that a pin's wheel is asked for, of which the pins together break some: only what could matter,
@@ -127,21 +115,11 @@ def _time_of_notice(bound: WheelBound, pin: Pin) -> str:
     return SETUPTOOLS_SETTLED if requires_it else NO_SETUPTOOLS_SETTLED
 
 
-def _violations(pins: Sequence[Pin]) -> tuple[WheelBound, ...]:
+def _broken_bounds(pins: Sequence[Pin]) -> tuple[WheelBound, ...]:
     """Find the bounds that these pins would break."""
-    return tuple(bound for bound in WHEEL_BOUNDS.values() if _is_broken(bound, pins))
-
-
-def _is_broken(bound: WheelBound, pins: Sequence[Pin]) -> bool:
-    if bound is NUMPY_1:
-        numpy = _find_pin("numpy", pins)
-        return numpy is not None and numbers_in(numpy.version)[:1] >= (2,)
-    setuptools = _find_pin("setuptools", pins)
-    return setuptools is None or numbers_in(setuptools.version)[:1] >= (NO_PKG_RESOURCES,)
-
-
-def _find_pin(name: str, pins: Sequence[Pin]) -> Pin | None:
-    return next((pin for pin in pins if name in (pin.name, *pin.provides)), None)
+    majors = {name: numbers_in(pin.version)[:1] for pin in reversed(pins) for name in (pin.name, *pin.provides)}
+    numpy, setuptools = majors.get("numpy", ()), majors.get("setuptools", (NO_PKG_RESOURCES,))
+    return (*((NUMPY_1,) if numpy >= (2,) else ()), *((PKG_RESOURCES,) if setuptools >= (NO_PKG_RESOURCES,) else ()))
 
 
 def correction_of(bound: WheelBound, pin: Pin, says: WheelSays) -> LockedCorrection | None:
@@ -156,14 +134,13 @@ def correction_of(bound: WheelBound, pin: Pin, says: WheelSays) -> LockedCorrect
         reason = f"{label} imports pkg_resources ({module}), {has}, and its METADATA doesn't say so"
     else:
         return None
-    if pin.artifact is None:
+    if (file := pin.artifact) is None:
         return None
     # names of files are whatever a wheel's maker wrote
-    said = without_unseen(reason)
-    return LockedCorrection(pin.name, pin.version, pin.artifact.file, pin.artifact.sha256, bound.constraint, said)
+    reason = without_unseen(reason)
+    return LockedCorrection(pin.name, pin.version, file.file, file.sha256, bound.constraint, reason)
 
 
-_Key = tuple[str, str, str]
 Repository = tuple[str, str, "str | None"]
 """URL with the user's credentials, full commit, folder inside."""
 
@@ -179,7 +156,7 @@ class WheelPlaces(Struct):
     indexes: Mapping[str, str] = field(default_factory=dict)
     flat: Mapping[tuple[str, str], str] = field(default_factory=dict)
     default_index: str | None = None
-    _files: dict[_Key, FoundFile] = field(default_factory=dict)
+    _files: dict[Key, FoundFile] = field(default_factory=dict)
     _repositories: dict[GitSource, Repository] = field(default_factory=dict)
 
     def add(self, solved: Mapping[Request, Sequence[Pin]], found: Mapping[Request, Sequence[Found]]) -> None:
@@ -210,7 +187,7 @@ class WheelPlaces(Struct):
         return " ".join(split_credentials(url)[0] for url in pages or [self.indexes.get(pin.index, pin.index)])
 
 
-def _key(pin: Pin) -> _Key:
+def _key(pin: Pin) -> Key:
     return (pin.index, *((pin.artifact.file, pin.artifact.sha256) if pin.artifact else ("", "")))
 
 
@@ -226,8 +203,12 @@ def build_questions(pin: Pin, cuda: str | None, platform: str) -> frozenset[Ques
     if cuda is None:
         known = pin.index == "pypi" and neighbours.of_release(pin.name, pin.version, platform)
         return frozenset(("notes",)) if pin.name in _FOR_TORCH and not known else frozenset()
-    asked = _no_table_knows(pin, platform) if pin.name == "torch" else _may_hold_code(pin)
-    return frozenset(("notes", "code")) if asked else frozenset()
+    matters = _no_table_knows(pin, platform) if pin.name == "torch" else _may_hold_code(pin)
+    return _CONTENT if matters else frozenset()
+
+
+_CONTENT: frozenset[Question] = frozenset({"notes", "code"})
+_PATHS: frozenset[Question] = frozenset({"paths"})
 
 
 def _no_table_knows(torch: Pin, platform: str) -> bool:
@@ -239,7 +220,8 @@ def _no_table_knows(torch: Pin, platform: str) -> bool:
 
 
 def _is_platform_wheel(pin: Pin) -> bool:
-    return _is_wheel(pin) and pin.artifact is not None and not read_name(pin.artifact.file).plain.endswith("-any.whl")
+    file = pin.artifact
+    return _is_wheel(pin) and file is not None and not read_name(file.file).plain.endswith("-any.whl")
 
 
 def _may_hold_code(pin: Pin) -> bool:
@@ -267,21 +249,22 @@ class WheelInspector(Struct, frozen=True):
     counting: Counting
     archives: CondaArchives | None = None
 
-    def recalls(self, one: LockedCorrection, pin: Pin) -> bool:
+    def recalls(self, row: LockedCorrection, pin: Pin) -> bool:
         """Say whether a lock's row is what is known of a pin's wheel. Nothing is fetched: it may just not be known."""
-        bound = WHEEL_BOUNDS.get(one.constraint)
+        bound = WHEEL_BOUNDS.get(row.constraint)
         if bound is None or pin.artifact is None:
             return False
         says = self.reader.recall(pin.artifact.file, pin.artifact.sha256, self.places.origin(pin))
-        return correction_of(bound, pin, says) == one
+        return correction_of(bound, pin, says) == row
 
     def read(self, pins: Sequence[Pin], about: About = ()) -> Sequence[LockedCorrection]:
         """Give what the wheels of a target's pins say against them, and what holds of the bounds in `about`.
 
         Raises IndexFailure for a wheel that can't be read.
         """
-        uploaded = self._upload_times(pins)
-        heard = what_wheels_say(pins, self._ask, recall=self._recall, uploaded=uploaded, about=about)
+        files = (file for pin in pins if (file := self.places.file(pin)) is not None)
+        uploaded = {str(file.sha256): file.uploaded for file in files if file.uploaded}
+        heard = what_wheels_say(pins, self._ask, uploaded=uploaded, about=about)
         for pin, unread in heard.unread:
             raise _failure(pin, unread, "what its METADATA leaves out")
         return heard.corrections
@@ -298,37 +281,35 @@ class WheelInspector(Struct, frozen=True):
         had only whole, and is too large for that, says nothing. Raises IndexFailure for others whose METADATA speaks of
         GPUs, and that can't be read.
         """
-        asked = {pin: questions for pin in pins if (questions := build_questions(pin, cuda, platform))}
-        found = {}
-        for pin, says in ask(asked, self._ask, self._recall).items():
+        questions = {pin: own for pin in pins if (own := build_questions(pin, cuda, platform))}
+        builds = {}
+        for pin, says in self._ask(questions).items():
             if isinstance(says, WheelSays):
                 # what else the cache knows isn't of this target
-                own = asked[pin]
-                code = says.code if "code" in own else None
-                found[pin.name] = WheelBuild(says.notes if "notes" in own else None, code)
+                builds[pin.name] = WheelBuild(says.notes, says.code if "code" in questions[pin] else None)
             elif not says.whole:
                 raise _failure(pin, says, "for which GPUs and which CUDA it is built")
         requires = {pin.name: pin.dependencies for pin in pins if pin.kind == "pip"}
         both = of_both_majors(requires, cuda.partition(".")[0]) if cuda else {}
         needed = {*both, *both.values()}
         compared = [pin for pin in pins if _is_compared(pin, needed)]
-        unsaid = [pin for pin in compared if cuda and pin not in asked and _is_platform_wheel(pin)]
+        unsaid = [pin for pin in compared if cuda and pin not in questions and _is_platform_wheel(pin)]
         beside = [pin for pin in pins if compared and self.archives and installs_modules(pin)]
-        every = self._with_contents(found, [*compared, *beside], unsaid, needed)
+        every = self._with_contents(builds, [*compared, *beside], unsaid, needed)
         return self._to_the_end(every, pins, cuda.partition(".")[0], capabilities) if cuda else every
 
     def _to_the_end(
         self, builds: Mapping[str, WheelBuild], pins: Sequence[Pin], major: str, capabilities: Collection[str]
     ) -> Mapping[str, WheelBuild]:
         """Read on in the wheels that are undecided; of one that can't be read on, its part has to do."""
-        asked: dict[Pin, frozenset[Question]] = {
-            pin: frozenset({"all code"})
+        undecided = [
+            pin
             for pin in pins
             if pin.name in builds and _is_wheel(pin) and builds[pin.name].is_undecided(capabilities, major)
-        }
-        answers = ask(asked, self._ask, self._recall)
+        ]
+        answers = self._ask(dict.fromkeys(undecided, frozenset({"all code"})))
         read = {pin.name: says.whole for pin, says in answers.items() if isinstance(says, WheelSays)}
-        return {name: replace(one, code=read.get(name) or one.code) for name, one in builds.items()}
+        return {name: replace(build, code=read.get(name) or build.code) for name, build in builds.items()}
 
     def _with_contents(
         self, builds: Mapping[str, WheelBuild], pins: Sequence[Pin], unsaid: Sequence[Pin], needed: Collection[str]
@@ -337,34 +318,26 @@ class WheelInspector(Struct, frozen=True):
         alone tells that they hold code for GPUs. Raises IndexFailure for one of `needed`."""
         blocked = {pin: why for pin in pins if (why := self._obstacle(pin))}
         pins = [pin for pin in pins if pin not in blocked]
-        keys = [key for pin in pins if (key := self._key(pin))]
-        known, unread = self.reader.store.of_all(keys, bool(unsaid)), {}
+        key = key_of_all(filter(None, map(self._key, pins)), bool(unsaid))
+        known, unread = self.reader.store.of_all(key), {}
         if known is None:
-            directory: frozenset[Question] = frozenset({"paths"})
-            content: frozenset[Question] = frozenset({"notes", "code"})
             unlisted = {pin for pin in unsaid if not holds_host_code_alone(pin.name)}
-            asked = {pin: directory | content if pin in unlisted else directory for pin in pins}
-            answers = ask(asked, self._ask, self._recall)
-            speaking = [
-                pin
-                for pin in unsaid
-                if pin not in unlisted
-                and isinstance(says := answers[pin], WheelSays)
-                # what the package is called says nothing: numba_cuda_mlir/_core.so
-                and speaks_of_gpus(path.replace(pin.name.replace("-", "_"), "") for path in says.paths or ())
-            ]
-            answers |= ask(dict.fromkeys(speaking, directory | content), self._ask, self._recall)
-            named = {_owner(pin): (pin, says) for pin, says in answers.items()}
-            for name, (pin, says) in named.items():
-                if isinstance(says, Unread) and not says.whole and name in needed:
+            answers = self._ask({pin: _PATHS | _CONTENT if pin in unlisted else _PATHS for pin in pins})
+            speaking = [pin for pin in unsaid if pin not in unlisted and _speaks_of_gpus(pin, answers[pin])]
+            answers |= self._ask(dict.fromkeys(speaking, _PATHS | _CONTENT))
+            paths: dict[str, Mapping[str, str]] = {}
+            for pin, says in answers.items():
+                if isinstance(says, WheelSays):
+                    paths[_owner(pin)] = says.paths or {}
+                elif not says.whole and _owner(pin) in needed:
                     raise _failure(pin, says, "what it shares with the libraries of the other CUDA")
-            paths = {name: says.paths or {} for name, (_, says) in named.items() if isinstance(says, WheelSays)}
-            unread = {name: says.reason for name, (_, says) in named.items() if isinstance(says, Unread)}
-            owners = Counter(path for one in paths.values() for path in one)
-            shared = {name: {path: of for path, of in one.items() if owners[path] > 1} for name, one in paths.items()}
+                else:
+                    unread[_owner(pin)] = says.reason
+            owners = Counter(path for own in paths.values() for path in own)
+            shared = {name: {path: own[path] for path in own if owners[path] > 1} for name, own in paths.items()}
             known = OfAll(shared, _with_device_code((pin, answers[pin]) for pin in (*unlisted, *speaking)))
             if not unread:
-                self.reader.store.put_of_all(keys, bool(unsaid), known)
+                self.reader.store.put(key, known)
         unread |= {_owner(pin): why for pin, why in blocked.items()}
         every = {**builds, **{name: WheelBuild(*says, by_content=True) for name, says in known.builds.items()}}
         return {
@@ -372,11 +345,17 @@ class WheelInspector(Struct, frozen=True):
             for name in sorted({*every, *known.paths, *unread})
         }
 
-    def _upload_times(self, pins: Sequence[Pin]) -> Mapping[str, str]:
-        files = (file for pin in pins if (file := self.places.file(pin)) is not None)
-        return {str(file.sha256): file.uploaded for file in files if file.uploaded}
+    def _ask(self, questions: Mapping[Pin, frozenset[Question]]) -> Answers:
+        """Ask wheels and archives, those whose answers aren't known side by side."""
+        known = {pin: self._recall(pin, own) for pin, own in questions.items()}
+        left = [pin for pin, says in known.items() if says is None]
+        fresh: Answers = {}
+        if left:
+            with ThreadPoolExecutor(THREADS) as pool:
+                fresh = dict(zip(left, pool.map(lambda pin: self._read(pin, questions[pin]), left), strict=True))
+        return {pin: fresh[pin] if says is None else says for pin, says in known.items()}
 
-    def _key(self, pin: Pin) -> _Key | None:
+    def _key(self, pin: Pin) -> Key | None:
         """Give what the answers of a pin's file are kept under."""
         if self.archives and pin.kind == "conda" and pin.artifact:
             return pin.artifact.file, pin.artifact.sha256, self.archives.address(pin)
@@ -395,7 +374,7 @@ class WheelInspector(Struct, frozen=True):
         known = self.reader.recall(*key)
         return known if questions <= known.answered else None
 
-    def _ask(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
+    def _read(self, pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
         if self.archives and pin.kind == "conda" and (key := self._key(pin)):
             try:
                 with self.counting.one(f"looking into {key[0]}"):
@@ -413,6 +392,12 @@ class WheelInspector(Struct, frozen=True):
 
 def _owner(pin: Pin) -> str:
     return conda_owner(pin.name) if pin.kind == "conda" else pin.name
+
+
+def _speaks_of_gpus(pin: Pin, says: WheelSays | Unread) -> bool:
+    # what the package is called says nothing: numba_cuda_mlir/_core.so
+    own = pin.name.replace("-", "_")
+    return isinstance(says, WheelSays) and speaks_of_gpus(path.replace(own, "") for path in says.paths or ())
 
 
 def _with_device_code(answers: Iterable[tuple[Pin, WheelSays | Unread]]) -> dict[str, tuple[BuildNotes, DeviceCode]]:

@@ -17,7 +17,6 @@ from envspec.binaries.build_notes import BuildNotes, NumpyAbi, build_notes, nump
 from envspec.binaries.device_code import DeviceCode, device_code, published_code
 from envspec.binaries.import_time import ImportTime, modules_importing_at_start
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, installed_paths, open_wheel
-from envspec.lock.model import Pin
 from envspec.net.body import TooLarge
 from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.remote_file import RemoteFile, open_remote
@@ -58,9 +57,8 @@ class WheelSays(Struct, frozen=True):
 
     @property
     def answered(self) -> frozenset[Question]:
-        every: tuple[Question, ...] = ("numpy", "pkg_resources", "notes", "code", "paths")
-        found = frozenset(question for question in every if getattr(self, question) is not None)
-        return found | {"all code"} if self.whole is not None else found
+        answered = frozenset(question for question, (name, _) in _ASK.items() if getattr(self, name) is not None)
+        return answered | {"all code"} if self.whole is not None else answered
 
 
 class Unread(Struct, frozen=True):
@@ -71,13 +69,6 @@ class Unread(Struct, frozen=True):
     reason: str
     hint: str | None = None
     whole: bool = False
-
-
-Read = Callable[[Pin, frozenset[Question]], WheelSays | Unread]
-"""Asks a pin's wheel. Raises nothing; called from several threads at once."""
-
-Recall = Callable[[Pin, frozenset[Question]], WheelSays | None]
-"""Gives the answers of a pin's wheel that are known, None where one isn't. Fetches nothing."""
 
 
 _SCHEMA = 9
@@ -94,6 +85,10 @@ class OfAll(Struct, frozen=True):
     builds: Mapping[str, tuple[BuildNotes, DeviceCode]]
 
 
+Key = tuple[str, str, str]
+"""A wheel's name, its hash and the address of its index."""
+
+
 class WheelStore:
     """The answers of wheels on disk. Writing is atomic; a damaged entry counts as absent."""
 
@@ -108,17 +103,13 @@ class WheelStore:
         """Give what is known of a wheel by its name, its hash and the address of its index."""
         return self.get(key_of(file, sha256, origin))
 
-    def put(self, key: str, says: WheelSays) -> None:
+    def put(self, key: str, says: WheelSays | OfAll) -> None:
         """Keep answers. A cache that isn't writable is no error: the caller has them."""
         keep_value(self._path(key), says)
 
-    def of_all(self, keys: Iterable[tuple[str, str, str]], cuda: bool) -> OfAll | None:
-        """Return what these wheels say together in a target with or without CUDA; None where that isn't known."""
-        return read_value(self._path(_of_all(keys, cuda)), OfAll)
-
-    def put_of_all(self, keys: Iterable[tuple[str, str, str]], cuda: bool, says: OfAll) -> None:
-        """Keep what `of_all` gives."""
-        keep_value(self._path(_of_all(keys, cuda)), says)
+    def of_all(self, key: str) -> OfAll | None:
+        """Return what several wheels say together, by the key of all; None where that isn't known."""
+        return read_value(self._path(key), OfAll)
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key[2:]}.json"
@@ -145,11 +136,8 @@ class WheelReader(Struct, frozen=True):
 
     def recall(self, file: str, sha256: str, origin: str) -> WheelSays:
         """Give what is known of a wheel by its name, its hash and the address of its index. Nothing is fetched."""
-        kept = self.store.recall(file, sha256, origin)
-        known = published_answers(sha256)
-        if known is None:
-            return kept
-        return replace(kept, notes=known.notes, code=known.code, to_the_end=True)
+        says, published = self.store.recall(file, sha256, origin), published_answers(sha256)
+        return replace(says, notes=published.notes, code=published.code, to_the_end=True) if published else says
 
     def ask(self, file: FoundFile, origin: str, questions: frozenset[Question]) -> WheelSays | Unread:
         """Ask a wheel of the index at `origin`. One that can't be read is a value. Raises
@@ -179,8 +167,8 @@ class WheelReader(Struct, frozen=True):
 
     @contextmanager
     def _open(self, file: FoundFile) -> Iterator[IO[bytes] | RemoteFile]:
-        kept = self.files.find(WantedFile(file.file, str(file.sha256), file.size))
-        with open_remote(self.files.fetcher, file.url, WHOLE) if kept is None else kept.open("rb") as content:
+        place = self.files.find(WantedFile(file.file, str(file.sha256), file.size))
+        with open_remote(self.files.fetcher, file.url, WHOLE) if place is None else place.open("rb") as content:
             yield content
 
 
@@ -188,23 +176,22 @@ def key_of(file: str, sha256: str, origin: str) -> str:
     return cache_key("wheel", origin, file, sha256)
 
 
-def _of_all(keys: Iterable[tuple[str, str, str]], cuda: bool) -> str:
-    return cache_key("wheels", "cuda" if cuda else "", *sorted(key_of(*one) for one in keys))
+def key_of_all(keys: Iterable[Key], cuda: bool) -> str:
+    """Make the key of what wheels say together in a target with or without CUDA."""
+    return cache_key("wheels", "cuda" if cuda else "", *sorted(key_of(*key) for key in keys))
+
+
+_ASK: Mapping[Question, tuple[str, Callable[[OpenWheel], object]]] = {
+    "notes": ("notes", build_notes),
+    "numpy": ("numpy", numpy_abi),
+    "pkg_resources": ("pkg_resources", lambda wheel: modules_importing_at_start(wheel, "pkg_resources")),
+    "paths": ("paths", installed_paths),
+    "all code": ("all_code", lambda wheel: device_code(wheel, to_the_end=True)),
+    "code": ("code", device_code),
+}
 
 
 def answers(wheel: OpenWheel, questions: frozenset[Question], known: WheelSays) -> WheelSays:
     """Ask an open wheel what isn't known yet. Raises UnreadableWheel, and what its file raises."""
-    says = known
-    if "notes" in questions and says.notes is None:
-        says = replace(says, notes=build_notes(wheel))
-    if "numpy" in questions and says.numpy is None:
-        says = replace(says, numpy=numpy_abi(wheel))
-    if "pkg_resources" in questions and says.pkg_resources is None:
-        says = replace(says, pkg_resources=modules_importing_at_start(wheel, "pkg_resources"))
-    if "paths" in questions and says.paths is None:
-        says = replace(says, paths=installed_paths(wheel))
-    if "all code" in questions and says.whole is None:
-        says = replace(says, all_code=device_code(wheel, to_the_end=True))
-    if "code" in questions and says.code is None:
-        says = replace(says, code=device_code(wheel))
-    return says
+    fresh = {field: read(wheel) for question, (field, read) in _ASK.items() if question in questions - known.answered}
+    return replace(known, **fresh)

@@ -14,8 +14,9 @@ from support.torch_packages import stand_ins
 
 from envspec.lock.model import Lock, Pin
 from envspec.lock.store import LockFolder
-from envspec.resolve.pip.build_imports import BuildImports, build_imports
-from envspec.resolve.pip.static_source import build_requires, imports_of_folder
+from envspec.resolve.pip.build_imports import BuildImports, BuildLacks, build_imports
+from envspec.resolve.pip.pyproject import DEFAULT_REQUIRES
+from envspec.resolve.pip.unpacked_source import UnpackedSource
 
 DEFAULT = {"setuptools": "84.0", "wheel": "0.45"}
 
@@ -75,10 +76,9 @@ except ModuleNotFoundError:
     ],
 )
 def test_what_a_build_imports_and_does_not_declare_is_read(setup: str, lacks: str, line: str) -> None:
-    imports = read(setup)
-    missing = imports.lacking("one", DEFAULT, has_torch=True)
-    assert " ".join(missing) == lacks
-    assert " ".join(imports.requirements(build_requires({}), missing)) == line
+    missing = read(setup).lacks("one", DEFAULT_REQUIRES, DEFAULT, has_torch=True)
+    assert missing and " ".join(missing.modules) == lacks
+    assert " ".join(missing.line) == line
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_what_a_build_imports_and_does_not_declare_is_read(setup: str, lacks: st
     ],
 )
 def test_what_no_build_needs_is_not_asked_for(setup: str) -> None:
-    assert read(setup).lacking("one", DEFAULT, has_torch=True) == ()
+    assert read(setup).lacks("one", DEFAULT_REQUIRES, DEFAULT, has_torch=True) is None
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,13 @@ def test_what_no_build_needs_is_not_asked_for(setup: str) -> None:
 )
 def test_what_runs_without_a_variable_is_asked_for(test: str) -> None:
     setup = f"import os\nif {test}:\n    {EXTENSION}"
-    assert read(setup).lacking("one", DEFAULT, has_torch=True) == ("torch",)
+    missing = read(setup).lacks("one", DEFAULT_REQUIRES, DEFAULT, has_torch=True)
+    assert missing and missing.modules == ("torch",)
 
 
 def test_what_a_build_goes_on_without_counts_where_the_target_has_torch() -> None:
-    assert read(CAUGHT).lacking("one", DEFAULT, has_torch=False) == ()
-    assert read(CAUGHT).lacking("deepspeed", DEFAULT, has_torch=True) == ()
+    assert read(CAUGHT).lacks("one", DEFAULT_REQUIRES, DEFAULT, has_torch=False) is None
+    assert read(CAUGHT).lacks("deepspeed", DEFAULT_REQUIRES, DEFAULT, has_torch=True) is None
 
 
 @pytest.mark.parametrize(
@@ -160,18 +161,16 @@ def test_a_backend_in_the_source_s_folder_is_read() -> None:
 
 def test_nothing_else_of_a_source_gets_into_the_line() -> None:
     """Addresses that its pyproject.toml names, and modules whose names no package can have."""
-    imports = read("import torch, \u0444\n")
-    lines = imports.requirements(
-        ["setuptools", "evil @ https://example.org/evil.whl", "no requirement"], ["torch", "\u0444"]
-    )
-    assert lines == ("torch", "setuptools")
+    declared = ["setuptools", "evil @ https://example.org/evil.whl", "no requirement"]
+    missing = read("import torch, \u0444\n").lacks("one", declared, {}, has_torch=True)
+    assert missing == BuildLacks(("torch", "\u0444"), ("torch", "setuptools"))
 
 
 def test_a_link_out_of_the_source_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").write_text("import torch\n")
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "setup.py").symlink_to(tmp_path / "elsewhere.py")
-    assert imports_of_folder(tmp_path / "source") == BuildImports()
+    assert UnpackedSource(tmp_path / "source", "").facts().imports == BuildImports()
 
 
 # The same with lock itself.

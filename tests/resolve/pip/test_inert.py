@@ -195,6 +195,7 @@ def archive(setup: tarfile.TarInfo) -> bytes:
         ("lib-1/README", tarfile.REGTYPE, True),
         ("pyproject.toml", tarfile.REGTYPE, False),
         ("lib-2/README", tarfile.REGTYPE, False),
+        ("LIB-1/README", tarfile.REGTYPE, False),
     ],
 )
 def test_names_that_do_not_say_what_lies_where(path: str, kind: bytes, inert: bool) -> None:

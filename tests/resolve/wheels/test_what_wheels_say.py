@@ -1,6 +1,6 @@
 """What the wheels of solved pins are asked, and what follows from their answers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from envspec.binaries.build_notes import BuildNotes, NumpyAbi
 from envspec.binaries.import_time import ImportTime
 from envspec.lock.model import Artifact, LockedCorrection, Pin
-from envspec.resolve.wheels.inspector import About, what_wheels_say
+from envspec.resolve.wheels import inspector
+from envspec.resolve.wheels.inspector import About, Heard
 from envspec.resolve.wheels.reader import Question, Unread, WheelSays
 
 LINUX = "manylinux_2_17_x86_64"
@@ -36,6 +37,21 @@ ANSWERS = {
 
 def read(pin: Pin, questions: frozenset[Question]) -> WheelSays | Unread:
     return ANSWERS.get(pin.name, WheelSays(NumpyAbi(), ImportTime(), BuildNotes()))
+
+
+def what_wheels_say(
+    pins: Sequence[Pin],
+    read: Callable[[Pin, frozenset[Question]], WheelSays | Unread],
+    *,
+    uploaded: Mapping[str, str] | None = None,
+    about: About = (),
+) -> Heard:
+    """Ask wheels that `read` stands for."""
+
+    def ask(questions: Mapping[Pin, frozenset[Question]]) -> dict[Pin, WheelSays | Unread]:
+        return {pin: read(pin, own) for pin, own in questions.items()}
+
+    return inspector.what_wheels_say(pins, ask, uploaded=uploaded, about=about)
 
 
 def questions_for(
