@@ -93,6 +93,12 @@ def _read_in_time(path: str | Path, descriptor: int, most: int) -> bytes:
     return bytes(content)
 
 
+def refuse_odd_file(path: str | Path) -> None:
+    """Raise NotPlain for a pipe, a socket or a device that another program is about to open; OSError."""
+    if not stat.S_ISDIR((found := os.stat(path)).st_mode):
+        _refuse_odd(path, found)
+
+
 def _open(path: str, flags: int) -> int:
     return os.open(path, flags | _NO_WAIT)
 
