@@ -10,6 +10,7 @@ from support.index import JSON, Answer, Index
 from support.machine import Machine, cpu
 from support.victim import ALPHA
 
+from envspec.facts.gpus import find
 from envspec.net.fetch import Fetcher
 from envspec.net.registry import Registries, image_address
 from envspec.net.repository import Repository
@@ -84,3 +85,7 @@ def test_how_far_a_registry_is(index: Index, tmp_path: Path) -> None:
 
 def test_what_a_conda_channel_calls_a_version() -> None:
     assert order_of_conda("1." + "9" * 5000) > order_of_conda("1.9")
+
+
+def test_the_memory_that_a_gpus_name_says() -> None:
+    assert [gpu.name for gpu in find(f"H100 {'9' * 5000}GB")] == [gpu.name for gpu in find("H100 7GB")]
