@@ -105,7 +105,7 @@ def test_what_may_start_processes_does() -> None:
 FOLDERS = {
     # all others start at the root
     "prove/compiles/build.py": "folder",  # a scratch folder
-    "review/git/program.py": "work_tree(folder) or programs.ROOT",
+    "review/git/program.py": "top or programs.ROOT",
     "install/build.py": "folder",  # a scratch folder
     "install/interpreter.py": "Path('/')",
     "install/pip.py": "Path('/') place",  # a scratch folder

@@ -93,6 +93,14 @@ def _read_in_time(path: str | Path, descriptor: int, most: int) -> bytes:
     return bytes(content)
 
 
+def refuse_odd_file(path: str | Path) -> None:
+    """Raise NotPlain for a pipe or a device that another program is about to open; OSError. A socket can't be opened,
+    and may be a daemon's of that program."""
+    found = os.stat(path)
+    if not stat.S_ISDIR(found.st_mode) and not stat.S_ISSOCK(found.st_mode):
+        _refuse_odd(path, found)
+
+
 def _open(path: str, flags: int) -> int:
     return os.open(path, flags | _NO_WAIT)
 

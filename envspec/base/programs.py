@@ -56,17 +56,22 @@ def find_program(name: str, env: Mapping[str, str]) -> str | None:
     return found and os.path.abspath(found)
 
 
-_OWN_FOLDERS = re.compile(r"(UV|ENVSPEC)_[A-Z_]+_DIR|[A-Z_]+_CACHE_DIR|TMPDIR")
-"""The variables that name a folder which a program keeps files in: relative, it's below the user's working folder, in
-which no program starts."""
+_PLACES = re.compile(
+    "(UV|ENVSPEC)_[A-Z_]+_DIR|[A-Z_]+_(CACHE_?DIR|CERT_DIR|(CONFIG|AUTH|CERT)_FILE|CA_BUNDLE|HOME)|TMPDIR|ENVSPEC_CONFIG"
+    "|CONDARC|NETRC|DOCKER_CONFIG|PIP_CERT|GIT_(CONFIG_(GLOBAL|SYSTEM)|SSL_(CAINFO|CAPATH|CERT|KEY))|SSH_AUTH_SOCK"
+)
+"""The variables that name a program's file or folder: relative, it's below the user's working folder, in which no
+program starts."""
 
 
 def with_absolute_paths(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment whose lists of folders hold absolute ones alone, whose HOME is absolute and whose relative
-    XDG folders are left out: programs would read a clone's files as the user's own configuration."""
+    XDG folders are left out: programs would read a clone's files as the user's own configuration. uv's empty variables
+    go too, with which it doesn't start."""
     kept = {name: value for name, value in env.items() if name not in _XDG or os.path.isabs(value)}
+    kept = {name: value for name, value in kept.items() if value or not name.startswith("UV_")}
     for name, value in kept.items():
-        if value and _OWN_FOLDERS.fullmatch(name):
+        if value and value[0] not in "/~" and _PLACES.fullmatch(name):
             kept[name] = os.path.abspath(value)
     if not os.path.isabs(kept.get("HOME", os.sep)):
         kept["HOME"] = home_path(env)

@@ -170,7 +170,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _environment_of_site():
+            with environment_of_command():
                 return super().invoke(ctx)
         except BrokenPipeError:
             # Whoever reads stdout has seen enough. Past here, click would make it exit code 1: an answer of no.
@@ -294,16 +294,22 @@ def run(argv: list[str]) -> int:
 
 
 @contextmanager
-def _environment_of_site() -> Iterator[None]:
+def environment_of_command() -> Iterator[None]:
     """Give this process, and so all that it starts, the site's proxy and the variables of its fabric where the
-    environment names none. Who called `main` in a process of its own gets the environment back."""
-    more = site_variables(os.environ, home_path(os.environ))
+    environment names none, and the account's home where HOME is empty or relative: libraries read it by themselves.
+    Who called `main` in a process of its own gets the environment back."""
+    home = home_path(os.environ)
+    more = site_variables(os.environ, home)
+    if os.environ.get("HOME", home) != home:
+        more["HOME"] = home
+    before = {name: os.environ[name] for name in more if name in os.environ}
     os.environ.update(more)
     try:
         yield
     finally:
         for name in more:
             os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 def _attempt(argv: list[str]) -> int | Failure:

@@ -343,14 +343,14 @@ def _product(name: str) -> tuple[Gpu, ...]:
 def _device(name: str) -> tuple[Gpu, ...]:
     """Find the product in a longer device name: the one that shares most words with it, if the others fit it."""
     asked = words_of(name)
-    sizes = {int(word[:-2]) for word in asked if re.fullmatch(r"\d+gb", word)}
+    words, sizes = set(asked), {int(word[:-2]) for word in asked if re.fullmatch(r"[0-9]{1,9}gb", word)}
     best: list[Gpu] = []
     score = 0
     for gpu, names in _products_with_names():
         for own in names:
-            rest = [word for word in asked if word not in own]
-            fits = set(own) <= set(asked) and is_said_around(rest, gpu.architecture)
-            if fits and len(own) >= score:
+            if len(own) < score or not words.issuperset(own):
+                continue
+            if is_said_around([word for word in asked if word not in own], gpu.architecture):
                 best = [*best, gpu] if len(own) == score else [gpu]
                 score = len(own)
     best = list(dict.fromkeys(best))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -262,7 +263,7 @@ def _record(pin: Pin, base: str) -> RepoDataRecord:
         pin.name,
         pin.version,
         BuildString(build),
-        int(number) if number.isdecimal() else 0,
+        int(number) if re.fullmatch("[0-9]{1,18}", number) else 0,
         subdir,
         noarch=_noarch(pin) if subdir == "noarch" else None,
         depends=list(pin.dependencies),

@@ -78,6 +78,7 @@ def join(env: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, tuple[An
 
 
 REQUIREMENTS: Mapping[str, Callable[[Any], tuple[str, ...]]] = {
+    "requirements": tuple,
     "constraints": tuple,
     "overrides": lambda value: tuple(item["requirement"] for item in value),
 }

@@ -119,6 +119,13 @@ def read_for_display(text: str, path: str) -> Lock:
 
 def _refuse_other_schemas(text: str, path: str) -> None:
     place = Place(path)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            # git's driver keeps such bytes
+            line = text.count("\n", 0, error.start) + 1
+            raise LockError("the lock is not UTF-8", place=Place(path, line), hint=RELOCK) from None
     if not text.strip():
         raise LockError("the lock is empty", place=place, hint=RELOCK)
     found = _VERSION.search(text, 0, 1000)

@@ -27,6 +27,7 @@ from envspec.base.plain_files import open_plain
 from envspec.base.settings import Settings, split_credentials, trusted_folder
 from envspec.net import limits
 from envspec.net.fetch import BrokenOff, Fetcher
+from envspec.net.transport import Deadline
 from envspec.packages.archive_entries import SOURCES, Bounds, path_fault, source_fault, wheel_fault
 
 ARTIFACTS = "artifacts"
@@ -156,16 +157,19 @@ class FileStore(Struct, frozen=True):
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f"{hashlib.sha256(split_credentials(url)[0].encode()).hexdigest()}.part"
+        tries = Deadline(self.fetcher.limits.whole_seconds)
         with _hold_part(part, lambda: None) as out:
             for left in reversed(range(self.fetcher.retries + 1)):
                 # without a hash, nobody could tell that two halves are of one file
                 _empty(out)
                 try:
-                    with self.fetcher.stream(url, self._most(file), known=known.etag if known else None) as stream:
+                    etag = known.etag if known else None
+                    with tries.holds(), self.fetcher.stream(url, self._most(file), known=etag) as stream:
                         if stream.unchanged and known:
                             return known
                         while piece := stream.read(_PIECE):
                             _write(out, piece)
+                            tries.ends += len(piece) / self.fetcher.limits.bytes_per_second
                     break
                 except BrokenOff:
                     if not left:
@@ -206,16 +210,18 @@ class FileStore(Struct, frozen=True):
         if out.tell() > most:
             _empty(out)
         on_bytes(out.tell())
+        tries = Deadline(self.fetcher.limits.whole_seconds)
         for left in reversed(range(self.fetcher.retries + 1)):
             begin = out.tell()
             try:
-                with self.fetcher.stream(url, most, start=begin) as stream:
+                with tries.holds(), self.fetcher.stream(url, most, start=begin) as stream:
                     if stream.start != begin:
                         on_bytes(-begin)
                         _empty(out)
                     while piece := stream.read(_PIECE):
                         _write(out, piece)
                         on_bytes(len(piece))
+                        tries.ends += len(piece) / self.fetcher.limits.bytes_per_second
                 break
             except BrokenOff:
                 if not left:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import threading
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from envspec.base.errors import IndexFailure
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
 from envspec.net.fetch import Fetcher, Reply
+from envspec.net.transport import deadline
 
 TAIL = 64 << 10
 """Bytes of the end that are fetched first, where an archive has its list of entries; then the least of any fetch."""
@@ -31,8 +33,9 @@ class DamagedFile(IndexFailure):
 class RemoteFile(io.RawIOBase):
     """A file of `total` bytes at a URL, of which the last ones are here already.
 
-    Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came. Reading
-    raises IndexFailure, and DamagedFile for more at once than an archive's list of entries may have.
+    Whoever reads on and on is given twice as much at a time, up to 2 MiB. `fetched` counts the bytes that came. All
+    parts together have `whole_seconds`, and the time that `bytes_per_second` gives what came. Reading raises
+    IndexFailure, and DamagedFile for more at once than an archive's list of entries may have.
     """
 
     def __init__(self, fetcher: Fetcher, url: str, total: int, tail: bytes) -> None:
@@ -42,6 +45,7 @@ class RemoteFile(io.RawIOBase):
         self._start, self._bytes = total - len(tail), tail
         self._ahead = TAIL
         self.fetched = len(tail)
+        self._waited = 0.0
 
     def seekable(self) -> bool:
         return True
@@ -77,7 +81,11 @@ class RemoteFile(io.RawIOBase):
         goes_on = begin == here
         self._ahead = min(2 * self._ahead, _MOST_AHEAD) if goes_on else TAIL
         length = min(max(end - begin, self._ahead), self.total - begin)
-        reply = self._fetcher.range(self._url, begin, length)
+        bounds, asked = self._fetcher.limits, time.monotonic()
+        left = bounds.whole_seconds + self.fetched / bounds.bytes_per_second - self._waited
+        with deadline(left) as whole, whole.holds():
+            reply = self._fetcher.range(self._url, begin, length)
+        self._waited += time.monotonic() - asked
         if reply.status != 206 or len(reply.body) < end - begin:
             hint = "run the same command again"
             raise IndexFailure(f"{redact(self._url)}: the server sent less than the range asked for", hint=hint)

@@ -8,6 +8,7 @@ has, or that it can take over from another one of the same registry, isn't sent 
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -216,7 +217,7 @@ class Repository:
         if answer.status == 404:
             raise _Forgotten
         span = answer.headers.get("Range", "").removeprefix("bytes=").partition("-")[2]
-        if answer.status != 204 or not span.isdecimal():
+        if answer.status != 204 or not re.fullmatch("[0-9]{1,18}", span):
             return None
         # "0-0" is said of one byte as of none: the piece is then sent whole
         came = int(span) + 1

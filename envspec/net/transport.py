@@ -195,8 +195,10 @@ _WATCH = _Watch()
 def deadline(seconds: float) -> AbstractContextManager[Deadline]:
     """Watch over a deadline in so many seconds, or at the end of the thread's own, if that comes first: tries and
     redirects that are requests of their own then share one."""
-    whole = _of_thread()
-    return _WATCH.over(Deadline(seconds if whole is None else min(seconds, whole.left)))
+    made, whole = Deadline(seconds), _of_thread()
+    if whole is not None and whole.ends < made.ends:
+        made.begun, made.ends = whole.begun, whole.ends
+    return _WATCH.over(made)
 
 
 def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
@@ -229,9 +231,13 @@ def timed_pools(seconds: float, hosts: HostNames = HOSTS) -> dict[str, Any]:
 
         def _connect(self, address: str) -> socket.socket:
             self._dns_host = address
+            whole = _of_thread()
+            if whole and whole.left <= 0:
+                # a name may have any number of addresses
+                raise PeerTooSlow(whole.passed)
             peer = super()._new_conn()
             try:
-                if whole := _of_thread():
+                if whole:
                     whole.guard(peer)
             except PeerTooSlow:
                 peer.close()

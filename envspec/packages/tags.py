@@ -206,7 +206,7 @@ def installs_somewhere(tags: str) -> bool:
     if len(parts) != 3 or math.prod(map(len, parts)) > _MOST_TAGS:
         return len(parts) == 3
     return any(
-        _runs(interpreter, abi, int(number) if (number := interpreter[3:]).isdecimal() else 0, end == "any")
+        _runs(interpreter, abi, minor_in(interpreter) or 0, end == "any")
         for interpreter, abi, end in product(*parts)
         if end in _every_platform()
     )
@@ -217,17 +217,24 @@ def _every_platform() -> frozenset[str]:
     return frozenset({"any"}.union(*(_platforms(platform, _NEWEST_GLIBC) for platform in PLATFORMS)))
 
 
+def minor_in(interpreter: str) -> int | None:
+    """Read the minor version of Python 3 in an interpreter's tag, such as cp312; None for a tag without any. A file's
+    name may have more digits than Python reads."""
+    found = re.fullmatch("[a-z]{2}3([0-9]{1,4})", interpreter)
+    return int(found[1]) if found else None
+
+
 def _runs(interpreter: str, abi: str, minor: int, anywhere: bool) -> bool:
     """Say whether CPython 3.`minor` imports what has these two tags, where its platform's is right."""
-    number = interpreter[3:]
-    older = number.isdecimal() and number.isascii() and int(number) < minor
+    named = minor_in(interpreter)
+    older = named is not None and named < minor
     if abi == "none":
         return interpreter in ("py3", f"py3{minor}", f"cp3{minor}") or (interpreter.startswith("py3") and older)
     if anywhere:
         return False
     if interpreter == f"cp3{minor}":
         return abi in (interpreter, "abi3")
-    return abi == "abi3" and interpreter.startswith("cp3") and older and int(number) > 1
+    return abi == "abi3" and interpreter.startswith("cp3") and older and named != 0 and named != 1
 
 
 def _platforms(platform: str, glibc: str | None) -> Iterator[str]:

@@ -19,7 +19,7 @@ def minor_of(version: str) -> str:
 
 def numbers_in(version: str) -> tuple[int, ...]:
     """Read the integers in a version from outside (of a channel, a driver), whatever stands between them."""
-    return tuple(int(part) for part in re.findall(r"\d+", version))
+    return tuple(int(part) for part in re.findall(r"\d{1,600}", version))
 
 
 def code_order(text: str) -> tuple[int, int, str]:

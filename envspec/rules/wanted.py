@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -185,6 +186,7 @@ def newest_cudnn(match_specs: Iterable[str]) -> str | None:
     return max(fitting, key=_release) if bounds and fitting else None
 
 
+@lru_cache(maxsize=1 << 14)
 def _match_spec(text: str) -> tuple[str, Specifier, str | None]:
     """Read name, version and build of a match spec. A version that PEP 440 can't express (`|`) counts as any."""
     text = text.split("::")[-1]

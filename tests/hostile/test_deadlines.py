@@ -2,14 +2,16 @@
 within the limit. SECURITY.md: pages, METADATA or files without end."""
 
 import asyncio
+import collections
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,11 +26,15 @@ from envspec.base.progress import Progress
 from envspec.install.conda_cache import CondaCache
 from envspec.net import limits, registry, repository
 from envspec.net.fetch import Fetcher
+from envspec.net.file_store import FileStore, WantedFile
 from envspec.net.registry import Registries, image_address
+from envspec.net.remote_file import open_remote
 from envspec.net.repository import Repository
-from envspec.net.transport import deadline
+from envspec.net.transport import HostNames, PeerTooSlow, deadline, timed_pools
 from envspec.resolve.conda import setup
 from envspec.resolve.conda.channels import CondaConfig
+from envspec.resolve.pip.metadata import MetadataCache, MetadataReader
+from envspec.resolve.uv.answer import FoundFile
 from envspec.review.audit import osv
 from envspec.spec.model import CondaTable, Spec, Target
 
@@ -94,8 +100,18 @@ HANDSHAKES: dict[str, Callable[[Send], None]] = {
 }
 
 
+def peer(stall: Callable[[Send], None], *, reads: bool = True) -> AbstractContextManager[str]:
+    """Answer each request so; gives the host and port."""
+
+    def answer(connection: socket.socket, send: Send) -> None:
+        while connection.recv(1 << 16) or not reads:
+            stall(send)
+
+    return serving(answer)
+
+
 @contextmanager
-def peer(stall: Callable[[Send], None], *, reads: bool = True) -> Iterator[str]:
+def serving(answers: Callable[[socket.socket, Send], None]) -> Iterator[str]:
     """Answer each connection so; gives the host and port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         ended = threading.Event()
@@ -107,8 +123,7 @@ def peer(stall: Callable[[Send], None], *, reads: bool = True) -> Iterator[str]:
                 connection.sendall(data)
 
             with connection, suppress(OSError):
-                while connection.recv(1 << 16) or not reads:
-                    stall(send)
+                answers(connection, send)
 
         def accept() -> None:
             with suppress(OSError):
@@ -272,6 +287,74 @@ def test_a_steady_peer_outlasts_the_limit_of_a_page_where_it_sends_a_file(
     limited(monkeypatch, limits.Limits(whole_seconds=0.4, first_seconds=0.4, bytes_per_second=1_000))
     with peer(steady) as place:
         assert fetcher(tmp_path).digest(f"http://{place}/x.whl")[1] == len(body)
+
+
+def ranges(content: bytes, seconds: float) -> Callable[[socket.socket, Send], None]:
+    """Answer each request for a range of a file, each after so long."""
+
+    def answer(connection: socket.socket, send: Send) -> None:
+        while request := connection.recv(1 << 16).decode():
+            begin, _, end = request.partition("bytes=")[2].partition("\r\n")[0].partition("-")
+            first = int(begin) if begin else max(0, len(content) - int(end))
+            last = min(int(end) + 1, len(content)) if begin else len(content)
+            time.sleep(seconds)
+            head = f"HTTP/1.1 206 Part\r\nContent-Range: bytes {first}-{last - 1}/{len(content)}\r\n"
+            send(f"{head}Content-Length: {last - first}\r\n\r\n".encode() + content[first:last])
+
+    return answer
+
+
+def test_the_parts_of_a_wheel_share_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was answered within the limit: METADATA took as many of them as the wheel has parts."""
+    random = Random(1)
+    fat = {f"x/{number}.bin": random.randbytes(200_000) for number in range(16)}
+    one = wheel("x", "1", files=fat)
+    loaded(tmp_path, "page")
+    limited(monkeypatch, limits.Limits(whole_seconds=2.0, first_seconds=2.0, bytes_per_second=10_000_000))
+    made = fetcher(tmp_path)
+    with serving(ranges(one.content, 1.2)) as place:
+        url = f"http://{place}/{one.file}"
+        remote, begun = open_remote(made, url, 1 << 24), time.monotonic()
+        with pytest.raises(IndexFailure, match="is too slow"):
+            collections.deque(remote.seek(begin) + len(remote.read(10)) for begin in range(0, 3_000_000, 150_000))
+        assert time.monotonic() - begun < 2.0 + MARGIN
+        reader = MetadataReader(MetadataCache(tmp_path / "cache"), made)
+        begun = time.monotonic()
+        with pytest.raises(IndexFailure, match="is too slow: 0 bytes came in 2 s"):
+            reader.read(FoundFile(url, one.file, one.sha256, None), sidecar=True)
+        assert time.monotonic() - begun < 2.0 + MARGIN
+
+
+@pytest.mark.parametrize("name", ["fetch", "fetch_unknown"])
+def test_the_tries_of_a_file_share_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    limited(monkeypatch, limits.Limits(whole_seconds=2.0, first_seconds=2.0, bytes_per_second=1_000_000))
+    store = FileStore(tmp_path / "files", fetcher(tmp_path))
+    one = wheel("x", "1")
+    with peer(lambda send: closes(send, OK + b"Content-Length: 9\r\n\r\nx")) as place:
+        begun = time.monotonic()
+        wanted = WantedFile(one.file, one.sha256, None)
+        with pytest.raises(IndexFailure):
+            getattr(store, name)(f"http://{place}/{one.file}", wanted if name == "fetch" else one.file)
+        assert time.monotonic() - begun < 2.0 + MARGIN
+
+
+def test_the_addresses_of_a_host_share_one_limit(tmp_path: Path) -> None:
+    """A name with hundreds of addresses, none of which answers: each took the time-out of a connection."""
+    import urllib3
+
+    with socket.socket() as full, ExitStack() as held:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(3):  # what is accepted by nobody leaves no room
+            waiting = held.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        pool = urllib3.PoolManager(timeout=urllib3.Timeout(connect=0.3, read=1))
+        pool.pool_classes_by_scheme = timed_pools(1.0, HostNames(lambda host: ("127.0.0.1",) * 60))
+        begun = time.monotonic()
+        with deadline(1.0) as whole, whole.holds(), pytest.raises(PeerTooSlow):
+            pool.request("GET", f"http://many.example:{full.getsockname()[1]}/", retries=False)
+        assert time.monotonic() - begun < 1.0 + MARGIN
 
 
 def test_a_deadline_that_is_over_cuts_nothing_later() -> None:

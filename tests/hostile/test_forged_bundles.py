@@ -276,6 +276,17 @@ def test_an_honest_bundle_from_a_folder_of_anothers(there: tuple[Path, str], tmp
         assert (tmp_path / f"env-{number}" / "bin" / "python").exists()
 
 
+@pytest.mark.parametrize("path", [".:", ":", "./:tools:"])
+def test_no_program_of_the_folder_that_it_is_called_from(there: tuple[Path, str], tmp_path: Path, path: str) -> None:
+    """`ls` and `mktemp` ran before anything was compared."""
+    trace = tmp_path / "trace"
+    for name in ("dirname", "ls", "mktemp", "sed", "sha256sum", "find", "grep", "uv", "cat", "rm", "tools/ls"):
+        leave_trace(there[0] / name, trace)
+    ran = install(there[0], Path("../env"), tools=path, cwd=there[0], shell=("/bin/sh",), TMPDIR="envspec")
+    assert not trace.exists(), ran.stderr
+    assert ran.returncode == 2 and "has more in it than the bundle" in ran.stderr, ran.stderr
+
+
 @pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.slow)])
 def test_what_settings_of_uv_and_pip_would_change(there: tuple[Path, str], tmp_path: Path, installer: str) -> None:
     """An excluded package was left out, a target of pip's configuration took all, and either ended with 0."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from support.channel import LocalChannel, pythons
 from support.index import Index
 from support.installs import PYTHON, SUBDIR, pip_pin, write_lock
 from support.machine import Machine
@@ -21,6 +22,8 @@ from envspec.base.places import cache_dir, config_paths, data_home, environments
 from envspec.base.programs import run, with_absolute_paths
 from envspec.base.settings import condarc_files, load_settings
 from envspec.base.user_config import read_layers
+from envspec.cli.main import environment_of_command
+from envspec.install.environments.memo import key_of
 from envspec.install.interpreter import uvs_folder
 from envspec.resolve.uv.program import find_uv
 
@@ -92,12 +95,71 @@ def test_programs_get_folders_that_are_no_clones(clone: Path, env: Mapping[str, 
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["ENVSPEC_CACHE_DIR", "UV_CACHE_DIR", "PIP_CACHE_DIR", "UV_PYTHON_INSTALL_DIR", "TMPDIR"]
-)
-def test_a_named_folder_is_below_where_the_command_was_started(clone: Path, name: str) -> None:
-    assert with_absolute_paths({name: "kept/here"})[name] == str(clone / "kept/here")
-    assert with_absolute_paths({name: ""})[name] == ""
+NAMED = [
+    *("ENVSPEC_CACHE_DIR", "UV_CACHE_DIR", "PIP_CACHE_DIR", "UV_PYTHON_INSTALL_DIR", "TMPDIR", "APPTAINER_CACHEDIR"),
+    *("ENVSPEC_CONFIG", "UV_CONFIG_FILE", "PIP_CONFIG_FILE", "CONDARC", "NETRC", "REGISTRY_AUTH_FILE", "DOCKER_CONFIG"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT", "GIT_SSL_CAINFO"),
+    *("GIT_CONFIG_GLOBAL", "SSH_AUTH_SOCK", "CUDA_HOME"),
+]
+
+
+def test_a_named_file_or_folder_is_below_where_the_command_was_started(clone: Path) -> None:
+    given = with_absolute_paths(dict.fromkeys(NAMED, "kept/here"))
+    assert given == dict.fromkeys(NAMED, str(clone / "kept/here"))
+    assert with_absolute_paths(dict.fromkeys(NAMED, "~/here")) == dict.fromkeys(NAMED, "~/here"), (
+        "the program's to read"
+    )
+
+
+def test_an_empty_variable_of_uv_is_none() -> None:
+    """uv doesn't start with one: a value is required."""
+    assert with_absolute_paths({"UV_CACHE_DIR": "", "UV_LINK_MODE": "", "NETRC": ""}) == {"NETRC": ""}
+
+
+def test_folders_of_uvs_own_configuration(clone: Path) -> None:
+    """uv starts in a scratch folder, which goes."""
+    (clone / "mine.toml").write_text('cache-dir = "kept"\n')
+    assert find_uv({"UV_CONFIG_FILE": "mine.toml"}).settings["cache-dir"] == str(clone / "kept")
+
+
+@pytest.mark.parametrize("home", ["", ".", "sub"])
+def test_libraries_of_this_process_see_the_accounts_home(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    """rattler took mirrors and logins from the clone: it reads HOME by itself."""
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    with environment_of_command():
+        assert os.environ["HOME"] == ACCOUNT and str(Path.home()) == ACCOUNT
+    assert os.environ["HOME"] == home
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("home", [".", "sub"])
+def test_rattler_takes_no_mirror_of_a_clone(tmp_path: Path, home: str) -> None:
+    pytest.importorskip("rattler")
+    machine, channel = Machine(tmp_path / "machine"), LocalChannel(tmp_path / "honest").write(pythons("3.12.4"))
+    evil = LocalChannel(tmp_path / "evil").write(pythons("3.12.6"))
+    place = machine.folder / home / ".config" / "rattler" / "config.toml"
+    place.parent.mkdir(parents=True)
+    place.write_text(f'[mirrors]\n"{channel.url}" = ["{evil.url}"]\nthis is broken\n')
+    spec = machine.spec(
+        f'[env]\npython = "3.12"\n[conda]\nchannels = ["{channel.url}"]\ndependencies = ["python"]\n'
+        '[targets.cpu]\nplatform = "linux-64"\n'
+    )
+    own = {"ENVSPEC_CONFIG": str(machine.configure("")), "ENVSPEC_CACHE_DIR": str(tmp_path / "cache"), "HOME": home}
+    ran = machine.envspec("lock", spec, env=own, spawn=True)
+    assert ran.status == 0 and "3.12.4" in machine.lock_path().read_text(), ran.err
+
+
+def test_a_memo_of_run_is_of_where_the_command_was_started(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another folder's configuration and environments were taken."""
+    for name in ("ENVSPEC_CONFIG", "ENVSPEC_ENVIRONMENTS_DIR"):
+        here = key_of("/s", None, None, {name: "kept"})
+        monkeypatch.chdir(clone / "sub")
+        assert key_of("/s", None, None, {name: "kept"}) != here
+        monkeypatch.chdir(clone)
+        assert key_of("/s", None, None, {name: str(clone / "kept")}) == here
 
 
 @pytest.mark.e2e

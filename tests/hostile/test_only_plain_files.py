@@ -364,6 +364,28 @@ def test_in_the_folders_that_commands_read(repository: Hostile, kind: str) -> No
 
 
 @pytest.mark.e2e
+@pytest.mark.parametrize("kind", [kind for kind in ODD if kind not in ("a symbolic link", "a folder")])
+def test_among_gits_own_files(repository: Hostile, kind: str) -> None:
+    """An archive of a work tree: git waited for ever, and so did `check`, `lock` and `diff`."""
+    subprocess.run(["git", "init", "-q", str(repository.folder)], check=True)
+    ODD["a socket"](repository.folder / ".git" / "fsmonitor--daemon.ipc")  # git's own, of an honest user
+    assert "no commit to compare with" in repository.run("diff", "specs/demo.toml").error
+    for path in ("HEAD", "index", "refs/heads/x"):
+        place, before = repository.folder / ".git" / path, None
+        if place.exists():
+            before = place.read_bytes()
+            place.unlink()
+        ODD[kind](place)
+        for words in (("check",), ("diff", "specs/demo.toml"), ("lock", "specs/demo.toml")):
+            ran = repository.run(*words)
+            assert ran.status in (0, 1, 2, 3) and "Traceback" not in ran.err, (path, words, ran.err)
+            assert ran.status != 2 or f".git/{path}: this is {kind}" in ran.error or "socket" in kind, ran.err
+        place.unlink()
+        if before is not None:
+            place.write_bytes(before)
+
+
+@pytest.mark.e2e
 def test_what_the_user_names_may_be_a_pipe(repository: Hostile) -> None:
     machine, lock = repository.machine, "locks/demo/envspec.lock"
     env = machine.environment({"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})

@@ -22,6 +22,20 @@ fail() {
     exit 2
 }
 
+# The folders of a list that don't depend on where this is called from: an empty one is that folder, too.
+absolute() {
+    rest=$1:
+    list=
+    while [ -n "$rest" ]; do
+        case $rest in /*) list=$list${list:+:}${rest%%:*} ;; esac
+        rest=${rest#*:}
+    done
+    printf '%s\n' "$list"
+}
+PATH=$(absolute "${PATH:-}")
+PATH=${PATH:-/usr/bin:/bin}
+[ -z "${LD_LIBRARY_PATH:-}" ] || LD_LIBRARY_PATH=$(absolute "$LD_LIBRARY_PATH")
+
 # The absolute path of a folder. What names folders line by line can't hold a path of two.
 whole() {
     path=$(CDPATH='' cd -- "$1" 2>/dev/null && pwd) || return 1

@@ -29,6 +29,8 @@ _ASKED = (
     "MODULEPATH", "SLURM_JOB_ID", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
 )  # fmt: skip
 """The variables that an answer depends on. Of a job's number it matters only that there is one."""
+_RELATIVE = ("ENVSPEC_CONFIG", "ENVSPEC_ENVIRONMENTS_DIR")
+"""Those that are taken from where the command was started."""
 _MOST_FILES = 20_000
 """How many files of a project are looked at: beyond, it is built each time."""
 _MOST_BYTES = 64 * 1024 * 1024
@@ -39,6 +41,7 @@ _SKIPPED = ("__pycache__", "node_modules", "build", "dist")
 def key_of(spec: str, locks_dir: str | None, target: str | None, env: Mapping[str, str]) -> str:
     """Name the question: a spec (absolute path), the folder of its locks, a target, and this machine."""
     values = {name: env.get(name) for name in _ASKED}
+    values |= {name: os.path.abspath(value) for name in _RELATIVE if (value := values[name])}
     values["SLURM_JOB_ID"] = "a job" if values["SLURM_JOB_ID"] else None
     asked = [__version__, spec, locks_dir, target, values, _machine()]
     return hashlib.sha256(json.dumps(asked).encode("utf-8", "surrogateescape")).hexdigest()

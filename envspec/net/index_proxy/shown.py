@@ -28,7 +28,7 @@ from envspec.base.texts import printable
 from envspec.net.index_proxy.address import ALLOWED, REFUSED, VARIANT, WHEEL, FileAddress, path_of, variant_text
 from envspec.net.index_proxy.releases import Row, VersionFiles, source_version, version_of
 from envspec.packages.archive_entries import SOURCES
-from envspec.packages.tags import installs_somewhere, takes_python, wheel_fits, wheel_parts
+from envspec.packages.tags import installs_somewhere, minor_in, takes_python, wheel_fits, wheel_parts
 from envspec.packages.variant_choice import TargetMachine, choose
 from envspec.packages.variants import InvalidVariants, Variants, WheelOfVariant, read_name, variants_file, with_build
 
@@ -274,8 +274,8 @@ def _newer_pythons(wheels: Iterable[tuple[str, ...]]) -> str | None:
         if "abi3" in abis or (abis == "none" and "py3" in interpreters):
             return None
         for one in interpreters.split("."):
-            if one.startswith("cp3") and one[3:].isdecimal() and (one in abis.split(".") or abis == "none"):
-                newest = max(newest, int(one[3:]))
+            if one.startswith("cp3") and (one in abis.split(".") or abis == "none"):
+                newest = max(newest, minor_in(one) or 0)
     if not newest:
         return _TAG.partition("-")[0]
     return ".".join(f"cp3{minor}" for minor in range(newest + 1, _NEWEST_MINOR + 1)) or None

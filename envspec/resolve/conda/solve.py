@@ -304,7 +304,7 @@ def _movable(
 
 def _order(version: str) -> tuple[tuple[int, str], ...]:
     parts = re.findall(r"\d+|[a-z]+", version.lower())
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)
+    return tuple((int(part[:600]), "") if part.isdecimal() else (-1, part) for part in parts)
 
 
 _T = TypeVar("_T")

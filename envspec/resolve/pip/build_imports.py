@@ -274,7 +274,7 @@ def _unset_value(called: ast.expr) -> object:
             return getattr(inner, method)() if isinstance(inner, str) else _UNSET
         case ast.Call(ast.Name("int"), [value]):
             inner = _unset_value(value)
-            return int(inner) if isinstance(inner, str) and inner.isdecimal() else _UNSET
+            return int(inner) if isinstance(inner, str) and re.fullmatch("[0-9]{1,18}", inner) else _UNSET
         case ast.Call(ast.Name("bool"), [value]):
             return _unset_value(value)
     return _UNSET

@@ -15,7 +15,7 @@ import threading
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
@@ -31,6 +31,7 @@ from envspec.base.storage import OF_THE_MACHINE
 from envspec.binaries.wheel import OpenWheel, UnreadableWheel, installed_paths
 from envspec.net.fetch import Fetcher, Reply
 from envspec.net.remote_file import DamagedFile, RemoteFile, open_tail
+from envspec.net.transport import Deadline, deadline
 from envspec.packages.archive_entries import layout_fault
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
@@ -206,7 +207,8 @@ class MetadataReader(Struct, frozen=True):
     def read(self, file: FoundFile, *, sidecar: bool = True) -> Metadata:
         """Read one wheel's metadata from its index. `sidecar`: whether the METADATA is likely to lie beside it. Raises
         IndexFailure."""
-        text, size, hashed = self._from_index(file, sidecar)
+        with self._deadline() as whole, whole.holds():
+            text, size, hashed = self._from_index(file, sidecar)
         claimed = file.size is not None and not hashed
         known = replace(_parse(text, file), size=file.size if claimed else size)
         self.cache.put(_hashed_key(file) if hashed else _served_key(file), known)
@@ -224,10 +226,11 @@ class MetadataReader(Struct, frozen=True):
         key = _served_key(file, "own")
         if known := self.cache.get(key):
             return OwnMetadata(known)
-        tail = self._tail(file)
-        if tail.status != 206 and not tail.body:
-            return None
-        text, size, _ = self._from_wheel(file, tail)
+        with self._deadline() as whole, whole.holds():
+            tail = self._tail(file)
+            if tail.status != 206 and not tail.body:
+                return None
+            text, size, _ = self._from_wheel(file, tail)
         own = replace(_parse(text, file), size=size)
         if file.metadata_sha256 in (None, hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()):
             self.cache.put(key, own)
@@ -259,6 +262,10 @@ class MetadataReader(Struct, frozen=True):
         if text is not None:
             return text, file.size if file.size is not None else tail.total, False
         return self._from_wheel(file, self.fetcher.get(file.url, limit=_WHOLE))
+
+    def _deadline(self) -> AbstractContextManager[Deadline]:
+        """Give METADATA one limit, however many parts of a wheel it takes."""
+        return deadline(self.fetcher.limits.whole_seconds)
 
     def _sidecar(self, file: FoundFile) -> str | None:
         reply = self.fetcher.get(file.url + ".metadata", limit=self.fetcher.limits.metadata_bytes)

@@ -201,6 +201,8 @@ def _user_settings(env: Mapping[str, str]) -> dict[str, Any]:
             continue
         register_all(table)
         merged.update({key: table[key] for key in _KEPT_UV_SETTINGS if key in table})
+    if isinstance(cache := merged.get("cache-dir"), str):
+        merged["cache-dir"] = os.path.abspath(cache)
     return merged
 
 

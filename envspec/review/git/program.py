@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from envspec.base import programs
 from envspec.base.errors import InputError, ToolError
+from envspec.base.plain_files import SECONDS, refuse_odd_file
 
 
 def work_tree(folder: Path) -> Path | None:
@@ -30,15 +32,31 @@ def run_git(
     """Run `git <arguments>` at the top of the work tree that `folder` is in, or at `/` outside one, and return how it
     ended. git asks no questions, speaks English and fetches nothing.
 
-    `env` is the environment, this process's own if left out. Raises ToolError where git can't be started.
+    `env` is the environment, this process's own if left out. Raises NotPlain for a pipe or a device among git's own
+    files, ToolError where git can't be started or doesn't end.
     """
-    env = programs.git_environment(os.environ if env is None else env)
+    env, top = programs.git_environment(os.environ if env is None else env), work_tree(folder)
+    if top is not None:
+        _refuse_odd(top / ".git")
     try:
-        return programs.run(programs.git(arguments), env, work_tree(folder) or programs.ROOT)
+        return programs.run(programs.git(arguments), env, top or programs.ROOT, seconds=SECONDS)
+    except subprocess.TimeoutExpired:
+        hint = f"see what keeps it: run `git {arguments[0]}` by hand"
+        raise ToolError(f"git didn't end within {SECONDS:g} s", hint=hint) from None
     except FileNotFoundError:
         raise ToolError("git isn't installed", hint="install it, or put it on PATH") from None
     except OSError as error:
         raise ToolError(f"git can't be started: {error.strerror}") from None
+
+
+def _refuse_odd(place: Path) -> None:
+    """Raise NotPlain for what git would wait for. Its objects aren't looked at, of which a repository may have any
+    number."""
+    for folder, folders, files in os.walk(place):
+        folders[:] = [name for name in folders if name != "objects"]
+        for name in files:
+            with suppress(OSError):
+                refuse_odd_file(os.path.join(folder, name))
 
 
 def git_error(ran: subprocess.CompletedProcess[bytes]) -> str:
