@@ -15,7 +15,7 @@ from envspec.app.carried_facts import facts_text
 from envspec.app.collecting import collect_conda_too
 from envspec.app.image.base import open_base
 from envspec.app.malicious import refuse_malicious
-from envspec.app.observer import observer, say, warn
+from envspec.app.observer import note, observer, report, warn
 from envspec.app.outputs import open_output
 from envspec.app.own_project import build_project, built_sources, refuse_newer_glibc
 from envspec.app.policy import refuse_target
@@ -174,7 +174,7 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         raise InputError(message, hint=hint, place=Place(asked.path))
     inputs.tell_lacking_compat(spec, (chosen,), "the bundle")
     refuse_target(spec, lock, chosen, asked.path, offline=False)
-    refuse_malicious(spec, (chosen,), asked.path, offline=False)
+    report(refuse_malicious(spec, (chosen,), asked.path, offline=False))
     refuse_git(chosen.pins, "a bundle")
     if asked.base is not None and not asked.with_base:
         raise InputError("--base says which base a bundle brings, and this one brings none", hint="add --with-base")
@@ -249,7 +249,7 @@ def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] 
     settings = load_settings(os.environ)
     if not settings.fetches_python:
         said = f"UV_PYTHON_DOWNLOADS lets none be fetched, so the machine must have Python {target.inputs.python}"
-        say(f"note: the bundle has no Python: {said}", style="cyan")
+        note(f"the bundle has no Python: {said}")
         return None
     return build, fetch_build(build, settings, os.environ)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta, timezone
 from functools import partial
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from envspec.app import inputs
 from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.observer import observer, warn
-from envspec.app.policy import bound_of
+from envspec.app.policy import bound_of, permit_addresses
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import EnvspecError
 from envspec.base.finding import Finding
@@ -90,6 +90,7 @@ def newer_releases(
     known: dict[tuple[str, str], Sequence[Release]] = {}
     unread: dict[str, str] = {}
     bounded = with_moments_of_now(spec, datetime.now(timezone.utc))
+    permit_addresses(spec)
     with resolvers_of(bounded, lambda finding: None, offline=offline) as resolvers:
         resolver = cast("PipResolver", resolvers.pip)
         with observer().progress("reading pages") as progress, ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -118,7 +119,7 @@ def _upgrade(spec: Spec, lock: Lock, resolvers: Resolvers, site: NotAfter | None
     inventories = lock.inventories
     asked = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=site, inventories=inventories)
     try:
-        return relock(asked, resolvers)
+        return relock(asked, resolvers)[0]
     except EnvspecError as error:
         message = str(error).partition("\n")[0]
         warn(f"{spec.path} can't be upgraded as a whole, so the old pins say what holds others back: {message}")
@@ -130,12 +131,10 @@ def _bound_lock(spec: Spec, lock: Lock) -> Lock:
     return replace(lock, inputs=replace(lock.inputs, exclude_newer=spec.exclude_newer))
 
 
-def tell_holds(
-    spec: Spec, lock: Lock, names: Iterable[str], notice: Callable[[Finding], None], *, offline: bool
-) -> tuple[str, ...]:
-    """Tell of packages that an upgrade left as they are what holds them, with the newest release and what lets it
-    through. Gives the names of those that have a newer one."""
-
+def find_holds(spec: Spec, lock: Lock, names: Iterable[str], *, offline: bool) -> tuple[tuple[str, ...], list[Finding]]:
+    """Find what holds packages that an upgrade left as they are, with the newest release and what lets it through.
+    Gives the names of those that have a newer one."""
+    report: list[Finding] = []
     bounded = with_moments_of_now(spec, datetime.now(timezone.utc))
     of_now = _bound_lock(bounded, lock)
     wanted = {canonical_name(name) for name in names}
@@ -146,17 +145,17 @@ def tell_holds(
             try:
                 known[key] = _releases(resolver, pin) if pin.kind == "pip" else ()
             except EnvspecError as error:
-                notice(Finding("info", "upgrade-held", f"{pin.name} stays at {pin.version}: {error}"))
+                report.append(Finding("info", "upgrade-held", f"{pin.name} stays at {pin.version}: {error}"))
     sides = Sides(of_now, of_now, bounds(bounded), bound_of(site_policy()))
     found = find_newer(sides, of_now.targets, lambda pin: known.get((pin.index, pin.name), ()))
     for one in found:
         day = f" of {one.uploaded[:10]}" if one.uploaded else ""
         why = "; ".join(hold.reason for hold in one.holds)
         message = f"{one.name} stays at {one.locked}, and the newest is {one.newest}{day}: {why}"
-        notice(Finding("info", "upgrade-held", message, remedy=_way_through(spec, one)))
+        report.append(Finding("info", "upgrade-held", message, remedy=_way_through(spec, one)))
     for name in sorted({key[1] for key in known} - {one.name for one in found}):
-        notice(Finding("info", "upgrade-held", f"{name} is locked in its newest release"))
-    return tuple(dict.fromkeys(one.name for one in found))
+        report.append(Finding("info", "upgrade-held", f"{name} is locked in its newest release"))
+    return tuple(dict.fromkeys(one.name for one in found)), report
 
 
 def _way_through(spec: Spec, newer: Newer) -> str | None:
