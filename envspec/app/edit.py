@@ -11,8 +11,8 @@ from packaging.requirements import InvalidRequirement
 
 from envspec.app import inputs
 from envspec.app.find_specs import spec_file
-from envspec.app.lock.make import exclusive, make_lock
-from envspec.app.lock.model import Locked, LockRequest
+from envspec.app.lock.make import Locked, exclusive, make_lock
+from envspec.app.lock.read import LockRequest
 from envspec.base.errors import EnvspecError, InputError, SpecError
 from envspec.base.finding import note
 from envspec.base.texts import printable

@@ -10,7 +10,7 @@ from envspec.cli import options
 from envspec.cli.locked import lock_options, show_edit
 
 if TYPE_CHECKING:
-    from envspec.app.lock.model import LockRequest
+    from envspec.app.lock.read import LockRequest
 
 EPILOG = """\b
 Examples:

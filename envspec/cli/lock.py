@@ -18,7 +18,7 @@ from envspec.cli.console import Failure, out_json, print_failure, say, wants_jso
 from envspec.cli.locked import lock_document, print_lock_json, print_missing_digests, refuse_dry_edit, show_lock
 
 if TYPE_CHECKING:
-    from envspec.app.lock.model import Locked
+    from envspec.app.lock.make import Locked
     from envspec.spec.model import Spec
 
 EPILOG = """\b
@@ -98,8 +98,7 @@ def command(
     repository.
     """
     from envspec.app.lock.make import lock_spec
-    from envspec.app.lock.model import LockRequest
-    from envspec.app.lock.read import read_specs
+    from envspec.app.lock.read import LockRequest, read_specs
     from envspec.app.lock.resolvers import trust_index
     from envspec.resolve.workflow.keep import Upgrade
 

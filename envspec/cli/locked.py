@@ -16,7 +16,8 @@ from envspec.cli.console import out, print_diagnostics, say, wants_json, wants_v
 
 if TYPE_CHECKING:
     from envspec.app.edit import Edited
-    from envspec.app.lock.model import Locked, LockRequest
+    from envspec.app.lock.make import Locked
+    from envspec.app.lock.read import LockRequest
 
 _OPTIONS = (
     options.allow_needed, options.dry_run, options.offline, options.locks_dir, options.quiet, options.verbose,
@@ -31,7 +32,7 @@ def lock_options(function: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(function)
     def with_request(*arguments: Any, **others: Any) -> int:
-        from envspec.app.lock.model import LockRequest
+        from envspec.app.lock.read import LockRequest
 
         asked = {name: others.pop(name) for name in _ASKED}
         return function(*arguments, request=refuse_dry_edit(LockRequest(**asked)), **others)

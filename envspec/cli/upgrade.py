@@ -12,7 +12,7 @@ from envspec.cli import options
 from envspec.cli.locked import lock_document, lock_options, print_lock_json, print_missing_digests, show_lock
 
 if TYPE_CHECKING:
-    from envspec.app.lock.model import LockRequest
+    from envspec.app.lock.read import LockRequest
 
 EPILOG = """\b
 Examples:

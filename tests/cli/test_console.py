@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from envspec.app.lock.model import Written
+from envspec.app.lock.solve import Written
 from envspec.base import redact as secrets
 from envspec.base.errors import InputError, Place, Unsatisfiable
 from envspec.base.finding import Finding, carrying, note

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.app import inputs as app_inputs
 from envspec.app.lock.images import ImageDigests, wants_images
-from envspec.app.lock.model import Locked, LockRequest, Status, Written
-from envspec.app.lock.read import Inputs, read
-from envspec.app.lock.solve import solve
+from envspec.app.lock.read import Inputs, LockRequest, read
+from envspec.app.lock.solve import Diagnostic, Written, solve
 from envspec.app.lock.summary import changes
 from envspec.app.malicious import refuse_malicious
 from envspec.app.observer import say
@@ -40,6 +40,33 @@ from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
     from envspec.lock.store import LockFolder
+
+
+Status = Literal["fresh", "unchanged", "would-change", "written"]
+
+
+class Locked(Struct, frozen=True):
+    """The lock of a spec, and what became of the old one.
+
+    status   "fresh": it is as it was, and no index was asked; "unchanged": asked, and as it was; "written";
+             "would-change": not written, by `dry_run`
+    diagnostics  findings and changes, in the order in which they came
+    changes  a line for each package, build of Python and image digest that changed; none for a first lock
+    held     the packages to upgrade that stay as they are, though there is a newer release
+    missing_digests  why a registry has no digest for images, by image
+    outdated  what is to be done with the recipes that the lock has outdated, and git's conflicts; empty without any
+    """
+
+    spec: Spec
+    folder: LockFolder
+    lock: Lock
+    old: Lock | None
+    status: Status
+    diagnostics: tuple[Diagnostic, ...] = ()
+    changes: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    missing_digests: Mapping[str, str] = field(default_factory=dict)
+    outdated: str = ""
 
 
 def lock_spec(spec: Spec, request: LockRequest) -> Locked:

@@ -8,11 +8,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from envspec.app import inputs
 from envspec.app.lock.images import stale_images
-from envspec.app.lock.model import LockRequest
 from envspec.base.errors import InputError
 from envspec.base.finding import Finding, note, warning
 from envspec.base.texts import nearest, printable
@@ -23,6 +22,7 @@ from envspec.lock.model import Lock
 from envspec.lock.read import LockConflict, LockLayout, OlderLock
 from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name
+from envspec.resolve.workflow.keep import Upgrade
 from envspec.resolve.workflow.pythons import PACKAGE as PYTHON
 from envspec.spec.model import Spec
 from envspec.spec.newer import has_ended, moot, with_moments_of_lock, with_moments_of_now
@@ -30,6 +30,27 @@ from envspec.spec.newer import has_ended, moot, with_moments_of_lock, with_momen
 if TYPE_CHECKING:
     from envspec.lock.inventory import Inventory
     from envspec.lock.store import LockFolder
+
+
+class LockRequest(Struct, frozen=True):
+    """A request for locks.
+
+    `upgrade` names the pins that may change, `targets` the only ones to resolve (none: all). `images` looks up image
+    digests again, `allow_needed` adds to the spec the sources that its packages need, `refresh` reads the live PyTorch
+    index, `dry_run` writes nothing. `pins` is another tool's lock, whose versions are preferred. `named_by` is what
+    stands before a package's name on the command line.
+    """
+
+    upgrade: Upgrade = field(default_factory=Upgrade)
+    targets: tuple[str, ...] = ()
+    locks_dir: Path | None = None
+    images: bool = False
+    allow_needed: bool = False
+    offline: bool = False
+    refresh: bool = False
+    dry_run: bool = False
+    pins: Path | None = None
+    named_by: str = "--upgrade-package "
 
 
 class Inputs(Struct, frozen=True):

@@ -6,17 +6,17 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.app import inputs as app_inputs
 from envspec.app.edition import edition_findings
-from envspec.app.lock.model import Diagnostic, Written
 from envspec.app.lock.read import Inputs
 from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.observer import interruption_says
 from envspec.app.policy import Applied, apply
 from envspec.base.errors import EnvspecError, OutsideError, parts
-from envspec.base.finding import carrying, note, warning
+from envspec.base.finding import Finding, carrying, note, warning
 from envspec.base.settings import load_settings
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
@@ -26,6 +26,16 @@ from envspec.spec.model import Spec
 
 if TYPE_CHECKING:
     from envspec.spec.edit import NeededByBuild
+
+
+class Written(Struct, frozen=True):
+    """A change that envspec made on the way, of the spec or beside the lock, as a line, and what to do about it."""
+
+    text: str
+    remedy: str | None = None
+
+
+Diagnostic = Finding | Written
 
 
 def solve(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], list[Diagnostic]]:
