@@ -80,8 +80,11 @@ def _edit_and_lock(path: str, edited: EditOfText, request: LockRequest, *, no_lo
         except BaseException as error:
             if read_text(path) != before:
                 write_text(path, before)
+                restored = f"{path} is as it was before"
+                if isinstance(error, KeyboardInterrupt):
+                    raise KeyboardInterrupt(restored) from None
                 if isinstance(error, EnvspecError):
-                    error.findings = (*error.findings, note(f"{path} is as it was before"))
+                    error.findings = (*error.findings, note(restored))
             raise
 
 
