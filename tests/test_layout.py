@@ -294,7 +294,8 @@ def test_programs_are_imported_by_nobody(program: str) -> None:
 READS_LOCKS = {
     "app.inputs": "judges them: whoever installs, exports or runs gets its lock there; `why` only prints paths of one",
     "app.check": "judges, and says so",
-    "app.lock.make": "judges, and solves anew what fails",
+    "app.lock.read": "judges, and solves anew what fails",
+    "app.lock.make": "judges it: recipes are made of a sound lock alone",
     "app.doctor": "judges, calls no target feasible that fails, and says what the site's policy forbids of it",
     "app.diff": "judges, and tells it in the review",
     "app.git": "judges what it merged; and for git's own diff, which is shown",

@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from envspec import __version__
 from envspec.app import inputs
-from envspec.app.observer import observer, say, warn
+from envspec.app.observer import observer, report, say, warn
 from envspec.app.outputs import within_repository
 from envspec.app.policy import permit_addresses
+from envspec.base.finding import Finding
 from envspec.base.texts import printable
 from envspec.lock.model import Lock
 from envspec.lock.write import digest, dumps
@@ -95,8 +96,7 @@ def audit(path: str, targets: Sequence[str], locks_dir: Path | None, how: How) -
 
 def tell_unread(facts: Facts) -> bool:
     """Report what couldn't be read, with hints; say whether there was anything."""
-    for reason in (*facts.unread, *facts.unread_files):
-        say(f"error: {printable(reason)}", style="red")
+    report(Finding("error", "", printable(reason)) for reason in (*facts.unread, *facts.unread_files))
     if facts.unread:
         say("hint: give a downloaded OSV database (PyPI's all.zip) with --database")
     if facts.unread_files:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,27 +13,19 @@ from envspec.app.carried_facts import facts_text
 from envspec.app.collecting import collect_conda_too
 from envspec.app.image.base import open_base
 from envspec.app.malicious import refuse_malicious
-from envspec.app.observer import observer, say, warn
+from envspec.app.observer import note, observer, report, warn
 from envspec.app.outputs import open_output
 from envspec.app.own_project import build_project, built_sources, refuse_newer_glibc
 from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError, Place
-from envspec.base.open_folder import open_folder
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.export import slurm
-from envspec.export.apptainer import render_in_bundle
 from envspec.export.make import make_plan, make_spec_plan
-from envspec.export.plan import CARRIED_FOLDER, Plan
-from envspec.image.base import BaseImage
-from envspec.image.build import copy_base
-from envspec.image.layout import Layout
-from envspec.image.python import ImagePython, image_python
-from envspec.image.requirements import refuse_poor
+from envspec.export.plan import CARRIED_FOLDER
+from envspec.image.build import copy_into_bundle
 from envspec.install.build import BuildRules
 from envspec.install.bundle import (
-    BASE,
-    BASE_SUMS,
     DATES,
     DEFINITION,
     INSTALLER,
@@ -43,7 +33,6 @@ from envspec.install.bundle import (
     LOOK,
     ON_BASE,
     PROJECT,
-    PYTHON,
     SUMS,
     build_files,
     earlier_files,
@@ -59,69 +48,6 @@ from envspec.install.on_base import any_base
 from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 from envspec.rules.secret_variables import refuse_secret_variables
 from envspec.spec.model import Spec
-
-# The base that `envspec bundle --with-base` carries, so that a machine without internet builds the SIF from the bundle
-# alone: an OCI layout, the definition that stands on it, and a build of Python where the base has none.
-
-
-_NAME = "base"
-_MICROMAMBA = ("bin/micromamba", "usr/bin/micromamba", "usr/local/bin/micromamba")
-
-
-class BundledBase(Struct, frozen=True):
-    """A base in a bundle: its digest, its files by their path in the layout, and the build of Python for images on it;
-    None where that is the base's own, or conda's."""
-
-    plan: Plan
-    digest: str
-    files: dict[str, Path]
-    python: tuple[LockedPython, Path] | None
-
-    def definition(self, carried: Iterable[str]) -> dict[str, str]:
-        """Render the definition, by its path, for a bundle with these further paths."""
-        own = {DEFINITION, BASE_SUMS, *([PYTHON] if self.python else [])}
-        parts = sorted({path.partition("/")[0] for path in carried} | own)
-        return {DEFINITION: render_in_bundle(self.plan, parts, BASE, self.digest)}
-
-
-def bundled_base(
-    plan: Plan, lock: SoundLock, target: LockedTarget, given: str | None, path: str, scratch: Path
-) -> BundledBase:
-    """Get the base into an empty folder: that of the spec at `path`, or the one that is `given`. Raises InputError for
-    one that lacks what the image needs, IndexFailure, StorageError."""
-    settings = load_settings(os.environ)
-    if plan.borrowed:
-        names = ", ".join(f"{one.name} from {one.image.name}" for one in plan.borrowed)
-        hint = "leave it out of the spec's [image] and targets, or carry the image of `envspec image` over"
-        raise InputError(f"the image of {target.name} takes {names}, which a bundle doesn't bring", hint=hint)
-    with ExitStack() as stack:
-        progress = stack.enter_context(observer().progress())
-        source = stack.enter_context(open_base(plan, given, progress.came, offline=False))
-        progress.phase("reading the base")
-        base = source.image(plan.oci_platform, settings.cache())
-        python = _image_python(plan, lock, target, base)
-        refuse_poor(plan, base, python, None, path)
-        (scratch / BASE).mkdir()
-        layout = Layout(stack.enter_context(open_folder(scratch / BASE)))
-        copy_base(base, layout, progress)
-        manifest = base.manifest.descriptor
-        for blob in (manifest, base.manifest.config_blob):
-            layout.add(source.read(blob), blob.media_type)
-        layout.put_index(manifest, _NAME)
-        files = {str(path.relative_to(scratch / BASE)): path for path in (scratch / BASE).rglob("*") if path.is_file()}
-        build = python.build if python else None
-        brought = (build, fetch_build(build, settings, os.environ)) if build else None
-        return BundledBase(plan, manifest.digest, files, brought)
-
-
-def _image_python(plan: Plan, lock: SoundLock, target: LockedTarget, base: BaseImage) -> ImagePython | None:
-    """Choose the Python of the image; None where conda brings it, for which the base needs micromamba."""
-    if target.pin("python", "conda") is None:
-        return image_python(plan, base.files, lock.python(target))
-    if not any(path in base.files.paths for path in _MICROMAMBA):
-        message = f"the base {base.source.where} has no micromamba, which installs a bundle's conda packages"
-        raise InputError(message, hint="give --base one that has it in /usr/local/bin")
-    return None
 
 
 class BundleRequest(Struct, frozen=True):
@@ -174,7 +100,7 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         raise InputError(message, hint=hint, place=Place(asked.path))
     inputs.tell_lacking_compat(spec, (chosen,), "the bundle")
     refuse_target(spec, lock, chosen, asked.path, offline=False)
-    refuse_malicious(spec, (chosen,), asked.path, offline=False)
+    report(refuse_malicious(spec, (chosen,), asked.path, offline=False))
     refuse_git(chosen.pins, "a bundle")
     if asked.base is not None and not asked.with_base:
         raise InputError("--base says which base a bundle brings, and this one brings none", hint="add --with-base")
@@ -208,7 +134,12 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         brought = None
         if asked.with_base:
             plan = make_plan(spec, lock, chosen)
-            brought = bundled_base(plan, lock, chosen, asked.base, spec.path, scratch)
+            if plan.borrowed:
+                names = ", ".join(f"{one.name} from {one.image.name}" for one in plan.borrowed)
+                hint = "leave it out of the spec's [image] and targets, or carry the image of `envspec image` over"
+                raise InputError(f"the image of {chosen.name} takes {names}, which a bundle doesn't bring", hint=hint)
+            with observer().progress() as progress, open_base(plan, asked.base, progress.came, offline=False) as source:
+                brought = copy_into_bundle(source, plan, lock, chosen, spec.path, scratch, progress)
         python = brought.python if brought else _python(lock, chosen)
         if brought:
             carried |= brought.definition([*carried, *map(place_of, pins), INSTALLER, LOOK, LIMITS, SUMS])
@@ -249,7 +180,7 @@ def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] 
     settings = load_settings(os.environ)
     if not settings.fetches_python:
         said = f"UV_PYTHON_DOWNLOADS lets none be fetched, so the machine must have Python {target.inputs.python}"
-        say(f"note: the bundle has no Python: {said}", style="cyan")
+        note(f"the bundle has no Python: {said}")
         return None
     return build, fetch_build(build, settings, os.environ)
 

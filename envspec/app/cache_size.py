@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.app.observer import say, warn
+from envspec.app.observer import note, warn
 from envspec.base.cache import GRACE, CacheContents, CacheLimit, Entry, remove, survey, to_prune
 from envspec.base.errors import EnvspecError, InputError
 from envspec.base.open_folder import OpenFolder, open_folder
@@ -141,6 +141,6 @@ def prune_to_limit() -> None:
         return
     if gone:
         freed = byte_size(sum(entry.size for entry in gone))
-        say(f"note: {freed} removed from the cache, which [cache] max-size bounds", style="cyan")
+        note(f"{freed} removed from the cache, which [cache] max-size bounds")
     for line in kept[:1]:
         warn(line)

@@ -11,9 +11,10 @@ from packaging.requirements import InvalidRequirement
 
 from envspec.app import inputs
 from envspec.app.find_specs import spec_file
-from envspec.app.lock.make import Locked, LockRequest, exclusive, lock_in_folder
-from envspec.app.observer import say
+from envspec.app.lock.make import Locked, exclusive, make_lock
+from envspec.app.lock.read import LockRequest
 from envspec.base.errors import EnvspecError, InputError, SpecError
+from envspec.base.finding import note
 from envspec.base.texts import printable
 from envspec.packages.requirement import parse_requirement
 from envspec.spec import edit
@@ -75,11 +76,15 @@ def _edit_and_lock(path: str, edited: EditOfText, request: LockRequest, *, no_lo
         if after != before and not request.dry_run:
             write_text(path, after)
         try:
-            return Edited(path, tuple(edits), None if no_lock else lock_in_folder(new, folder, request))
-        except BaseException:
+            return Edited(path, tuple(edits), None if no_lock else make_lock(new, folder, request))
+        except BaseException as error:
             if read_text(path) != before:
                 write_text(path, before)
-                say(f"note: {path} is as it was before", style="cyan")
+                restored = f"{path} is as it was before"
+                if isinstance(error, KeyboardInterrupt):
+                    raise KeyboardInterrupt(restored) from None
+                if isinstance(error, EnvspecError):
+                    error.findings = (*error.findings, note(restored))
             raise
 
 

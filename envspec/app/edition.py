@@ -7,19 +7,19 @@ from datetime import date, datetime, timezone
 
 from msgspec import Struct
 
-from envspec.app.observer import say, warn
+from envspec.app.observer import warn
+from envspec.base.finding import Finding, note, warning
 from envspec.facts.edition import DISTRIBUTION, Edition, current, installed_folders
 
 
-def tell_edition() -> None:
-    """Say it where the facts aren't those that ship with envspec, and warn of an `envspec-facts` that isn't used."""
+def edition_findings() -> tuple[Finding, ...]:
+    """Name the facts' edition where it isn't the one that ships with envspec; warn of an `envspec-facts` that isn't
+    used."""
     if not installed_folders():
-        return
+        return ()
     found = current()
-    if found.note:
-        warn(found.note)
-    if found.origin == DISTRIBUTION:
-        say(f"note: facts {found.version}, from {DISTRIBUTION}", style="cyan")
+    unused = [warning(found.note)] if found.note else []
+    return (*unused, *([note(f"facts {found.version}, from {DISTRIBUTION}")] if found.origin == DISTRIBUTION else []))
 
 
 def edition_document() -> dict[str, str]:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from envspec.app import inputs
 from envspec.app.collecting import collect
 from envspec.app.malicious import refuse_malicious
-from envspec.app.observer import observer, say, warn
+from envspec.app.observer import note, observer, report, warn
 from envspec.app.policy import refuse_target
 from envspec.app.run import run_installation, tell_outcome
 from envspec.base.errors import InputError
@@ -86,7 +86,7 @@ def permitted_targets(
     for path, spec, lock in [(path, *inputs.read_lock(path, locks_dir)) for path in paths]:
         for target in inputs.locked_targets(lock, targets):
             refuse_target(spec, lock, target, path, offline=False)
-            refuse_malicious(spec, (target,), path, offline=False)
+            report(refuse_malicious(spec, (target,), path, offline=False))
             yield spec, lock, target
 
 
@@ -96,7 +96,7 @@ def find_build(build: LockedPython, into: Path | None = None) -> Path | None:
     try:
         return fetch_build(build, load_settings(), os.environ, into=into)
     except InputError as error:
-        say(f"note: Python {build.version} isn't put there: {error.message}", style="cyan")
+        note(f"Python {build.version} isn't put there: {error.message}")
         return None
 
 
@@ -142,7 +142,7 @@ def _fits(lock: SoundLock, target: LockedTarget) -> bool:
     try:
         refuse_unfit(this_host(), lock, target)
     except InputError as error:
-        say(f"note: no environment of {target.name} is made here: {error.message}", style="cyan")
+        note(f"no environment of {target.name} is made here: {error.message}")
         return False
     return True
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from msgspec.structs import replace
 
 from envspec.app.find_specs import FOLDER, spec_file
-from envspec.app.observer import say, warn
+from envspec.app.observer import note, say, warn
 from envspec.base.errors import AnswerNo, InputError, Place
 from envspec.base.finding import Finding, errors
 from envspec.base.texts import nearest, printable
@@ -279,8 +279,8 @@ def tell_lacking_compat(spec: Spec, targets: Iterable[LockedTarget], what: str) 
     from envspec.export import compat
 
     for target in targets:
-        if note := compat.note_of_lack(spec, target, what):
-            say(f"note: {note}", style="cyan")
+        if lack := compat.note_of_lack(spec, target, what):
+            note(lack)
 
 
 def one_target(lock: Lock, name: str | None) -> LockedTarget:

@@ -11,7 +11,7 @@ from envspec.app import inputs
 from envspec.app.base import refuse_changed_base
 from envspec.app.cache_size import prune_to_limit
 from envspec.app.malicious import refuse_malicious
-from envspec.app.observer import observer, say
+from envspec.app.observer import note, observer, report
 from envspec.app.policy import refuse_target
 from envspec.app.run import choose_target, run_installation, tell_outcome
 from envspec.base.settings import load_settings
@@ -66,7 +66,7 @@ def permit_target(asked: InstallRequest, spec: Spec, lock: SoundLock, target: Lo
     OutsideError."""
     inputs.tell_lacking_compat(spec, (target,), "the environment")
     refuse_target(spec, lock, target, asked.path, offline=asked.offline)
-    refuse_malicious(spec, (target,), asked.path, offline=asked.offline)
+    report(refuse_malicious(spec, (target,), asked.path, offline=asked.offline))
     return target
 
 
@@ -77,5 +77,5 @@ def _target(asked: InstallRequest, spec: Spec, lock: SoundLock) -> LockedTarget:
     target, because = choose_target(spec, tuple(lock), load_settings(os.environ), ask=asked.ask)
     inputs.tell_doubts(lock, (target,))
     if because:
-        say(f"note: target {target.name} of {spec.name}: {because}", style="cyan")
+        note(f"target {target.name} of {spec.name}: {because}")
     return target

@@ -4,15 +4,13 @@ GPUs."""
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from envspec.app import inputs
 from envspec.app.base import refuse_changed_base
@@ -22,28 +20,31 @@ from envspec.app.evidence import keep
 from envspec.app.image.base import open_base, read_within
 from envspec.app.observer import observer, say
 from envspec.app.policy import refuse_target
-from envspec.base.documents import decode
 from envspec.base.errors import IndexFailure, InputError
 from envspec.base.finding import Finding, errors
 from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.base.texts import byte_size, plural
-from envspec.binaries.elf import DynamicFacts
 from envspec.binaries.wheel import UnreadableWheel
 from envspec.export.make import make_plan
 from envspec.facts.cuda_stack import TORCH, is_toolkit
-from envspec.image.base import ReadPaths
+from envspec.image.holdings import (
+    facts_of_libraries,
+    libraries_here,
+    libraries_within,
+    packages_of,
+    paths_of_libraries,
+)
 from envspec.install.build import BuildRules, BuiltWheels
 from envspec.install.host import this_host
-from envspec.install.on_base import BasePrefix, any_base
+from envspec.install.on_base import any_base
 from envspec.lock.conda_files import artifact_of
 from envspec.lock.model import LockedTarget, Pin, SoundLock
 from envspec.lock.shared_paths import in_install_order
-from envspec.packages.requirement import canonical_name
 from envspec.prove.compiles.build import Compilation, Compiled, compile_target, holders
 from envspec.prove.link.judge import judge
 from envspec.prove.link.model import ElfFile, LinkedPackage, WheelFacts
-from envspec.prove.link.store import MACHINES, LinkStore, read_libraries, read_library, read_wheel
+from envspec.prove.link.store import MACHINES, LinkStore, read_wheel
 from envspec.prove.link.system import is_read, system_of, torch_abi
 from envspec.spec.model import ON_MACHINES, Spec
 
@@ -130,61 +131,34 @@ def _built_wheels(spec: Spec, target: LockedTarget) -> dict[Pin, LinkedPackage]:
 def _packages_below(
     spec: Spec, lock: SoundLock, target: LockedTarget, locked: Collection[str], *, offline: bool
 ) -> Iterator[LinkedPackage]:
-    """Read the libraries that a target's base has, of its packages, but for those that the lock replaces, and of the
-    loader's folders. Raises InputError, IndexFailure, ToolError, StorageError."""
-    base = any_base(lock, target)
+    """Read the libraries that a target's base has, but for those of packages that the lock replaces. Raises InputError,
+    IndexFailure, ToolError, StorageError."""
+    base, machine = any_base(lock, target), MACHINES[target.inputs.platform]
     if base is None or spec.base is None:
         return
-    inventory = base.inventory
-    within = spec.base.kind not in ON_MACHINES
-    rows = _rows_within(spec, lock, target, offline=offline) if within else _rows_here(base, target)
-    found: dict[str, list[ElfFile]] = {}
-    for deep, one in rows:
-        name = canonical_name(one.path.partition("/")[0].partition(".")[0]) if deep else inventory.source
-        found.setdefault(name, []).append(one)
-    for name, files in found.items():
-        if name not in locked:
-            yield LinkedPackage(name, inventory.packages.get(name, ""), "", WheelFacts(tuple(files)))
+    if spec.base.kind in ON_MACHINES:
+        libraries = libraries_here(base, machine)
+    else:
+        libraries = _libraries_within(spec, lock, target, offline=offline)
+    yield from (one for one in packages_of(base.inventory, libraries) if one.name not in locked)
 
 
-def _rows_here(base: BasePrefix, target: LockedTarget) -> Iterator[tuple[bool, ElfFile]]:
-    """Read the libraries of a prefix, or of what modules bring; each with whether it is a package's."""
-    machine, inventory = MACHINES[target.inputs.platform], base.inventory
-    known = [Path(one) for one in inventory.variables.get("LD_LIBRARY_PATH", "").split(":") if one.startswith("/")]
-    # of two files at one path the first folder's is imported, and the last one that is told counts
-    for folder in reversed([*base.folders, base.python.parents[1] / "lib", *known]):
-        deep = folder in base.folders
-        yield from ((deep, one) for one in read_libraries(folder, machine, deep=deep))
-
-
-_LOADERS = r"(?:usr/(?:local/)?)?lib(?:64)?(?:/[^/]+-linux-gnu)?|usr/local/cuda[^/]*/(?:targets/[^/]+/)?lib(?:64)?"
-"""The folders where an image's loader looks: of Debian, RHEL and NVIDIA."""
-
-
-def _rows_within(spec: Spec, lock: SoundLock, target: LockedTarget, *, offline: bool) -> Iterator[tuple[bool, ElfFile]]:
-    """Read the libraries of an image or a SIF, each with whether it is a package's: once, for its digest."""
+def _libraries_within(
+    spec: Spec, lock: SoundLock, target: LockedTarget, *, offline: bool
+) -> Iterator[tuple[bool, ElfFile]]:
+    """Read the libraries of an image or a SIF: once, for its digest."""
     inventory, machine = lock.inventories[target.inputs.platform], MACHINES[target.inputs.platform]
-    digest = inventory.digest or ""
-    store = LinkStore(load_settings(os.environ).cache())
-    known = store.get(digest.removeprefix("sha256:"), machine)
+    digest, store = (inventory.digest or "").removeprefix("sha256:"), LinkStore(load_settings(os.environ).cache())
+    known = store.get(digest, machine)
     if known is None:
-        own = [os.path.dirname(os.path.dirname(inventory.executable or "")) + "/lib"]
-        own += [one.strip("/") for one in inventory.variables.get("LD_LIBRARY_PATH", "").split(":") if one.strip("/")]
-        flat, deep = ("|".join(map(re.escape, folders)) for folders in (own, inventory.folders))
-        wanted = re.compile(rf"(?:{deep})/.+\.so[^/]*|(?:{_LOADERS}|{flat})/[^/]+\.so[^/]*")
         with scratch_folder(load_settings(os.environ).scratch()) as scratch, ExitStack() as stack:
             progress = stack.enter_context(observer().progress(f"reading the libraries of {inventory.source}"))
-            take = partial(read_library, machine=machine, folder=scratch)
-            paths, plan = ReadPaths(wanted, re.compile("(?!)"), 1 << 20, 64 << 30, take), make_plan(spec, lock, target)
+            paths, plan = paths_of_libraries(inventory, machine, scratch), make_plan(spec, lock, target)
             opened = open_base(plan, None, progress.came, offline=offline)
-            files = sorted(read_within(spec, plan, paths, lambda: stack.enter_context(opened)).files.items())
-        known = WheelFacts(tuple(ElfFile(path, decode(one, DynamicFacts)) for path, one in files if one))
-        store.put(digest.removeprefix("sha256:"), machine, known)
-    for folder in ("", *reversed(inventory.folders)):
-        for one in known.files:
-            of = next((each for each in inventory.folders if one.path.startswith(f"{each}/")), "")
-            if of == folder:
-                yield bool(of), replace(one, path=one.path.removeprefix(f"{of}/") if of else f"/{one.path}")
+            found = read_within(spec, plan, paths, lambda: stack.enter_context(opened)).files
+        known = facts_of_libraries(found)
+        store.put(digest, machine, known)
+    return libraries_within(inventory, known)
 
 
 def _facts_by_target(

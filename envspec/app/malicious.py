@@ -8,11 +8,10 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from envspec.app.observer import say, warn
 from envspec.app.policy import ask as whom_to_ask, refuse_addresses
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, OutsideError, Place
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, note, warning
 from envspec.base.settings import load_settings
 from envspec.base.texts import clean_text, printable
 from envspec.install.bundle import carried_facts
@@ -52,8 +51,9 @@ def refuse_malicious(
     offline: bool,
     quiet: bool = False,
     carried: Stored | None = None,
-) -> None:
-    """Refuse releases that are reported as malicious, and say where the service that the user named couldn't be asked.
+) -> list[Finding]:
+    """Refuse releases that are reported as malicious, and report where the service that the user named couldn't be
+    asked.
 
     That stops nothing by itself: only where the site's policy wants an answer, and none is known from before, it is an
     error. Raises Malicious, OutsideError.
@@ -65,7 +65,7 @@ def refuse_malicious(
         refuse_addresses(policy, {_SERVICE: service}, path)
     if service is None and not wanted and not kept_files(settings.cache()):
         # nobody to ask, nothing known, and nobody to tell
-        return
+        return []
     found = packages(targets)
     # where the site asks, a spec's waivers are the repository's word
     accepted = Audit() if wanted else spec.audit
@@ -73,8 +73,16 @@ def refuse_malicious(
     for place in carried_facts(settings.find_links):
         with suppress(OutsideError):
             known = load(place).with_more(known)
+    report: list[Finding] = []
     look = look_for_malicious(
-        found, accepted, os.environ, now, service=service, offline=offline, carried=known.answers, on_trouble=warn
+        found,
+        accepted,
+        os.environ,
+        now,
+        service=service,
+        offline=offline,
+        carried=known.answers,
+        on_trouble=lambda trouble: report.append(warning(str(trouble))),
     )
     if look.found:
         raise Malicious(look.found, path)
@@ -87,9 +95,11 @@ def refuse_malicious(
             place=Place(path),
         )
     if look.unasked and wanted:
-        say(f"note: OSV's malware reports are those of {look.since}: {printable(look.unasked)}", style="cyan")
+        report.append(note(f"OSV's malware reports are those of {look.since}: {printable(look.unasked)}"))
     elif look.unasked and service and not quiet:
-        say(f"note: not all releases were looked up in OSV's malware reports: {printable(look.unasked)}", style="cyan")
+        unasked = f"not all releases were looked up in OSV's malware reports: {printable(look.unasked)}"
+        report.append(note(unasked))
+    return report
 
 
 def named_service(policy: Policy | None) -> str | None:

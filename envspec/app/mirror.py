@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from envspec.app.collecting import collect_conda_too
 from envspec.app.fill import Filled, find_build, open_path, permitted_targets
-from envspec.app.observer import say
+from envspec.app.observer import note
 from envspec.app.outputs import open_output, write_text
 from envspec.app.release_dates import ask_dates, dated_files, known_dates
 from envspec.base.plain_files import read_plain
@@ -55,7 +55,7 @@ def fill_mirror(paths: Sequence[str], targets: Sequence[str], locks_dir: Path | 
             for url in spec.flat_pages.get(pin.index, (PAGE,)):
                 pages.setdefault(place.with_name(url.rstrip("/").rpartition("/")[2]), {})[place.name] = link
         if left := sorted({pin.name for pin in target.fetched if pin.url is not None or pin.git is not None}):
-            say(f"note: no mirror stands for the own addresses of {', '.join(left)}", style="cyan")
+            note(f"no mirror stands for the own addresses of {', '.join(left)}")
         if (build := lock.python(target)) and (archive := find_build(build)):
             wanted[PurePosixPath(PYTHON, build.build, build.file)] = (archive, build.sha256)
     for place, (file, sha256) in wanted.items():

@@ -6,10 +6,12 @@ without one, as in a notebook, nothing is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from envspec.base import finding
+from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 
 if TYPE_CHECKING:
@@ -27,13 +29,13 @@ class RunDisplay:
 
 
 class Observer:
-    """An observer that shows nothing. `counts_repeated`: of notes that came with the last lock too, it wants the number
-    alone."""
+    """An observer that shows nothing."""
 
-    counts_repeated = False
+    def say(self, text: str) -> None:
+        """Take a line for people."""
 
-    def say(self, text: str, *, style: str | None = None) -> None:
-        """Take a line for people; the word before its first colon has the style, a colour."""
+    def report(self, findings: Iterable[Finding]) -> None:
+        """Take findings."""
 
     def choose(self, question: str, answers: Mapping[str, str]) -> str | None:
         """Let the user choose one of the described answers; None without a user at a terminal."""
@@ -65,14 +67,24 @@ def observer() -> Observer:
     return _observers[0]
 
 
-def say(text: str, *, style: str | None = None) -> None:
+def say(text: str) -> None:
     """Tell the observer a line."""
-    observer().say(text, style=style)
+    observer().say(text)
+
+
+def report(findings: Iterable[Finding]) -> None:
+    """Tell the observer findings."""
+    observer().report(findings)
+
+
+def note(text: str) -> None:
+    """Tell the observer a note."""
+    report([finding.note(text)])
 
 
 def warn(text: str | Exception) -> None:
     """Tell the observer a warning: what is wrong, and what envspec does all the same."""
-    say(f"warning: {text}", style="yellow")
+    report([finding.warning(str(text))])
 
 
 @contextmanager

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, datetime, timedelta, timezone
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -16,16 +16,14 @@ from msgspec.structs import replace
 from envspec.app import inputs
 from envspec.app.lock.resolvers import resolvers_of
 from envspec.app.observer import observer, warn
-from envspec.app.policy import bound_of
+from envspec.app.policy import bound_of, permit_addresses
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import EnvspecError
 from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.lock.model import Lock, LockedTarget, Pin
-from envspec.net.index_proxy.pages import Upstream
 from envspec.net.index_proxy.releases import Release
 from envspec.packages.requirement import canonical_name
-from envspec.packages.variant_choice import TargetMachine
 from envspec.resolve.pip.setup import pip_resolver
 from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.workflow.keep import Upgrade
@@ -34,18 +32,18 @@ from envspec.resolve.workflow.outdated import (
     Differing,
     Newer,
     Sides,
+    TargetHorizon,
     better_variants,
-    facts_releases,
     find_differing,
     find_newer,
+    held_findings,
+    horizon_of,
+    list_releases,
+    offered_variant,
 )
 from envspec.resolve.workflow.prepare import NotAfter
 from envspec.resolve.workflow.relock import RelockRequest, relock
 from envspec.resolve.workflow.solve import Resolvers
-from envspec.rules.case import Case
-from envspec.rules.horizon import Horizon, horizon
-from envspec.rules.judge import case_of
-from envspec.rules.wanted import torch_of
 from envspec.spec.model import Spec
 from envspec.spec.newer import bounds, with_moments_of_now
 
@@ -90,17 +88,18 @@ def newer_releases(
     known: dict[tuple[str, str], Sequence[Release]] = {}
     unread: dict[str, str] = {}
     bounded = with_moments_of_now(spec, datetime.now(timezone.utc))
+    permit_addresses(spec)
     with resolvers_of(bounded, lambda finding: None, offline=offline) as resolvers:
         resolver = cast("PipResolver", resolvers.pip)
         with observer().progress("reading pages") as progress, ThreadPoolExecutor(_AT_ONCE) as pool:
-            jobs = [(key, pool.submit(_releases, resolver, pin)) for key, pin in pins.items()]
+            jobs = [(key, pool.submit(list_releases, resolver, pin)) for key, pin in pins.items()]
             for done, (key, job) in enumerate(jobs, start=1):
                 try:
                     known[key] = job.result()
                 except EnvspecError as error:
                     unread[key[1]] = str(error)
                 progress.count(done, len(jobs))
-        variants = better_variants(chosen, partial(_offer, resolver, unread))
+        variants = better_variants(chosen, partial(offered_variant, resolver, unread))
         site = bound_of(site_policy())
         upgraded = _upgrade(bounded, lock, resolvers, site) if not unread else None
     sides = Sides(lock, upgraded or _bound_lock(bounded, lock), bounds(bounded), site)
@@ -118,7 +117,7 @@ def _upgrade(spec: Spec, lock: Lock, resolvers: Resolvers, site: NotAfter | None
     inventories = lock.inventories
     asked = RelockRequest(spec, lock, upgrade=Upgrade(everything=True), not_after=site, inventories=inventories)
     try:
-        return relock(asked, resolvers)
+        return relock(asked, resolvers)[0]
     except EnvspecError as error:
         message = str(error).partition("\n")[0]
         warn(f"{spec.path} can't be upgraded as a whole, so the old pins say what holds others back: {message}")
@@ -130,12 +129,10 @@ def _bound_lock(spec: Spec, lock: Lock) -> Lock:
     return replace(lock, inputs=replace(lock.inputs, exclude_newer=spec.exclude_newer))
 
 
-def tell_holds(
-    spec: Spec, lock: Lock, names: Iterable[str], notice: Callable[[Finding], None], *, offline: bool
-) -> tuple[str, ...]:
-    """Tell of packages that an upgrade left as they are what holds them, with the newest release and what lets it
-    through. Gives the names of those that have a newer one."""
-
+def find_holds(spec: Spec, lock: Lock, names: Iterable[str], *, offline: bool) -> tuple[tuple[str, ...], list[Finding]]:
+    """Find what holds packages that an upgrade left as they are, with the newest release and what lets it through.
+    Gives the names of those that have a newer one."""
+    report: list[Finding] = []
     bounded = with_moments_of_now(spec, datetime.now(timezone.utc))
     of_now = _bound_lock(bounded, lock)
     wanted = {canonical_name(name) for name in names}
@@ -144,87 +141,16 @@ def tell_holds(
     with pip_resolver(spec, os.environ, offline=offline, refresh=False, progress=Progress()) as resolver:
         for key, pin in pins.items():
             try:
-                known[key] = _releases(resolver, pin) if pin.kind == "pip" else ()
+                known[key] = list_releases(resolver, pin) if pin.kind == "pip" else ()
             except EnvspecError as error:
-                notice(Finding("info", "upgrade-held", f"{pin.name} stays at {pin.version}: {error}"))
+                report.append(Finding("info", "upgrade-held", f"{pin.name} stays at {pin.version}: {error}"))
     sides = Sides(of_now, of_now, bounds(bounded), bound_of(site_policy()))
-    found = find_newer(sides, of_now.targets, lambda pin: known.get((pin.index, pin.name), ()))
-    for one in found:
-        day = f" of {one.uploaded[:10]}" if one.uploaded else ""
-        why = "; ".join(hold.reason for hold in one.holds)
-        message = f"{one.name} stays at {one.locked}, and the newest is {one.newest}{day}: {why}"
-        notice(Finding("info", "upgrade-held", message, remedy=_way_through(spec, one)))
-    for name in sorted({key[1] for key in known} - {one.name for one in found}):
-        notice(Finding("info", "upgrade-held", f"{name} is locked in its newest release"))
-    return tuple(dict.fromkeys(one.name for one in found))
-
-
-def _way_through(spec: Spec, newer: Newer) -> str | None:
-    """Say what to write into the spec, where its own words alone hold a release."""
-    if not newer.holds:
-        return None
-    hold = newer.holds[0]
-    if hold.kind == "bound" and newer.uploaded:
-        day = date.fromisoformat(newer.uploaded[:10]) + timedelta(days=1)
-        line = f'{newer.name} = {{ exclude-newer = "{day}", reason = "why it can\'t wait" }}'
-        others = [one.name for one in spec.newer_for if not one.of_index]
-        if newer.name in others:
-            return f"change in [env.exclude-newer-package]: {line}"
-        return (
-            f"add to [env.exclude-newer-package]: {line}" if others else f"add to [env]: exclude-newer-package.{line}"
-        )
-    if hold.by is None and hold.requirement:
-        return f"change the spec's {hold.requirement}, so that it admits {newer.within}"
-    return None
-
-
-def _releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
-    """List a pin's releases on its own index: those of PyTorch's by the shipped facts. None for a flat index."""
-    if pin.index.startswith("pytorch/"):
-        return facts_releases(pin)
-    url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
-    if url is None or pin.url or pin.git:
-        return ()
-    return resolver.pages.current(Upstream(url), pin.name)
-
-
-def _offer(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: TargetMachine) -> str | None:
-    """Find the variant of a pin's release that a machine would get today; of a flat index's pages the first counts that
-    has one."""
-    url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
-    pages = [page for (index, _), page in resolver.flat.items() if index == pin.index]
-    asked = [(page, True) for page in pages] if url is None else [(url, False)]
-    try:
-        for place, flat in asked:
-            upstream = Upstream(place, flat=flat, variants=frozenset({pin.name}), machine=machine)
-            found = resolver.pages.variant(upstream, pin.name, pin.version)
-            if found is not None:
-                return found.label
-    except EnvspecError as error:
-        failed[pin.name] = str(error)
-    return None
-
-
-class TargetHorizon(Struct, frozen=True):
-    """The last torch that a target gets, and what leads further. `channel` is "pip" or "conda"."""
-
-    target: str
-    locked: str
-    channel: str
-    case: Case
-    horizon: Horizon
+    newer = find_newer(sides, of_now.targets, lambda pin: known.get((pin.index, pin.name), ()))
+    report += held_findings(spec, newer, {name for _, name in known})
+    return tuple(dict.fromkeys(one.name for one in newer)), report
 
 
 def horizons(path: str, names: Sequence[str], locks_dir: Path | None) -> tuple[Lock, tuple[TargetHorizon, ...]]:
     """Find the horizon of each target that has a torch of the tables. Raises InputError for an unknown target."""
     spec, lock = inputs.read_lock(path, locks_dir, stale="ignore", on_base=True)
-    found = []
-    for target in inputs.locked_targets(lock, names):
-        of_spec = spec.target(target.name)
-        wanted = torch_of(spec, of_spec) if of_spec else None
-        pin = next((pin for pin in target.pins if pin.name in ("torch", "pytorch")), None)
-        if of_spec is None or wanted is None or pin is None:
-            continue
-        case = case_of(spec, of_spec)
-        found.append(TargetHorizon(target.name, pin.version, wanted.channel, case, horizon(case, wanted.channel)))
-    return lock, tuple(found)
+    return lock, tuple(filter(None, (horizon_of(spec, target) for target in inputs.locked_targets(lock, names))))

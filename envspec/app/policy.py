@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.app.observer import say
+from envspec.app.observer import report
 from envspec.app.site_policy import site_policy
 from envspec.base.errors import AnswerNo, OutsideError, Place
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, note
 from envspec.base.texts import printable
 from envspec.facts.torch_builds import variant_of
 from envspec.lock.model import Lock, LockedTarget
@@ -62,15 +63,36 @@ def ask(policy: Policy) -> str:
     return f"ask {printable(policy.contact)}; `envspec doctor` shows the whole policy"
 
 
-def refuse_spec(spec: Spec) -> Policy | None:
-    """The policy, before anything is resolved: what the spec asks for, and where this machine asks. Raises Forbidden,
-    PolicyError, and InputError for a broken configuration."""
-    policy = site_policy()
-    if policy is not None:
-        from envspec.review.policy.judge import judge_spec
+class Applied(Struct, frozen=True):
+    """A site's policy, applied to a spec that it allows: the moment at which what is resolved must have been published,
+    and what that means for the spec."""
 
-        _refuse(policy, (*judge_spec(policy, spec), *_addresses(policy, spec, _indexes_of(spec))), spec.path)
-    return policy
+    policy: Policy | None = None
+    not_after: NotAfter | None = None
+    findings: tuple[Finding, ...] = ()
+
+    def judge(self, spec: Spec, lock: Lock, path: str, *, offline: bool) -> tuple[Finding, ...]:
+        """Judge a lock before it is written, or that is fresh. Raises Forbidden, OutsideError."""
+        if self.policy is None:
+            return ()
+        from envspec.review.policy.judge import judge_lock
+
+        _refuse(self.policy, judge_lock(self.policy, lock), path, spec.path)
+        breaches, notes = _ages(self.policy, spec, tuple(lock), lock, offline=offline)
+        _refuse(self.policy, breaches, path, spec.path)
+        return notes
+
+
+def apply(spec: Spec) -> Applied:
+    """Apply the policy before anything is resolved: to what the spec asks for, and where this machine asks. Raises
+    Forbidden, PolicyError, and InputError for a broken configuration."""
+    policy = site_policy()
+    if policy is None:
+        return Applied()
+    from envspec.review.policy.judge import judge_spec
+
+    _refuse(policy, (*judge_spec(policy, spec), *_addresses(policy, spec, _indexes_of(spec))), spec.path)
+    return Applied(policy, bound := bound_of(policy), tuple(_bound_findings(spec, policy, bound)))
 
 
 def refuse_lock(spec: Spec, lock: Lock, file: LockFile, path: str, making: Making | None = None) -> None:
@@ -103,21 +125,6 @@ def judge_file(policy: Policy, file: LockFile) -> tuple[Finding, ...]:
     return judge_use(policy, unsigned)
 
 
-def refuse_new_lock(policy: Policy, spec: Spec, lock: Lock, path: str, *, offline: bool) -> None:
-    """Judge a lock that was just made, before it is written, or that is fresh. Raises Forbidden, OutsideError."""
-    from envspec.review.policy.judge import judge_lock
-
-    _refuse(policy, judge_lock(policy, lock), path, spec.path)
-    _refuse(policy, _ages(policy, spec, tuple(lock), lock, offline=offline), path, spec.path)
-
-
-def refuse_builds(policy: Policy, names: Iterable[str], path: str) -> None:
-    """Refuse to write into a spec that packages may be built which may not. Raises Forbidden."""
-    from envspec.review.policy.judge import judge_builds
-
-    _refuse(policy, judge_builds(policy, names), path)
-
-
 def bound_of(policy: Policy | None) -> NotAfter | None:
     """The moment at which what is resolved must have been published, by the policy. None where the policy sets none."""
     if policy is None or policy.minimum_age is None:
@@ -128,16 +135,16 @@ def bound_of(policy: Policy | None) -> NotAfter | None:
     return NotAfter(not_after(policy.minimum_age, datetime.now(timezone.utc)), frozenset(policy.young))
 
 
-def tell_bound(spec: Spec, policy: Policy | None, bound: NotAfter | None) -> None:
-    """Say that the policy's bound is earlier than a spec's own, or than an exception's."""
-    if policy is None or bound is None:
+def _bound_findings(spec: Spec, policy: Policy, bound: NotAfter | None) -> Iterator[Finding]:
+    """Report a bound of the policy that is earlier than a spec's own, or than an exception's."""
+    if bound is None:
         return
     moment = bound.moment
     later = [one.name for one in spec.newer_for if (one.bound or "9") > moment and one.name not in bound.exempt]
     if later or (spec.exclude_newer or "9") > moment:
         names = f", not even of {', '.join(later)}" if later else ""
         said = f"nothing published after {moment} is taken{names}: {policy.path}, [releases] minimum-age"
-        say(f"note: {printable(said)}; {printable(policy.contact)} knows why", style="cyan")
+        yield note(f"{printable(said)}; {printable(policy.contact)} knows why")
 
 
 def refuse_target(
@@ -152,7 +159,9 @@ def refuse_target(
     if policy is not None:
         used = {pin.index if pin.kind == "pip" else pin.index.rpartition("/")[0] for pin in target.fetched}
         _refuse(policy, _addresses(policy, spec, used), path, spec.path)
-        _refuse(policy, _ages(policy, spec, (target,), lock, offline=offline, carried=carried), path, spec.path)
+        breaches, notes = _ages(policy, spec, (target,), lock, offline=offline, carried=carried)
+        report(notes)
+        _refuse(policy, breaches, path, spec.path)
         if policy.allow_licences or policy.deny_licences:
             from envspec.app.file_licences import judge_files
 
@@ -224,9 +233,10 @@ def _ages(
     *,
     offline: bool,
     carried: Stored | None = None,
-) -> tuple[Finding, ...]:
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Give the breaches of the minimum age, and a note where dates of an earlier time count."""
     if policy.minimum_age is None:
-        return ()
+        return (), ()
 
     from envspec.app.release_dates import ask_dates, dated_files, known_dates
     from envspec.review.policy.judge import AGE, judge_ages
@@ -239,9 +249,9 @@ def _ages(
     young = tuple(one for one in judge_ages(policy, judged, known.times, now) if one.code == "too-young")
     lacking = {key: pin for key, pin in files.items() if key not in known.times}
     if young or not lacking:
-        if offline and known.asked:
-            say(f"note: ages are judged by the dates that were asked on {known.asked} or later", style="cyan")
-        return young or judge_ages(policy, judged, known.times, now)
+        dated = f"ages are judged by the dates that were asked on {known.asked} or later"
+        notes = (note(dated),) if offline and known.asked else ()
+        return young or judge_ages(policy, judged, known.times, now), notes
     try:
         if offline:
             raise OutsideError("--offline forbids asking")
@@ -253,4 +263,4 @@ def _ages(
             f"{error.message}",
             hint=f"`envspec install` where the indexes answer asks and keeps the dates; or {ask(policy)}",
         ) from None
-    return judge_ages(policy, judged, times, now)
+    return judge_ages(policy, judged, times, now), ()

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from envspec.app.find_specs import only_spec, spec_file
-from envspec.app.observer import observer, say, warn
+from envspec.app.observer import note, observer, report, say, warn
 from envspec.base.errors import InputError
 from envspec.base.places import ENVIRONMENTS, KEEP_PYTHONPATH, LIBRARIES, cache_dir, config_paths, home_of
 from envspec.base.progress import Progress
@@ -125,7 +125,7 @@ def enter(asked: RunRequest) -> Ready:
     if ready is None or not hold(ready.prefix):
         ready = _make_ready(asked, path, key)
     if ready.said:
-        say(f"note: {ready.said}", style="cyan")
+        note(ready.said)
     return ready
 
 
@@ -244,7 +244,7 @@ def make(asked: RunRequest, planned: Planned) -> Ready:
     make_folder(planned.prefix, ENVIRONMENTS)
     if not is_whole(planned.prefix, planned.lock, planned.target):
         refuse_target(planned.spec, planned.lock, planned.target, planned.path, offline=asked.offline)
-        refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline)
+        report(refuse_malicious(planned.spec, (planned.target,), planned.path, offline=asked.offline))
         say(f"making the environment of {planned.target.name} in {planned.prefix}")
         inputs.tell_lacking_compat(planned.spec, (planned.target,), "the environment")
     with observer().progress("reading the installed packages") as progress:
@@ -263,7 +263,7 @@ def run_installation(made: Installation) -> InstallOutcome:
 
 def tell_outcome(outcome: InstallOutcome) -> None:
     """Tell the notes and warnings of an installation."""
-    for note in outcome.notes:
-        say(f"note: {printable(note)}", style="cyan")
-    for warning in outcome.warnings:
-        warn(printable(warning))
+    for one in outcome.notes:
+        note(printable(one))
+    for one in outcome.warnings:
+        warn(printable(one))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -188,6 +188,7 @@ class EnvspecError(Exception):
     code     of the finding that it tells, likewise
     ways     untried changes of the spec: `tell_ways` makes the hint of those that work
     beside   what was refused of other targets at the same time
+    findings  the findings up to it (`envspec.base.finding.carrying`), for people
     """
 
     exit_code: ClassVar[int] = 1
@@ -197,6 +198,7 @@ class EnvspecError(Exception):
     code: str = ""
     ways: tuple[Way, ...] = ()
     beside: tuple[EnvspecError, ...] = ()
+    findings: tuple[Any, ...] = ()
 
     def __init__(self, message: str, *, hint: str | None = None, place: Place | None = None) -> None:
         self.message = message

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from envspec.base.errors import Place, Way, format_ways
+from envspec.base.errors import EnvspecError, Place, Way, format_ways
 
 Told = TypeVar("Told", bound=Any)
 Severity = Literal["error", "warning", "info"]
@@ -36,6 +37,7 @@ class Finding(Struct, frozen=True):
               no answer
     accepted  the spec's reason to take the finding knowingly; None if it doesn't
     evidence  what the judge saw: a frozen value of its own, or pairs of a name and a value
+    repeated  the last lock came with it too
     """
 
     severity: Severity
@@ -52,6 +54,7 @@ class Finding(Struct, frozen=True):
     accepted: str | None = None
     evidence: Any = None
     ways: tuple[Way, ...] = ()
+    repeated: bool = False
 
     def tell_ways(self) -> Finding:
         """Put its ways, which a judge has passed, before what the remedy says."""
@@ -73,6 +76,37 @@ class Finding(Struct, frozen=True):
         """The subject of a reason or a breach, for `check --json`."""
         about = {name: value for name, value in (("key", self.key), ("path", self.file)) if value}
         return {"targets": self.targets, "package": self.package, **about, **dict(self.evidence or ())}
+
+
+def note(message: str, remedy: str | None = None) -> Finding:
+    """Make a note that only people read."""
+    return Finding("info", "", message, remedy=remedy)
+
+
+def warning(message: str, remedy: str | None = None) -> Finding:
+    """Make a warning that only people read."""
+    return Finding("warning", "", message, remedy=remedy)
+
+
+class Report(list[Any]):
+    """The findings of some work, in the order in which they came."""
+
+    def take(self, result: tuple[Told, Iterable[Any]]) -> Told:
+        """Add a step's findings, and give its value."""
+        value, findings = result
+        self += findings
+        return value
+
+
+@contextmanager
+def carrying(mark: Callable[[Iterable[Any]], tuple[Any, ...]] = tuple) -> Iterator[Report]:
+    """Give a report for the findings of some work: an error that ends the work carries them, marked."""
+    findings = Report()
+    try:
+        yield findings
+    except EnvspecError as error:
+        error.findings = mark((*findings, *error.findings))
+        raise
 
 
 def errors(findings: Iterable[Finding]) -> tuple[Finding, ...]:

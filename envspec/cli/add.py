@@ -10,7 +10,7 @@ from envspec.cli import options
 from envspec.cli.locked import lock_options, show_edit
 
 if TYPE_CHECKING:
-    from envspec.app.lock.make import LockRequest
+    from envspec.app.lock.read import LockRequest
 
 EPILOG = """\b
 Examples:
@@ -35,5 +35,5 @@ def command(request: LockRequest, **asked: Any) -> int:
     from envspec.app.edit import add
 
     done = add(request=request, **asked)
-    show_edit("add", done, request.locks_dir)
+    show_edit("add", done)
     return 0

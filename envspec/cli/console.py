@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import click
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from envspec.base.errors import EnvspecError, OutsideError, Place, parts
-from envspec.base.finding import Finding
+from envspec.base.finding import LEVELS, Finding
 from envspec.base.redact import redact
 from envspec.base.texts import visible
 
@@ -328,11 +328,12 @@ class Failure(Struct, frozen=True):
 
     errors: tuple[EnvspecError, ...]
     exit_code: int
+    findings: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, error: EnvspecError) -> Failure:
         """Give each error of a list by itself."""
-        return cls(parts(error), error.exit_code)
+        return cls(parts(error), error.exit_code, error.findings)
 
     @classmethod
     def of_text(cls, message: str, *, hint: str | None = None, exit_code: int = OutsideError.exit_code) -> Failure:
@@ -342,6 +343,50 @@ class Failure(Struct, frozen=True):
     def document(self) -> dict[str, Any]:
         """Give the JSON document that stands for an answer (`envspec/cli/schemas/error.json`)."""
         return {"schema": SCHEMA, "exit-code": self.exit_code, "errors": [error_json(one) for one in self.errors]}
+
+
+FIRST = "far-behind"
+"""The code of what stands above all other findings."""
+_MOVES = (FIRST, "downgrade")
+"""Codes of the older release that a target has, whose reason may be a release that was given up."""
+_STYLES = {"info": "cyan", "warning": "yellow", "error": "red"}
+
+
+def fold(diagnostics: Iterable[Any]) -> list[Any]:
+    """Give each diagnostic once, what stays far behind first. An older release that is there in place of one that was
+    given up has one line: that of what was given up has the reason, and gets the other's severity."""
+    every = [*dict.fromkeys(diagnostics)]
+    given_up = {at: one for at, one in enumerate(every) if getattr(one, "code", "") == "given-up" and one.package}
+    folded = set()
+    for number, one in enumerate(every):
+        for at, moved in given_up.items() if getattr(one, "code", "") in _MOVES else ():
+            if one.package == moved.package and {*one.targets} <= {*moved.targets}:
+                folded.add(number)
+                if one.severity == "warning":
+                    every[at] = replace(every[at], severity=one.severity, code=one.code)
+    left = (one for number, one in enumerate(every) if number not in folded)
+    return sorted(left, key=lambda one: getattr(one, "code", "") != FIRST)
+
+
+def print_diagnostics(diagnostics: Iterable[Any]) -> None:
+    """Print findings, and what envspec wrote on the way, on stderr. Of notes that came with the last lock too, a
+    terminal gets the number."""
+    counts = sys.stderr is not None and sys.stderr.isatty() and not (wants_verbose() or wants_json())
+    repeated = 0
+    for one in fold(diagnostics):
+        if not isinstance(one, Finding):
+            say(one.text)
+        elif counts and one.repeated and one.severity == "info":
+            repeated += 1
+            continue
+        else:
+            place = f"{one.place}: " if one.place else ""
+            say(f"{LEVELS[one.severity]}: {place}{one.text}", style=_STYLES[one.severity])
+        if one.remedy:
+            say(f"hint: {one.remedy}")
+    if repeated:
+        notes = "1 note" if repeated == 1 else f"{repeated} notes"
+        say(f"{notes} as with the last lock (--verbose lists {'it' if repeated == 1 else 'them'})")
 
 
 def tell(error: EnvspecError) -> None:
@@ -355,7 +400,8 @@ _STEPS = 8
 
 
 def print_failure(failure: Failure) -> Failure:
-    """Print what made a command fail, each error with its hint; gives it back."""
+    """Print what made a command fail: the findings up to it, and each error with its hint. Gives it back."""
+    print_diagnostics(failure.findings)
     for one in failure.errors:
         say(f"error: {_first_and_last(str(one))}", style="red", always=True)
         if one.hint:

@@ -10,11 +10,11 @@ import click
 from msgspec.structs import asdict
 
 from envspec.app.doctor import Diagnosis, described_hardware, examine_machine, judge_spec
-from envspec.app.edition import tell_edition
+from envspec.app.edition import edition_findings
 from envspec.base.errors import AnswerNo, InputError
 from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import place_json
+from envspec.cli.console import place_json, print_diagnostics
 from envspec.cli.table import align_rows, finding_lines
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def command(
     judged on the same GPUs, by the code that its wheels hold. A lock that can't be right makes its targets infeasible.
     envspec shows what the site's policy demands and whom to ask; what the policy forbids of the spec is an error.
     """
-    tell_edition()
+    print_diagnostics(edition_findings())
     if path is None:
         _refuse_without_spec(targets, gpus, driver, glibc)
         if imports:

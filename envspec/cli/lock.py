@@ -15,7 +15,7 @@ from envspec.base.texts import printable
 from envspec.base.user_config import BINDING
 from envspec.cli import options
 from envspec.cli.console import Failure, out_json, print_failure, say, wants_json
-from envspec.cli.locked import lock_document, print_lock_json, refuse_dry_edit, show_lock
+from envspec.cli.locked import lock_document, print_lock_json, print_missing_digests, refuse_dry_edit, show_lock
 
 if TYPE_CHECKING:
     from envspec.app.lock.make import Locked
@@ -97,7 +97,9 @@ def command(
     with --upgrade or --dry-run. Without a spec, envspec locks every one in specs/, here or above in the same git
     repository.
     """
-    from envspec.app.lock.make import LockRequest, lock_spec, read_specs, tell_missing_digests, trust_index
+    from envspec.app.lock.make import lock_spec
+    from envspec.app.lock.read import LockRequest, read_specs
+    from envspec.app.lock.resolvers import trust_index
     from envspec.resolve.workflow.keep import Upgrade
 
     for text in trusted:
@@ -126,18 +128,18 @@ def command(
                 results.append({"spec": spec.path, "status": "refused", "errors": failure.document()["errors"]})
                 refused = failure.exit_code
                 continue
-            tell_missing_digests(locked)
+            print_missing_digests(locked)
             if left := parsed[number:]:
                 say(f"not tried: {', '.join(spec.path for spec in left)}")
             if wants_json():
                 out_json(failure.document())
             return failure.exit_code
-        show_lock(done, request.locks_dir)
+        show_lock(done)
         locked.append(done)
         results.append(lock_document(done))
         if tell_by_code and done.held:
             refused = refused or AnswerNo.exit_code
-    tell_missing_digests(locked)
+    print_missing_digests(locked)
     prune_to_limit()
     print_lock_json(results)
     return refused

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from envspec.app.edition import edition_document
+from envspec.base.finding import note
+from envspec.base.texts import printable
 from envspec.cli import options
-from envspec.cli.console import out, wants_json, wants_verbose
+from envspec.cli.console import out, print_diagnostics, say, wants_json, wants_verbose
 
 if TYPE_CHECKING:
     from envspec.app.edit import Edited
-    from envspec.app.lock.make import Locked, LockRequest
+    from envspec.app.lock.make import Locked
+    from envspec.app.lock.read import LockRequest
 
 _OPTIONS = (
     options.allow_needed, options.dry_run, options.offline, options.locks_dir, options.quiet, options.verbose,
@@ -30,7 +32,7 @@ def lock_options(function: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(function)
     def with_request(*arguments: Any, **others: Any) -> int:
-        from envspec.app.lock.make import LockRequest
+        from envspec.app.lock.read import LockRequest
 
         asked = {name: others.pop(name) for name in _ASKED}
         return function(*arguments, request=refuse_dry_edit(LockRequest(**asked)), **others)
@@ -47,26 +49,24 @@ def refuse_dry_edit(request: LockRequest) -> LockRequest:
     return request
 
 
-def show_edit(command: str, done: Edited, locks_dir: Path | None) -> None:
+def show_edit(command: str, done: Edited) -> None:
     """Print what an edit of a spec changed, in it and in its lock."""
     if not wants_json():
         for text in done.edits or ("asks for that already",):
             out(f"{done.path}: {text}")
     if done.locked is not None:
-        from envspec.app.lock.make import tell_missing_digests
-
-        show_lock(done.locked, locks_dir)
-        tell_missing_digests([done.locked])
+        show_lock(done.locked)
+        print_missing_digests([done.locked])
     if wants_json():
         locked = done.locked and lock_document(done.locked)
         options.print_json(command, {"spec": done.path, "edits": done.edits, "lock": locked})
 
 
-def show_lock(done: Locked, locks_dir: Path | None) -> None:
-    """Print what changed in a lock, unless JSON is printed later, and say what has to be done with its recipes."""
-    from envspec.app.lock.make import tell_recipes
+def show_lock(done: Locked) -> None:
+    """Print a lock's diagnostics, what changed in it, unless JSON is printed later, and what to do with its recipes."""
     from envspec.app.lock.summary import describe, shorten
 
+    print_diagnostics(done.diagnostics)
     if not wants_json():
         path, lock = done.folder.path, done.lock
         for line in done.changes if wants_verbose() else shorten(done.changes, done.old, lock):
@@ -75,7 +75,18 @@ def show_lock(done: Locked, locks_dir: Path | None) -> None:
             out(f"{path} is fresh: {describe(lock)}. `--upgrade` looks for newer versions.")
         else:
             out(f"{_WORDS[done.status]} {path}: {describe(lock)}")
-    tell_recipes(done, locks_dir)
+    if done.outdated:
+        say(f"hint: {done.outdated}")
+
+
+def print_missing_digests(several: Sequence[Locked]) -> None:
+    """Print once for all locks of a command which images no registry has a digest for, with the first one's cause."""
+    problems = {image: cause for done in several for image, cause in done.missing_digests.items()}
+    if problems:
+        missing = f"the registry has no digest for {', '.join(problems)}: {next(iter(problems.values()))}"
+        held = all(done.lock.image(image) for done in several for image in done.missing_digests)
+        kept = "the old lock's digest" if held else "the tag alone"
+        print_diagnostics([note(f"{printable(missing)}; recipes use {kept}, and `--upgrade-images` asks again")])
 
 
 _WORDS = {"unchanged": "unchanged:", "would-change": "not written (--dry-run):", "written": "wrote"}

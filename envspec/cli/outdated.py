@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import asdict
 
-from envspec.app.outdated import Outdated, TargetHorizon, horizons, newer_releases
+from envspec.app.outdated import Outdated, horizons, newer_releases
 from envspec.base.errors import IndexFailure
 from envspec.base.texts import printable
 from envspec.cli import options
@@ -17,7 +17,7 @@ from envspec.cli.console import say, wants_json, warn
 from envspec.cli.table import align, heading
 
 if TYPE_CHECKING:
-    from envspec.resolve.workflow.outdated import Newer
+    from envspec.resolve.workflow.outdated import Newer, TargetHorizon
     from envspec.rules.horizon import Advance
 
 EPILOG = """\b

@@ -5,16 +5,25 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from envspec.app.observer import Observer, RunDisplay
+from envspec.base.finding import Finding
 from envspec.base.progress import Progress
 from envspec.base.texts import byte_size, printable
-from envspec.cli.console import draw_alone, has_terminal, say, terminal_console, wants_json, wants_verbose
+from envspec.cli.console import (
+    draw_alone,
+    has_terminal,
+    print_diagnostics,
+    say,
+    terminal_console,
+    wants_json,
+    wants_verbose,
+)
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -329,12 +338,11 @@ def runs(titles: Sequence[str]) -> Iterator[RunDisplay]:
 class Terminal(Observer):
     """The observer of the command line: messages on stderr, and bars where that is a terminal."""
 
-    @property
-    def counts_repeated(self) -> bool:  # type: ignore[override]
-        return sys.stderr.isatty() and not (wants_verbose() or wants_json())
+    def say(self, text: str) -> None:
+        say(text)
 
-    def say(self, text: str, *, style: str | None = None) -> None:
-        say(text, style=style)
+    def report(self, findings: Iterable[Finding]) -> None:
+        print_diagnostics(findings)
 
     def choose(self, question: str, answers: Mapping[str, str]) -> str | None:
         if not has_terminal():

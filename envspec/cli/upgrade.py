@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from envspec.app import inputs
 from envspec.cli import options
-from envspec.cli.locked import lock_document, lock_options, print_lock_json, show_lock
+from envspec.cli.locked import lock_document, lock_options, print_lock_json, print_missing_digests, show_lock
 
 if TYPE_CHECKING:
-    from envspec.app.lock.make import LockRequest
+    from envspec.app.lock.read import LockRequest
 
 EPILOG = """\b
 Examples:
@@ -32,12 +32,12 @@ def command(path: str, packages: tuple[str, ...], targets: tuple[str, ...], requ
     The same as `envspec lock` with --upgrade or --upgrade-package. The spec's requirements stay as they are; `envspec
     outdated` shows what holds a package back.
     """
-    from envspec.app.lock.make import lock_spec, tell_missing_digests
+    from envspec.app.lock.make import lock_spec
     from envspec.resolve.workflow.keep import Upgrade
 
     upgrade = Upgrade(everything=not packages, packages=frozenset(packages))
     done = lock_spec(inputs.read_spec(path), replace(request, upgrade=upgrade, targets=targets, named_by=""))
-    show_lock(done, request.locks_dir)
-    tell_missing_digests([done])
+    show_lock(done)
+    print_missing_digests([done])
     print_lock_json([lock_document(done)])
     return 0

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from msgspec import Struct
 
 from envspec.base.errors import InputError
+from envspec.base.open_folder import open_folder
 from envspec.base.progress import Progress
+from envspec.base.settings import load_settings
+from envspec.export.apptainer import render_in_bundle
 from envspec.export.plan import ENTRYPOINT, HEALTH_CHECK, UID, WORKSPACE, Plan, image_variables, labels
-from envspec.image.base import BaseImage
+from envspec.image.base import BaseImage, BaseSource
 from envspec.image.layer import KINDS, Descriptor, LayerPlan, PackedLayer, pack
 from envspec.image.layout import Layout
 from envspec.image.manifest import CONFIG, INDEX, MANIFEST, document_bytes, oci_layer, variables_of
+from envspec.image.python import ImagePython, image_python
+from envspec.image.requirements import refuse_poor
+from envspec.install.bundle import BASE, BASE_SUMS, DEFINITION, PYTHON
+from envspec.install.interpreter import fetch_build
+from envspec.lock.model import LockedPython, LockedTarget, SoundLock
 
 # The configuration and the manifest of an image: what a Dockerfile's last lines say, over what the base has.
 
@@ -198,3 +208,61 @@ def image_index(images: tuple[BuiltImage, ...], layout: Layout) -> Descriptor:
         for one in sorted(images, key=lambda one: one.platform)
     ]
     return layout.add(document_bytes({"schemaVersion": 2, "mediaType": INDEX, "manifests": rows}), INDEX)
+
+
+# The base that `envspec bundle --with-base` carries, so that a machine without internet builds the SIF from the bundle
+# alone: an OCI layout, the definition that stands on it, and a build of Python where the base has none.
+
+
+_NAME = "base"
+_MICROMAMBA = ("bin/micromamba", "usr/bin/micromamba", "usr/local/bin/micromamba")
+
+
+class BundledBase(Struct, frozen=True):
+    """A base in a bundle: its digest, its files by their path in the layout, and the build of Python for images on it;
+    None where that is the base's own, or conda's."""
+
+    plan: Plan
+    digest: str
+    files: dict[str, Path]
+    python: tuple[LockedPython, Path] | None
+
+    def definition(self, carried: Iterable[str]) -> dict[str, str]:
+        """Render the definition, by its path, for a bundle with these further paths."""
+        own = {DEFINITION, BASE_SUMS, *([PYTHON] if self.python else [])}
+        parts = sorted({path.partition("/")[0] for path in carried} | own)
+        return {DEFINITION: render_in_bundle(self.plan, parts, BASE, self.digest)}
+
+
+def copy_into_bundle(
+    source: BaseSource, plan: Plan, lock: SoundLock, target: LockedTarget, path: str, scratch: Path, progress: Progress
+) -> BundledBase:
+    """Copy a base into an empty folder. `path` is the spec's. Raises InputError for one that lacks what the image
+    needs, IndexFailure, StorageError."""
+    settings = load_settings(os.environ)
+    progress.phase("reading the base")
+    base = source.image(plan.oci_platform, settings.cache())
+    python = _image_python(plan, lock, target, base)
+    refuse_poor(plan, base, python, None, path)
+    (scratch / BASE).mkdir()
+    with open_folder(scratch / BASE) as folder:
+        layout = Layout(folder)
+        copy_base(base, layout, progress)
+        manifest = base.manifest.descriptor
+        for blob in (manifest, base.manifest.config_blob):
+            layout.add(source.read(blob), blob.media_type)
+        layout.put_index(manifest, _NAME)
+    files = {str(path.relative_to(scratch / BASE)): path for path in (scratch / BASE).rglob("*") if path.is_file()}
+    build = python.build if python else None
+    brought = (build, fetch_build(build, settings, os.environ)) if build else None
+    return BundledBase(plan, manifest.digest, files, brought)
+
+
+def _image_python(plan: Plan, lock: SoundLock, target: LockedTarget, base: BaseImage) -> ImagePython | None:
+    """Choose the Python of the image; None where conda brings it, for which the base needs micromamba."""
+    if target.pin("python", "conda") is None:
+        return image_python(plan, base.files, lock.python(target))
+    if not any(path in base.files.paths for path in _MICROMAMBA):
+        message = f"the base {base.source.where} has no micromamba, which installs a bundle's conda packages"
+        raise InputError(message, hint="give --base one that has it in /usr/local/bin")
+    return None

@@ -14,18 +14,26 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from email.message import Message
 from email.parser import HeaderParser
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from envspec.base.documents import decode
 from envspec.base.errors import InputError
 from envspec.base.plain_files import read_plain
+from envspec.binaries.elf import DynamicFacts
 from envspec.binaries.wheel import record_rows
 from envspec.image.base import BaseFiles, ReadPaths
+from envspec.install.on_base import BasePrefix
 from envspec.lock.inventory import Inventory, is_package
 from envspec.packages.edges import Markers
 from envspec.packages.other_formats import logical_lines
 from envspec.packages.requirement import canonical_name, published_requirement
 from envspec.packages.version_numbers import numbers
+from envspec.prove.link.model import ElfFile, LinkedPackage, WheelFacts
+from envspec.prove.link.store import read_libraries, read_library
 
 _LIBRARIES = "libcudart|libcublas|libcudnn|libnccl|libmpi|libfabric|libnccl-net-ofi|libnvinfer|libstdc\\+\\+"
 _LIBRARY = re.compile(rf"(?:.*/)?({_LIBRARIES})\.so\.([0-9]+(?:\.[0-9]+)*)")
@@ -311,3 +319,56 @@ def _constraints(files: BaseFiles) -> Iterator[str]:
     for path in sorted(files.files):
         if _CONSTRAINTS.fullmatch(path):
             yield from (line for _, line in logical_lines(files.text(path)))
+
+
+# The libraries of a base, as link reads them: each with whether it is a package's.
+
+_LOADERS = r"(?:usr/(?:local/)?)?lib(?:64)?(?:/[^/]+-linux-gnu)?|usr/local/cuda[^/]*/(?:targets/[^/]+/)?lib(?:64)?"
+"""The folders where an image's loader looks: of Debian, RHEL and NVIDIA."""
+
+
+def libraries_here(base: BasePrefix, machine: int) -> Iterator[tuple[bool, ElfFile]]:
+    """Read the libraries of a prefix, or of what modules bring. Raises OSError."""
+    # of two files at one path the first folder's is imported, and the last one that is told counts
+    known = map(Path, _on_library_path(base.inventory))
+    for folder in reversed([*base.folders, base.python.parents[1] / "lib", *known]):
+        deep = folder in base.folders
+        yield from ((deep, one) for one in read_libraries(folder, machine, deep=deep))
+
+
+def _on_library_path(inventory: Inventory) -> list[str]:
+    return [one for one in inventory.variables.get("LD_LIBRARY_PATH", "").split(":") if one.startswith("/")]
+
+
+def paths_of_libraries(inventory: Inventory, machine: int, scratch: Path) -> ReadPaths:
+    """Give the paths of an image's libraries, which lie in a scratch folder while they are read."""
+    own = [os.path.dirname(os.path.dirname(inventory.executable or "")) + "/lib"]
+    own += [path for one in _on_library_path(inventory) if (path := one.strip("/"))]
+    flat, deep = ("|".join(map(re.escape, folders)) for folders in (own, inventory.folders))
+    wanted = re.compile(rf"(?:{deep})/.+\.so[^/]*|(?:{_LOADERS}|{flat})/[^/]+\.so[^/]*")
+    take = partial(read_library, machine=machine, folder=scratch)
+    return ReadPaths(wanted, re.compile("(?!)"), 1 << 20, 64 << 30, take)
+
+
+def facts_of_libraries(files: Mapping[str, bytes]) -> WheelFacts:
+    """Give the facts of libraries, by path, as `paths_of_libraries` read them."""
+    return WheelFacts(tuple(ElfFile(path, decode(one, DynamicFacts)) for path, one in sorted(files.items()) if one))
+
+
+def libraries_within(inventory: Inventory, known: WheelFacts) -> Iterator[tuple[bool, ElfFile]]:
+    """Give the libraries of an image in the order in which they count."""
+    for folder in ("", *reversed(inventory.folders)):
+        for one in known.files:
+            of = next((each for each in inventory.folders if one.path.startswith(f"{each}/")), "")
+            if of == folder:
+                yield bool(of), replace(one, path=one.path.removeprefix(f"{of}/") if of else f"/{one.path}")
+
+
+def packages_of(inventory: Inventory, libraries: Iterable[tuple[bool, ElfFile]]) -> Iterator[LinkedPackage]:
+    """Put libraries together by package; what is no package's is the base's own."""
+    found: dict[str, list[ElfFile]] = {}
+    for deep, one in libraries:
+        name = canonical_name(one.path.partition("/")[0].partition(".")[0]) if deep else inventory.source
+        found.setdefault(name, []).append(one)
+    for name, files in found.items():
+        yield LinkedPackage(name, inventory.packages.get(name, ""), "", WheelFacts(tuple(files)))

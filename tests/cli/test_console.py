@@ -10,9 +10,12 @@ from unicodedata import category
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
+from envspec.app.lock.solve import Written
 from envspec.base import redact as secrets
-from envspec.base.errors import Place, Unsatisfiable
+from envspec.base.errors import InputError, Place, Unsatisfiable
+from envspec.base.finding import Finding, carrying, note
 from envspec.cli import console, main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,3 +144,27 @@ def test_a_long_chain_of_reasons_is_told_by_its_ends(capsys: pytest.CaptureFixtu
     short = " ".join([*steps[:8]])
     console.print_failure(console.Failure.of(Unsatisfiable(short)))
     assert "steps between" not in capsys.readouterr().err
+
+
+def test_what_moved_for_a_release_that_was_given_up_has_one_line() -> None:
+    given_up = Finding("info", "given-up", "vllm 0.21.0 is locked, not 0.26.0", targets=("a", "b"), package="vllm")
+    far = Finding("warning", "far-behind", "vllm 0.21.0 is far behind", targets=("a",), package="vllm")
+    elsewhere = Finding("warning", "far-behind", "vllm 0.21.0 is far behind", targets=("c",), package="vllm")
+    yanked = Finding("warning", "yanked", "vllm 0.21.0 is yanked", targets=("a",), package="vllm")
+    warned = replace(given_up, severity="warning", code="far-behind")
+    assert console.fold([yanked, given_up, far, far]) == [warned, yanked]
+    assert console.fold([given_up, elsewhere]) == [elsewhere, given_up]
+
+
+def test_findings_stand_above_the_error_that_ended_their_work(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        with carrying() as report:
+            report += (note("one", "do"), Written("wrote two"), note("one", "do"))
+            with carrying() as inner:
+                inner.append(Finding("warning", "far-behind", "three"))
+                raise InputError("four")
+
+    with pytest.raises(InputError) as error:
+        work()
+    console.tell(error.value)
+    assert capsys.readouterr().err == "warning: three\nnote: one\nhint: do\nwrote two\nerror: four\n"

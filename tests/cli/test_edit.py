@@ -162,3 +162,16 @@ def test_the_first_package_of_a_spec(demo: Machine) -> None:
     assert demo.envspec("remove", "new", "alpha").status == 2
     ran = demo.envspec("add", "new", "alpha", status=0)
     assert "added alpha to [pip]" in ran.out
+
+
+def test_an_interruption_leaves_the_spec_as_it_was(demo: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it came with word of what was written meanwhile."""
+    before = text(demo)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt("wrote allow-source into specs/demo.toml: beta")
+
+    monkeypatch.setattr("envspec.app.edit.make_lock", interrupt)
+    ran = demo.envspec("add", "specs/demo.toml", "beta", status=130)
+    assert ran.err.strip() == "interrupted: specs/demo.toml is as it was before"
+    assert text(demo) == before

@@ -88,7 +88,8 @@ def test_the_page_s_example_runs(
 def test_what_a_command_does_is_a_value(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     from envspec.app.graph import why
     from envspec.app.inputs import read_spec
-    from envspec.app.lock.make import LockRequest, lock_spec
+    from envspec.app.lock.make import lock_spec
+    from envspec.app.lock.read import LockRequest
 
     done = lock_spec(read_spec("specs/demo.toml"), LockRequest(offline=True))
     assert done.status == "fresh" and done.lock == done.folder.read() == done.old

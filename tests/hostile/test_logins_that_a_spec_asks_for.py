@@ -10,7 +10,7 @@ from support.index import Index
 from support.machine import Machine, cpu
 from support.packages import wheel
 
-from envspec.app.lock.make import trust_index
+from envspec.app.lock.resolvers import trust_index
 from envspec.base.errors import InputError, StorageError
 from envspec.base.settings import Settings, load_settings
 from envspec.net.connections import credentials_of, index_fetcher

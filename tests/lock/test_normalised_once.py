@@ -70,7 +70,7 @@ def test_relock_normalises_each_target_once(tmp_path: Path) -> None:
     tables = "".join(f"[targets.{name}]\nplatform = 'linux-64'\n" for name in "abcdef")
     path.write_text(f"[env]\npython = '3.12'\n[pip]\ndependencies = ['numpy']\n{tables}")
     spec, told = load_spec(str(path)), Resolvers(Told(pin("numpy", "1.0")))
-    old = relock(RelockRequest(spec), told)
+    old, _ = relock(RelockRequest(spec), told)
     calls, deepest = watched(lambda: relock(RelockRequest(spec, old), told))
     assert normalised(calls) == (1, 6)
     assert deepest <= 10

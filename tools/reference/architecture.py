@@ -29,7 +29,11 @@ beside peers), `specs/`, `locks/` and `recipes/` (what ships), and `examples/`.
 ## One lock's way
 
 ```text
-cli/lock ─▶ app/lock/make                   reads the spec and the old lock, asks the site's policy
+cli/lock ─▶ app/lock/make                   read, apply, solve, judge, enrich, write; findings come back as values
+│                                           and cli/console folds, sorts and prints them, once
+├─ app/lock/read                            the old lock, and whether it still answers the spec
+├─ app/policy                               the site's two questions: may this spec? may this lock?
+└─ app/lock/solve                           the old lock where it stands, else a new one
 resolve/workflow/relock                     from the spec to the new lock, or one error of all that refuses it
 ├─ resolve/workflow/prepare                 rules judge each target before anything is asked
 ├─ resolve/workflow/solve                   conda's half first, then pip's; once more with what its answer shows:

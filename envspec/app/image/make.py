@@ -17,7 +17,7 @@ from envspec.app.carried_facts import facts_text
 from envspec.app.image.base import Output, ToArchive, ToFolder, ToRegistry, open_base, output_of, registry_of
 from envspec.app.image.prepare import ImageOrder, permit, prepare, source_wheels
 from envspec.app.image.squashfs import MadeSquashfs, make_squashfs
-from envspec.app.observer import observer, say
+from envspec.app.observer import note, observer
 from envspec.app.outputs import location, open_output
 from envspec.base.errors import InputError, NotPlain
 from envspec.base.open_folder import Location, open_folder
@@ -185,8 +185,7 @@ def _make_sif(
                 write(file)
         progress.phase(f"building {sif}")
         if not build_sif(archive, scratch / "image.sif", os.environ, epoch):
-            told = f"note: another build of {printable(str(sif))} has other bytes: this Apptainer has no --reproducible"
-            say(told, style="cyan")
+            note(f"another build of {printable(str(sif))} has other bytes: this Apptainer has no --reproducible")
         with (scratch / "image.sif").open("rb") as made, open_output(sif, "--sif", [order.spec.path]) as file:
             shutil.copyfileobj(made, file, 1 << 20)
 

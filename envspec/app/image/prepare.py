@@ -16,6 +16,7 @@ from envspec.app import inputs
 from envspec.app.collecting import collect_wheels
 from envspec.app.image.base import read_within, registry_source
 from envspec.app.malicious import refuse_malicious
+from envspec.app.observer import report
 from envspec.app.own_project import build_project, built_sources
 from envspec.app.policy import refuse_target
 from envspec.base.errors import InputError
@@ -120,7 +121,7 @@ def permit(order: ImageOrder, carried: Stored | None = None) -> None:
     for target in order.targets:
         offline, path = order.offline, order.spec.path
         refuse_target(order.spec, order.lock, target, path, offline=offline, carried=carried)
-        refuse_malicious(order.spec, (target,), path, offline=offline, carried=carried)
+        report(refuse_malicious(order.spec, (target,), path, offline=offline, carried=carried))
 
 
 class ReadyImage(Struct, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from envspec.export.carried import check_files, multi_node_program
 from envspec.export.folder import render
 from envspec.export.make import make_plan
 from envspec.lock.model import LockedTarget, SoundLock
-from envspec.prove.doctor.fits import LocalMachine, locked_frameworks, misfit, without_framework
+from envspec.prove.doctor.fits import LocalMachine, reason_to_skip
 from envspec.prove.smoke.report.compare import References, load_references
 from envspec.prove.smoke.run.apptainer import Apptainer
 from envspec.prove.smoke.run.case import (
@@ -29,11 +29,13 @@ from envspec.prove.smoke.run.case import (
     Local,
     Runner,
     SiteBuilds,
+    Skipped,
     SmokeCase,
+    leave_out_cpu,
     make_case,
+    refuse_twins,
 )
-from envspec.prove.smoke.run.docker import Docker, user_of
-from envspec.prove.smoke.run.process import ask_program
+from envspec.prove.smoke.run.docker import Docker, refuse_without_buildx, user_of
 from envspec.prove.smoke.run.slurm import Resources
 from envspec.rules.secret_variables import refuse_secret_variables
 from envspec.spec.model import ON_MACHINES, Spec
@@ -92,9 +94,6 @@ class SmokeRequest(Struct, frozen=True):
         return {option: path for option, path in given.items() if path is not None}
 
 
-Skipped = tuple[str, str, str]
-"""A spec, a target, and the reason why this machine can't run it."""
-
 _RUNNERS = {"image": ("docker", "apptainer"), "sif": ("apptainer",), **dict.fromkeys(ON_MACHINES, ("local",))}
 """The runners that have what comes on top of a base, by the base's kind."""
 _FORMATS = {"docker": "dockerfile", "apptainer": "apptainer"}
@@ -125,13 +124,7 @@ def choose_cases(asked: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skip
         if asked.targets and not named:
             continue
         for target in inputs.locked_targets(lock, named):
-            if asked.resources.nodes > 1 and "torch" not in locked_frameworks(target):
-                told = "the target locks no torch, which trains across nodes"
-                if asked.targets:
-                    raise InputError(f"{spec.name} × {target.name}: {told}", hint="leave --nodes out")
-                skipped.append((spec.name, target.name, told))
-                continue
-            reason = None if asked.targets else without_framework(target) or misfit(spec, target, machine)
+            reason = reason_to_skip(spec, target, machine, nodes=asked.resources.nodes, is_named=bool(asked.targets))
             if reason:
                 skipped.append((spec.name, target.name, reason))
                 continue
@@ -149,9 +142,9 @@ def choose_cases(asked: SmokeRequest) -> tuple[tuple[SmokeCase, ...], tuple[Skip
             )
     if unknown:
         raise InputError(f"none of these specs has a target {', '.join(sorted(map(printable, unknown)))}")
-    _refuse_twins(cases)
+    refuse_twins(cases)
     if asked.checks.device == "cuda":
-        cases, more = _without_cpu_targets(cases, named=bool(asked.targets))
+        cases, more = leave_out_cpu(cases, named=bool(asked.targets))
         skipped += more
     if (asked.image or asked.sif) and len(cases) != 1:
         raise InputError(f"one image can't serve {len(cases)} targets", hint="choose one with --target")
@@ -175,33 +168,11 @@ def _recipe(asked: SmokeRequest, spec: Spec, lock: SoundLock, target: LockedTarg
     return render(make_plan(spec, lock, target), format)
 
 
-def _without_cpu_targets(cases: Sequence[SmokeCase], *, named: bool) -> tuple[list[SmokeCase], list[Skipped]]:
-    """Skip targets for CPUs. Raises InputError for a named one, or where none is left."""
-    without = [case for case in cases if not case.cuda]
-    if without and (named or len(without) == len(cases)):
-        names = ", ".join(case.title for case in without)
-        raise InputError(
-            f"--device cuda needs CUDA, and {names} has none", hint="leave --device out, or choose a CUDA target"
-        )
-    more = [(case.spec, case.target, "the target is for CPUs, and --device asks for cuda") for case in without]
-    return [case for case in cases if case.cuda], more
-
-
 def _programs(multi_node: bool) -> dict[str, str]:
     found = dict(check_files())
     if multi_node:
         found[MULTI_NODE] = multi_node_program()
     return found
-
-
-def _refuse_twins(cases: Sequence[SmokeCase]) -> None:
-    """Refuse two specs with the same name, which would share folders of results."""
-    seen: dict[str, str] = {}
-    for case in cases:
-        if case.title in seen:
-            hint = "run them one after the other"
-            raise InputError(f"{seen[case.title]} and {case.path} both have runs called {case.title}", hint=hint)
-        seen[case.title] = case.path
 
 
 # The runners of `envspec smoke`, with this machine's programs.
@@ -215,7 +186,7 @@ def make_runner(name: str, asked: SmokeRequest, folders: Folders) -> Runner:
             raise ToolError("neither docker nor podman is in PATH", hint="install one, or use --runner apptainer")
         engine = engine or "docker"
         if engine == "docker" and not asked.image and not asked.dry_run:
-            _need_buildx()
+            refuse_without_buildx()
         user = user_of(engine, (os.getuid(), os.getgid()))
         return Docker(folders, engine, user, asked.image, site=SiteBuilds(load_settings(), os.environ))
     if name == "apptainer":
@@ -229,14 +200,3 @@ def make_runner(name: str, asked: SmokeRequest, folders: Folders) -> Runner:
 
 def _first_in_path(*programs: str) -> str | None:
     return next((program for program in programs if find_program(program, os.environ)), None)
-
-
-def _need_buildx() -> None:
-    """Test that docker can build the recipe. Raises ToolError where it can't."""
-    done = ask_program(["docker", "buildx", "version"])
-    if done.status:
-        said = done.said.strip().splitlines()
-        raise ToolError(
-            f"docker has no buildx, which builds the image: {printable(said[0]) if said else 'docker gave no reason'}",
-            hint="install docker's buildx plugin, use --engine podman, or name a built image with --image",
-        )

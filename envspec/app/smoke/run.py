@@ -17,7 +17,7 @@ from msgspec import Struct
 from envspec.app.evidence import keep_reports, kept_runs
 from envspec.app.observer import interruption_says, observer, say
 from envspec.app.outputs import location, write_text
-from envspec.app.smoke.cases import Skipped, SmokeRequest, choose_cases, make_runner
+from envspec.app.smoke.cases import SmokeRequest, choose_cases, make_runner
 from envspec.base.atomic import refuse_read_only
 from envspec.base.errors import InputError, StorageError, ToolError
 from envspec.base.programs import find_program
@@ -33,7 +33,7 @@ from envspec.prove.smoke.report.read import as_json, load_report
 from envspec.prove.smoke.report.result import Results, Run, SmokeReport, is_pretended
 from envspec.prove.smoke.report.words import WIDTH, lines, seconds
 from envspec.prove.smoke.run import slurm
-from envspec.prove.smoke.run.case import CONFIG, TIMEOUT, Command, Folders, SmokeCase, Step, dry
+from envspec.prove.smoke.run.case import CONFIG, TIMEOUT, Command, Folders, Skipped, SmokeCase, Step, dry
 from envspec.prove.smoke.run.foreground import run_cases, steps
 from envspec.prove.smoke.run.jobs import STATE, JobPlan, Submitted, prepare_all, read_submission, submit, titles, wait
 

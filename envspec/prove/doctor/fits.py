@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from envspec.base.errors import InputError
 from envspec.base.extras import how_to_get
 from envspec.facts.compute_capability import capability_of, covers
 from envspec.lock.model import LockedTarget
@@ -81,6 +82,19 @@ def misfit(spec: Spec, target: LockedTarget, machine: LocalMachine) -> str | Non
     if machine.largest is not None and size > machine.largest:
         return f"the target's packages are {size / GB:.1f} GB, and the limit is {machine.largest / GB:.1f} GB"
     return None
+
+
+def reason_to_skip(
+    spec: Spec, target: LockedTarget, machine: LocalMachine, *, nodes: int, is_named: bool
+) -> str | None:
+    """Say why a target isn't checked on a machine, on so many nodes; None where it is. One that the user named is tried
+    all the same. Raises InputError for a named one that several nodes can't check."""
+    if nodes > 1 and "torch" not in locked_frameworks(target):
+        reason = "the target locks no torch, which trains across nodes"
+        if is_named:
+            raise InputError(f"{spec.name} × {target.name}: {reason}", hint="leave --nodes out")
+        return reason
+    return None if is_named else without_framework(target) or misfit(spec, target, machine)
 
 
 def _unfit(target: LockedTarget, machine: LocalMachine) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -42,7 +42,7 @@ from envspec.resolve.workflow.notices import (
     refusals,
     sacrifice_notes,
 )
-from envspec.resolve.workflow.prepare import unused_terms
+from envspec.resolve.workflow.prepare import Prepared, unused_terms
 from envspec.resolve.workflow.solve import Solved
 from envspec.rules.build import OF_BUILDS
 from envspec.rules.case import apply_acceptances
@@ -88,10 +88,14 @@ def accept(
     return locked, (*findings, *unused_terms(spec, codes))
 
 
-def is_judged_again(finding: Finding, locked: Iterable[LockedTarget]) -> bool:
-    """Say whether a finding on a spec's torch is of the kind that its exact pins decide in all of its targets."""
-    pinned = {target.name for target in locked if target.pin("torch", "pip") or target.pin("pytorch", "conda")}
-    return finding.code in OF_BUILDS and {*finding.targets} <= pinned
+def notes_before(prepared: Iterable[Prepared], locked: Collection[LockedTarget] = ()) -> tuple[Finding, ...]:
+    """Give what the rules say of targets before anything is solved, without what the exact pins of a torch that is
+    locked have decided since."""
+    pinned = {one.name for one in locked if one.pin("torch", "pip") or one.pin("pytorch", "conda")}
+    return merge_findings(
+        (one.name, [note for note in one.verdict.findings if one.name not in pinned or note.code not in OF_BUILDS])
+        for one in prepared
+    )
 
 
 def effect_notes(solved: Sequence[Solved]) -> tuple[Finding, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -137,10 +137,6 @@ def _lock_phrase(pin: Pin) -> str:
     return f"{pin.name} {pin.version} locked"
 
 
-Notice = Callable[[Finding], None]
-"""The callback for findings that stop nothing: warnings, corrections."""
-
-
 def merge_findings(found: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
     """Give the findings of targets, by name: each once, with its targets."""
     return merge_targets(replace(finding, targets=(name,)) for name, findings in found for finding in findings)
@@ -197,17 +193,6 @@ def sacrifice_notes(found: Iterable[tuple[str, str, str | None, str | None]]) ->
         Finding("info", "given-up", text, remedy=how, targets=(target,), package=moved)
         for target, text, how, moved in found
     )
-
-
-def join_sacrifice(told: list[Finding], note: Finding) -> bool:
-    """Say whether a note is that of a package which moved for a release that was given up: that line has the reason,
-    and is the warning where the note is one."""
-    for at, one in enumerate(told):
-        if one.code == "given-up" and note.package == one.package is not None and {*note.targets} <= {*one.targets}:
-            if note.severity == "warning":
-                told[at] = replace(one, severity=note.severity, code=note.code)
-            return True
-    return False
 
 
 def unused_sources(spec: Spec, locked: Iterable[LockedTarget]) -> Iterator[Finding]:

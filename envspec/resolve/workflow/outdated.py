@@ -1,25 +1,34 @@
-"""Newer releases of a lock's packages, and the bounds that hold each back. Pure: releases come in through a
-function."""
+"""Newer releases of a lock's packages, the bounds that hold each back, and how far a target's torch gets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 from packaging.version import Version
 
+from envspec.base.errors import EnvspecError
+from envspec.base.finding import Finding
 from envspec.facts import released, torch_builds, wheels
 from envspec.facts.corrections import admits
 from envspec.lock.graph import Edge, Graph, Node
 from envspec.lock.model import Lock, LockedTarget, Pin
 from envspec.lock.variant_build import machine_of, versions_of
+from envspec.net.index_proxy.pages import Upstream
 from envspec.net.index_proxy.releases import Release, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.tags import takes_python, wheel_fits
 from envspec.packages.variant_choice import TargetMachine
+from envspec.resolve.pip.solve import PipResolver
 from envspec.resolve.workflow.prepare import NotAfter
+from envspec.rules.case import Case
+from envspec.rules.horizon import Horizon, horizon
+from envspec.rules.judge import case_of
+from envspec.rules.wanted import torch_of
+from envspec.spec.model import Spec
 
 
 class BetterVariant(Struct, frozen=True):
@@ -321,3 +330,84 @@ def _unfit(lock: Lock, target: LockedTarget, pin: Pin, release: Release) -> Iter
         yield "none of its wheels fits the platform, the Python or the glibc"
     elif not release.wheels and pin.name not in lock.inputs.allow_source:
         yield "it has no wheel, and the spec doesn't allow its source"
+
+
+def held_findings(spec: Spec, newer: Iterable[Newer], names: Collection[str]) -> Iterator[Finding]:
+    """Report what holds packages of these names back, with the newest release and what lets it through; and those that
+    are locked in their newest release."""
+    held = set()
+    for one in newer:
+        held.add(one.name)
+        day = f" of {one.uploaded[:10]}" if one.uploaded else ""
+        why = "; ".join(hold.reason for hold in one.holds)
+        message = f"{one.name} stays at {one.locked}, and the newest is {one.newest}{day}: {why}"
+        yield Finding("info", "upgrade-held", message, remedy=_way_through(spec, one))
+    for name in sorted({*names} - held):
+        yield Finding("info", "upgrade-held", f"{name} is locked in its newest release")
+
+
+def _way_through(spec: Spec, newer: Newer) -> str | None:
+    """Say what to write into the spec, where its own words alone hold a release."""
+    if not newer.holds:
+        return None
+    hold = newer.holds[0]
+    if hold.kind == "bound" and newer.uploaded:
+        day = date.fromisoformat(newer.uploaded[:10]) + timedelta(days=1)
+        line = f'{newer.name} = {{ exclude-newer = "{day}", reason = "why it can\'t wait" }}'
+        others = [one.name for one in spec.newer_for if not one.of_index]
+        if newer.name in others:
+            return f"change in [env.exclude-newer-package]: {line}"
+        return (
+            f"add to [env.exclude-newer-package]: {line}" if others else f"add to [env]: exclude-newer-package.{line}"
+        )
+    if hold.by is None and hold.requirement:
+        return f"change the spec's {hold.requirement}, so that it admits {newer.within}"
+    return None
+
+
+def list_releases(resolver: PipResolver, pin: Pin) -> Sequence[Release]:
+    """List a pin's releases on its own index: those of PyTorch's by the shipped facts. None for a flat index."""
+    if pin.index.startswith("pytorch/"):
+        return facts_releases(pin)
+    url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
+    if url is None or pin.url or pin.git:
+        return ()
+    return resolver.pages.current(Upstream(url), pin.name)
+
+
+def offered_variant(resolver: PipResolver, failed: dict[str, str], pin: Pin, machine: TargetMachine) -> str | None:
+    """Find the variant of a pin's release that a machine would get today; of a flat index's pages the first counts that
+    has one."""
+    url = resolver.default_index if pin.index == "pypi" else resolver.indexes.get(pin.index)
+    pages = [page for (index, _), page in resolver.flat.items() if index == pin.index]
+    asked = [(page, True) for page in pages] if url is None else [(url, False)]
+    try:
+        for place, flat in asked:
+            upstream = Upstream(place, flat=flat, variants=frozenset({pin.name}), machine=machine)
+            found = resolver.pages.variant(upstream, pin.name, pin.version)
+            if found is not None:
+                return found.label
+    except EnvspecError as error:
+        failed[pin.name] = str(error)
+    return None
+
+
+class TargetHorizon(Struct, frozen=True):
+    """The last torch that a target gets, and what leads further. `channel` is "pip" or "conda"."""
+
+    target: str
+    locked: str
+    channel: str
+    case: Case
+    horizon: Horizon
+
+
+def horizon_of(spec: Spec, target: LockedTarget) -> TargetHorizon | None:
+    """Find the horizon of a target; None without a torch of the tables."""
+    of_spec = spec.target(target.name)
+    wanted = torch_of(spec, of_spec) if of_spec else None
+    pin = next((pin for pin in target.pins if pin.name in ("torch", "pytorch")), None)
+    if of_spec is None or wanted is None or pin is None:
+        return None
+    case = case_of(spec, of_spec)
+    return TargetHorizon(target.name, pin.version, wanted.channel, case, horizon(case, wanted.channel))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from envspec.base.codes import meanings
 from envspec.base.errors import EnvspecError, Place, SpecError, together
-from envspec.base.finding import Finding
+from envspec.base.finding import Finding, carrying
 from envspec.base.redact import redact
 from envspec.base.texts import nearest
 from envspec.facts import conda_builds, torch_builds
@@ -29,7 +29,7 @@ from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.packages.tags import wheel_file_tags, wheel_fits
 from envspec.resolve.conda.request import CondaRequest, conda_request_for
 from envspec.resolve.workflow.base import judge_on_base
-from envspec.resolve.workflow.notices import Notice, merge_findings, refusals
+from envspec.resolve.workflow.notices import merge_findings, refusals
 from envspec.rules.case import refuse_unacceptable
 from envspec.rules.judge import Verdict, judge
 from envspec.spec.model import Located, Spec, Target
@@ -171,15 +171,15 @@ class Prepared(Struct, frozen=True):
 def prepare(
     case: SpecCase,
     targets: Sequence[Target],
-    notice: Notice,
     not_after: NotAfter | None = None,
     inventories: Mapping[str, Inventory] = MappingProxyType({}),
 ) -> tuple[Prepared, ...]:
-    """Prepare these targets of a spec, within a site's bound in time, and report the rules' warnings. `inventories` are
-    those of its bases, by platform.
+    """Prepare these targets of a spec, within a site's bound in time. `inventories` are those of its bases, by
+    platform. The rules' warnings stand in the verdicts.
 
-    Raises Infeasible for what the rules refuse, whose ways the facts alone have passed, SpecError for a correction that
-    doesn't exist and for a requirement that no lock can hold, and InfeasibleTargets for several of them.
+    Raises Infeasible, with these warnings, for what the rules refuse, whose ways the facts alone have passed, SpecError
+    for a correction that doesn't exist and for a requirement that no lock can hold, and InfeasibleTargets for several
+    of them.
     """
     spec, shared = case.spec, case.shared
     _refuse_unknown_corrections(spec)
@@ -193,12 +193,11 @@ def prepare(
 
     verdicts = [verdict_on(target) for target in targets]
     of_rules = merge_findings((t.name, verdict.findings) for t, verdict in zip(targets, verdicts, strict=True))
-    for finding in of_rules:
-        if finding.severity != "error":
-            notice(finding)
     refused += refusals(of_rules)
     if refused:
-        raise together(refused)
+        with carrying() as findings:
+            findings += (finding for finding in of_rules if finding.severity != "error")
+            raise together(refused)
     exempt = _exempt(spec, not_after)
     if not_after is not None:
         # no part of the lock: a bound that moves would make it stale the next day

@@ -3,7 +3,7 @@ They are chosen before anything is solved: markers and Requires-Python are judge
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from envspec.base.errors import Infeasible
 from envspec.base.finding import Finding
@@ -12,7 +12,6 @@ from envspec.lock.model import Lock, LockedPython, TargetInputs
 from envspec.lock.rules.derived import WRONG_PYTHON
 from envspec.packages.python_range import is_within, releases_of
 from envspec.resolve.workflow.keep import Upgrade
-from envspec.resolve.workflow.notices import Notice
 
 PACKAGE = "python"
 """The name by which `--upgrade-package` moves a build."""
@@ -24,13 +23,12 @@ def choose_pythons(
     upgrade: Upgrade,
     flaws: Sequence[Finding],
     bounds: Sequence[str | None],
-    notice: Notice,
     *,
     needed: bool = True,
-) -> tuple[LockedPython, ...]:
+) -> tuple[tuple[LockedPython, ...], tuple[Finding, ...]]:
     """Choose the build for each platform that has targets without conda's Python, from the targets' inputs by name.
     `bounds` are moments (RFC 3339): only what was released before all of them is taken. A platform without a known
-    build has none, and `notice` hears so.
+    build has none, which a warning says.
 
     Raises Infeasible where the spec keeps out the newest of a minor version, no build is known of what it admits and
     one is `needed`: an image's base may have one without a known build.
@@ -54,8 +52,7 @@ def choose_pythons(
             without[name] = inputs
         else:
             raise _unknown(name, inputs, before)
-    _tell(without, before, notice)
-    return tuple(found[platform] for platform in sorted(found))
+    return tuple(found[platform] for platform in sorted(found)), tuple(_missing_builds(without, before))
 
 
 def _admits_newest(inputs: TargetInputs) -> bool:
@@ -82,18 +79,15 @@ def _unknown(name: str, inputs: TargetInputs, before: str | None) -> Infeasible:
     return error
 
 
-def _tell(without: Mapping[str, TargetInputs], before: str | None, notice: Notice) -> None:
-    if not without:
-        return
-    first = next(iter(without.values()))
-    python = (first.python_range or "").removeprefix("==") or first.python
-    until = f" released before {before[:10]}" if before else ""
-    notice(
-        Finding(
+def _missing_builds(without: Mapping[str, TargetInputs], before: str | None) -> Iterator[Finding]:
+    if without:
+        first = next(iter(without.values()))
+        python = (first.python_range or "").removeprefix("==") or first.python
+        until = f" released before {before[:10]}" if before else ""
+        yield Finding(
             "warning",
             "python-not-locked",
             f"{', '.join(without)}: envspec knows no build of Python {python}{until}, so the lock"
             " names none: environments and images get the machine's, or uv's newest",
             remedy=f'to lock Python too, take it from conda: [conda] dependencies = ["python {first.python}.*"]',
         )
-    )

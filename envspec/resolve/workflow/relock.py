@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,8 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, EnvspecError, InputError, Place, SpecError, ToolError, parts, together
-from envspec.base.finding import Finding
-from envspec.export.make import missing_packages
+from envspec.base.finding import Finding, carrying
 from envspec.facts.python_builds import newest_build
 from envspec.facts.torch_builds import build_bounds
 from envspec.lock.inputs import SpecCase, spec_case
@@ -38,66 +36,16 @@ from envspec.packages.requirement import canonical_name
 from envspec.resolve.pip.build_environment import BuildWanted, against_lock
 from envspec.resolve.pip.build_imports import BuildLacks
 from envspec.resolve.pip.sources_needed import BuildNeeds, NeededSource, SourcesNeeded, names_needed, with_lines
-from envspec.resolve.workflow.accept import accept, effect_notes, is_judged_again, of_pins, refused_pins
+from envspec.resolve.workflow.accept import accept, effect_notes, notes_before, of_pins, refused_pins
 from envspec.resolve.workflow.base import base_findings
 from envspec.resolve.workflow.keep import Kept, Upgrade, preserve
-from envspec.resolve.workflow.notices import Notice, flaw_warnings, join_sacrifice, misspelt_names, unused_sources
+from envspec.resolve.workflow.notices import flaw_warnings, misspelt_names, unused_sources
 from envspec.resolve.workflow.obstacles import SOLVES, Trial, all_in_the_way, is_obstacle
 from envspec.resolve.workflow.prepare import NotAfter, prepare
 from envspec.resolve.workflow.pythons import PACKAGE, choose_pythons
 from envspec.resolve.workflow.solve import Resolvers, Solved, solve
 from envspec.spec.model import Spec, Target
 from envspec.spec.targets import refuse_unknown_targets
-
-# The notices of a locking run about the images of its recipes: what is missing in them, and what comes twice.
-
-_WITH_CUDA = (
-    (re.compile(r"(?:^|/)nvidia/cuda:(?:.*-)?(?:runtime|devel)(?:-|$)"), "CUDA's libraries"),
-    (re.compile(r"(?:^|/)pytorch/pytorch(?:[:@]|$)"), "torch and CUDA's libraries"),
-    (re.compile(r"^nvcr\.io/nvidia/(?:pytorch|tensorflow|cuda-dl-base)(?:[:@]|$)"), "torch and CUDA's libraries"),
-)
-"""Base images that hold what the wheels of a CUDA target bring, by their names, and what that is. `nvidia/cuda:…-base`
-has the runtime alone. Source: the images' own pages in their registries."""
-
-
-def image_findings(spec: Spec, locked: Sequence[LockedTarget]) -> Iterator[Finding]:
-    """Name the services whose package is missing, and a base image with the CUDA that the wheels bring."""
-    linux = tuple(target for target in locked if target.inputs.platform.startswith("linux-"))
-    yield from _services_without_package(spec, linux)
-    twice = next((what for pattern, what in _WITH_CUDA if pattern.search(spec.image.base)), None)
-    names = [target.name for target in linux if target.inputs.cuda and _brings_cuda(target)]
-    if twice and names:
-        yield Finding(
-            "info",
-            "cuda-twice",
-            f"the base image {spec.image.base} holds {twice}, and so do the wheels:"
-            " the image gets several GB that no program loads",
-            spec.places.get("image.base"),
-            'base = "debian:trixie-slim" is enough; what compiles gets a stage with CUDA\'s compiler of its own',
-            targets=tuple(names),
-        )
-
-
-def _services_without_package(spec: Spec, linux: Iterable[LockedTarget]) -> Iterator[Finding]:
-    missing: dict[tuple[str, str], list[str]] = {}
-    for target in linux:
-        for one in missing_packages(spec, target):
-            missing.setdefault(one, []).append(target.name)
-    for (service, package), names in missing.items():
-        yield Finding(
-            "warning",
-            "service-without-package",
-            f'the service "{service}" needs {package}, which isn\'t locked:'
-            " `envspec export` makes no recipe without it",
-            spec.places.get("image.services"),
-            f"add {package} to [pip] dependencies",
-            targets=tuple(names),
-        )
-
-
-def _brings_cuda(target: LockedTarget) -> bool:
-    return any(pin.kind == "pip" and pin.name.startswith("nvidia-") for pin in target.pins)
-
 
 # The build environments of a lock's sources: those of the old lock that still hold, and new ones for the others.
 
@@ -265,10 +213,6 @@ def _lost_corrections(target: Solved, kept: Kept) -> Iterator[LockedCorrection]:
             yield one
 
 
-def _untold(finding: Finding) -> None:
-    """Ignore a notice."""
-
-
 class RelockRequest(Struct, frozen=True):
     """A spec to lock again.
 
@@ -293,8 +237,9 @@ class RelockRequest(Struct, frozen=True):
     allows: bool = False
 
 
-def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untold) -> Lock:
-    """Lock a spec again. The conda half is solved first: its packages count for pip.
+def relock(request: RelockRequest, resolvers: Resolvers) -> tuple[Lock, tuple[Finding, ...]]:
+    """Lock a spec again; give the lock and what there is to know of it. The conda half is solved first: its packages
+    count for pip.
 
     What shaped the lock of what wheels say stands in it. Of the old lock's rows those count that their wheels confirm.
 
@@ -303,23 +248,28 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
 
     Raises Infeasible for what the rules refuse, SpecError for a correction that doesn't exist, InputError for a wrong
     `only`, WrongBuild when a CPU build or one of another CUDA got in, InternalError when the result contradicts itself,
-    and what the resolver raises.
+    and what the resolver raises: each with the findings up to it.
     """
+    with carrying() as findings:
+        lock = _relock(request, resolvers, findings)
+    return lock, tuple(map(_with_ways_of_machines, findings))
+
+
+def _relock(request: RelockRequest, resolvers: Resolvers, findings: list[Finding]) -> Lock:
     begun = monotonic()
     old, move, not_after = request.old, request.upgrade, request.not_after
-    notice = _leave_out_untried(notice)
     with _placing(request.spec):
         case = spec_case(request.spec)
     flaws = flaws_of(old, case) if old else ()
     if old is not None and (request.only or not (move.everything or PACKAGE in move.packages)):
         case = case.beside(old)
     targets = _choose_targets(case, old, request.only, flaws)
-    for finding in flaw_warnings(flaws):
-        notice(finding)
+    findings += flaw_warnings(flaws)
     bounds = (case.shared.exclude_newer, not_after.moment if not_after else None)
     with _placing(case.spec):
         own = case.shared.brings_python
-        pythons = choose_pythons(case.targets, old, move, flaws, bounds, notice, needed=own)
+        pythons, without_build = choose_pythons(case.targets, old, move, flaws, bounds, needed=own)
+    findings += without_build
     builds_of = pythons if own else ()
     spec = replace(case.spec, python_builds={one.platform: one.version for one in builds_of})
     case = replace(case, spec=spec)
@@ -373,7 +323,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         end.start()
         try:
             asked = [one for one in changed.targets if one.name in names and not is_known(one)]
-            ready = prepare(there, asked, _untold, not_after, request.inventories)
+            ready = prepare(there, asked, not_after, request.inventories)
             answer = solve(ready, resolvers, Kept(), judge_in_time)
             further = refusals(changed, answer)
             if not further:
@@ -394,8 +344,6 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         return resolvers.is_behind(replace(asked, cuda=before.cuda), one.versions)
 
     def refuse(refused: Sequence[EnvspecError]) -> NoReturn:
-        for finding in early:
-            notice(finding)
         allowed = request.allows and any(map(names_needed, refused))
         trial = Trial(spec, tuple(sorted(names)), attempt, monotonic, begun, 0 if allowed else SOLVES)
         error = all_in_the_way(refused, trial)
@@ -404,59 +352,55 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
             one.place = one.place or _place_of(spec, one)
         raise error from None
 
-    early: list[Finding] = []
     refused, solved = tuple[EnvspecError, ...](), tuple[Solved, ...]()
+    before = tuple[Finding, ...]()
     try:
         try:
-            ready = prepare(case, targets, early.append, not_after, request.inventories)
+            ready = prepare(case, targets, not_after, request.inventories)
+            before = notes_before(ready)
         except EnvspecError as error:
+            before = error.findings
             if not is_obstacle(error):
                 raise
             # the other targets have their own refusals
             refused = parts(error)
             rest = [one for one in targets if not any(one.name in part.targets for part in refused)]
             alone = all(part.targets for part in refused)
-            ready = prepare(case, rest, _untold, not_after, request.inventories) if rest and alone else ()
+            ready = prepare(case, rest, not_after, request.inventories) if rest and alone else ()
         solved = solve(ready, resolvers, kept, partial(judge, spec)) if ready else ()
         refused = (*refused, *refusals(spec, solved))
     except EnvspecError as error:
         if is_obstacle(error):
             refused = (*refused, *parts(error))
         elif not refused:
-            for finding in early:
-                notice(finding)
+            error.findings = before
             error.place = error.place or _place_of(spec, error)
             raise
     if refused:
-        for finding in effect_notes(solved):
-            notice(finding)
         sources = {name for one in refused for name in names_needed(one)}
-        found = (finding for one in solved for finding in judge(spec, one))
-        early += (one for one in found if one.severity == "warning" and one.package in sources)
+        of_sources = (finding for one in solved for finding in judge(spec, one) if finding.package in sources)
+        findings += effect_notes(solved)
+        findings += before
+        findings += (_with_ways_of_machines(one) for one in of_sources if one.severity == "warning")
         refuse(refused)
 
-    # what speaks of the lock waits until nothing refuses it
     by_conda = {one.name: one.conda for one in solved}
-    told = [*inspection_findings(solved, kept)]
+    of_wheels = tuple(inspection_findings(solved, kept))
     solved = with_publishers(solved, old, resolvers.publishers)
     try:
         solved, anew, accepted = finish(spec, solved)
     except EnvspecError as error:
         if not any(part.ways for part in parts(error)):
             raise
+        findings += before
         refuse(parts(error))
-    told += accepted
     with _placing(spec):
-        of_pip = resolvers.findings(told)
-    of_conda = resolvers.conda.findings(by_conda) if resolvers.conda is not None else ()
-    for one in (*(one for one in of_pip if not join_sacrifice(told, one)), *of_conda):
-        notice(one)
-    for one in (*(one for one in early if not is_judged_again(one, anew)), *told):
-        notice(one)
+        findings += resolvers.findings((*of_wheels, *accepted))
+    findings += resolvers.conda.findings(by_conda) if resolvers.conda is not None else ()
+    findings += (*notes_before(ready, anew), *of_wheels, *accepted)
     others = {target.name for target in spec.targets} - {target.name for target in anew}
     locked = with_fullest_code((*anew, *(target for target in old or () if target.name in others)))
-    for one in (*unused_sources(spec, locked), *misspelt_names(spec, locked), *image_findings(spec, locked)):
-        notice(one)
+    findings += (*unused_sources(spec, locked), *misspelt_names(spec, locked))
     read = {row for one in solved for row in one.shaped}
     pins = [pin for target in locked if target.name in others for pin in target.pins]
     read |= {row for row in (old.corrections if old else ()) if any(map(row.is_of, pins))}
@@ -464,8 +408,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
     lock = Lock(spec.name, case.shared, in_order, corrections=tuple(sorted(read)), pythons=pythons)
     if case.shared.base is None:
         return lock
-    for one in base_findings(anew, request.inventories):
-        notice(one)
+    findings += base_findings(anew, request.inventories)
     bases = tuple(
         LockedBase(name, hashlib.sha256(one.text.encode()).hexdigest(), one.digest)
         for name, one in sorted(request.inventories.items())
@@ -482,14 +425,9 @@ def _needs_of_builds(spec: Spec, refused: Iterable[EnvspecError]) -> Iterator[Bu
                 yield _build_needs(spec, one, one.lacks, targets)
 
 
-def _leave_out_untried(notice: Notice) -> Notice:
-    """Give a notice that tells of a finding's ways those alone that need no solution: nothing is solved for these."""
-
-    def tell(finding: Finding) -> None:
-        ways = tuple(way for way in finding.ways if way.is_of_machines)
-        notice(replace(finding, ways=ways).tell_ways() if finding.ways else finding)
-
-    return tell
+def _with_ways_of_machines(finding: Finding) -> Finding:
+    """Tell of a finding's ways those alone that need no solution: nothing is solved for these."""
+    return replace(finding, ways=tuple(way for way in finding.ways if way.is_of_machines)).tell_ways()
 
 
 @contextmanager

@@ -137,15 +137,16 @@ def answer(one: Case, machine: Machine) -> Said:
         with pip_resolver(
             spec, machine.environment(), offline=False, refresh=False, progress=Progress(), notice=told.append
         ) as pip:
-            (target,) = relock(RelockRequest(spec), Resolvers(pip, findings=pip.findings), told.append)
+            (target,), findings = relock(RelockRequest(spec), Resolvers(pip, findings=pip.findings))
     except AnswerNo as no:
         came = (
             "source" if isinstance(no, SourcesNeeded) else "refuse" if isinstance(no, Infeasible) else "unsatisfiable"
         )
         every = no.errors if isinstance(no, InfeasibleTargets) else (no,)
-        return Said(came, "\n".join(f"{each.message}\n{each.hint}" for each in every), tuple(told))
-    text = "\n".join(f"{each.severity}: {each.text} {each.remedy or ''}" for each in told)
-    return Said({pin.name: pin.version for pin in target.pins}, text, tuple(told))
+        return Said(came, "\n".join(f"{each.message}\n{each.hint}" for each in every), (*told, *no.findings))
+    findings = (*told, *findings)
+    text = "\n".join(f"{each.severity}: {each.text} {each.remedy or ''}" for each in findings)
+    return Said({pin.name: pin.version for pin in target.pins}, text, findings)
 
 
 class _Recorder(Recorder):

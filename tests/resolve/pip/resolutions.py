@@ -48,7 +48,7 @@ def lock(
     spec = load_spec(str(machine.folder / "specs" / "demo.toml"))
     env = machine.environment()
     with pip_resolver(spec, env, offline=False, refresh=False, progress=progress or Watched()) as resolver:
-        return relock(RelockRequest(spec, old, upgrade=upgrade or Upgrade()), Resolvers(resolver))
+        return relock(RelockRequest(spec, old, upgrade=upgrade or Upgrade()), Resolvers(resolver))[0]
 
 
 CUDA = "platform = 'linux-64'\ncuda = '{}'\ngpus = ['A100']"

@@ -81,11 +81,8 @@ def answer(folder: Path, *lines: str) -> tuple[Lock | None, dict[str, Sequence[R
         releases = resolver._uv_indexes.releases(asked)
         pages: dict[str, Sequence[Release]] = {name: admitted_releases(name, asked, releases) for name in names}
         try:
-            return (
-                relock(RelockRequest(spec), Resolvers(resolver, findings=resolver.findings), told.append),
-                pages,
-                told,
-            )
+            locked, findings = relock(RelockRequest(spec), Resolvers(resolver, findings=resolver.findings))
+            return locked, pages, [*told, *findings]
         except (AnswerNo, SpecError):
             return None, pages, told
 

@@ -34,7 +34,7 @@ def accepted(
     """Targets `a` and `b`, solved as `told` answers. What preparing tells is left out."""
     tables = f"[targets.a]\n{lines}\n[targets.b]\n{lines}\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n[pip]\ndependencies = [{pip}]\n{tables}", "specs/demo.toml")
-    solved = solve(prepare(spec_case(spec), spec.targets, lambda finding: None), Resolvers(told), kept)
+    solved = solve(prepare(spec_case(spec), spec.targets), Resolvers(told), kept)
     return accept(spec, solved, kept, refreshed=refreshed, judge=lambda one: of_pins(spec, one, NO_RELEASES))
 
 
@@ -100,7 +100,7 @@ def test_what_files_of_others_say_is_never_envspecs_fault(pins: tuple[Pin, ...],
 def test_what_condas_records_say_is_mended_in_condas_part_of_the_spec() -> None:
     wanted = "[conda]\nchannels = ['conda-forge']\ndependencies = ['libx']\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n{wanted}[targets.a]\n{LINUX}", "specs/demo.toml")
-    prepared = prepare(spec_case(spec), spec.targets, lambda finding: None)
+    prepared = prepare(spec_case(spec), spec.targets)
 
     def record(name: str, version: str, *depends: str) -> Pin:
         file = Artifact(f"{name}-{version}-h1_0.conda", "0" * 64, 1, "0" * 32)
@@ -146,7 +146,7 @@ def test_condas_pins_are_judged_by_their_builds() -> None:
     torch = Pin("conda", "pytorch", "2.7.1", "conda-forge/linux-64", artifact, build=build, provides=("torch",))
     wanted = "[conda]\nchannels = ['conda-forge']\ndependencies = ['pytorch ==2.7.1']\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n{wanted}[targets.a]\n{V100}", "specs/demo.toml")
-    prepared = prepare(spec_case(spec), spec.targets, lambda finding: None)
+    prepared = prepare(spec_case(spec), spec.targets)
     (solved,) = solve(prepared, Resolvers(Told(), CondaTold(torch)), Kept())
     (found,) = of_pins(spec, solved, NO_RELEASES)
     assert found.text == f"pytorch 2.7.1 ({build}) is the CPU build, and the target is for CUDA 12.8"
@@ -162,6 +162,6 @@ def test_condas_cudnn_is_judged_as_it_is_locked(cudnn: str, codes: list[str]) ->
         Pin("conda", name, version, "conda-forge/linux-64", Artifact("x.conda", "0" * 64, 1, "0" * 32), build=build)
         for name, (version, build) in records.items()
     )
-    prepared = prepare(spec_case(spec), spec.targets, lambda finding: None)
+    prepared = prepare(spec_case(spec), spec.targets)
     (solved,) = solve(prepared, Resolvers(Told(), CondaTold(*pins)), Kept())
     assert [one.code for one in of_pins(spec, solved, NO_RELEASES)] == codes

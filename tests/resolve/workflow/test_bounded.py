@@ -52,11 +52,10 @@ class Solver(ByRequest):
         return tuple(replace(one, direct=one.name == "vllm") for one in pins)
 
 
-def locked(solver: Solver, asked: str = "vllm", **cudas: str) -> tuple[Lock, list[Finding]]:
+def locked(solver: Solver, asked: str = "vllm", **cudas: str) -> tuple[Lock, tuple[Finding, ...]]:
     targets = "".join(f'[targets.{name}]\nplatform = "linux-64"\ncuda = "{cuda}"\n' for name, cuda in cudas.items())
     text = f"[env]\npython = '3.12'\n[pip]\ndependencies = ['{asked}']\n{targets}"
-    notices: list[Finding] = []
-    return relock(RelockRequest(parse_spec(text, "specs/demo.toml")), Resolvers(solver), notices.append), notices
+    return relock(RelockRequest(parse_spec(text, "specs/demo.toml")), Resolvers(solver))
 
 
 def test_a_pin_of_another_cuda_is_given_up_and_told() -> None:

@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 from support.told import ByRequest, pin
 
-from envspec.base.finding import Finding
 from envspec.lock.freshness import reasons
 from envspec.lock.inputs import spec_case
 from envspec.lock.model import Artifact, Lock, LockedCorrection, Pin
@@ -78,7 +77,7 @@ def spec(more: str = "") -> Spec:
 def locked(old: Lock | None = None, upgrade: Upgrade | None = None, more: str = "") -> Lock:
     """Lock the spec with a wheel that says `READ`."""
     inspect = Wheels(READ, known=old is not None)
-    return relock(RelockRequest(spec(more), old, upgrade=upgrade or Upgrade()), Resolvers(Solver(), inspect=inspect))
+    return relock(RelockRequest(spec(more), old, upgrade=upgrade or Upgrade()), Resolvers(Solver(), inspect=inspect))[0]
 
 
 def numpy(lock: Lock) -> str:
@@ -99,7 +98,7 @@ def test_an_older_release_that_says_nothing_is_free_of_it() -> None:
             return (OLD, pin("numpy", "1.26.4" if bound else "2.2.6"))
 
     solver = Bounded()
-    lock = relock(RelockRequest(spec()), Resolvers(solver, inspect=Wheels(READ)))
+    lock, _ = relock(RelockRequest(spec()), Resolvers(solver, inspect=Wheels(READ)))
     assert (numpy(lock), lock.corrections, solver.asked) == ("2.2.6", (), 3)
 
 
@@ -112,9 +111,8 @@ def test_with_inspect_false_no_wheel_is_read(more: str) -> None:
         asked = parse_spec(text, "specs/demo.toml")
     else:
         asked = spec(more)
-    told: list[Finding] = []
     upgrade = Upgrade(everything=True)
-    lock = relock(RelockRequest(asked, first, upgrade=upgrade), Resolvers(Solver(), inspect=wheels), told.append)
+    lock, told = relock(RelockRequest(asked, first, upgrade=upgrade), Resolvers(Solver(), inspect=wheels))
     assert (numpy(lock), lock.corrections, wheels.read_about) == ("2.2.6", (), [])
     assert [(finding.code, finding.text.partition(":")[0]) for finding in told] == [("not-inspected", "a")]
     assert "\ninspect = false\n" in dumps(lock)
@@ -133,10 +131,10 @@ def test_it_is_switched_off_by_name() -> None:
 def test_rows_of_targets_that_stay_are_kept_and_others_go() -> None:
     text = "[env]\npython = '3.12'\n[pip]\ndependencies = ['acme']\n"
     both = parse_spec(text + "".join(f"[targets.{one}]\nplatform = 'linux-64'\n" for one in "ab"), "specs/demo.toml")
-    first = relock(RelockRequest(both), Resolvers(Solver(), inspect=Wheels(READ)))
+    first, _ = relock(RelockRequest(both), Resolvers(Solver(), inspect=Wheels(READ)))
     stale = replace(READ, package="gone")
     old = replace(first, corrections=(READ, stale))
-    again = relock(RelockRequest(both, old, only=["a"]), Resolvers(Solver(), inspect=Wheels(READ, known=True)))
+    again, _ = relock(RelockRequest(both, old, only=["a"]), Resolvers(Solver(), inspect=Wheels(READ, known=True)))
     assert again.corrections == (READ,)
 
 
@@ -146,13 +144,12 @@ def test_a_row_that_the_spec_says_itself_leaves_the_lock() -> None:
 
 def test_a_row_that_its_wheel_confirms_is_replayed() -> None:
     first, solver = locked(), Solver()
-    again = relock(RelockRequest(spec(), first), Resolvers(solver, inspect=Wheels(READ, known=True)))
+    again, _ = relock(RelockRequest(spec(), first), Resolvers(solver, inspect=Wheels(READ, known=True)))
     assert (dumps(again), solver.asked) == (dumps(first), 1)
 
 
 def test_a_row_that_its_wheel_does_not_say_is_left_out() -> None:
-    told: list[Finding] = []
-    lock = relock(RelockRequest(spec(), locked()), Resolvers(Solver(), inspect=Wheels()), told.append)
+    lock, told = relock(RelockRequest(spec(), locked()), Resolvers(Solver(), inspect=Wheels()))
     assert (lock.corrections, [finding.code for finding in told]) == ((), ["correction-unfounded"])
     assert "the old lock says that acme 2.0 needs numpy<2, and acme-2.0-" in told[0].message
 
@@ -164,8 +161,7 @@ def test_without_its_answer_in_the_cache_the_wheel_is_asked_first() -> None:
 
 
 def test_what_a_wheel_says_is_told_with_its_remedy() -> None:
-    told: list[Finding] = []
-    relock(RelockRequest(spec()), Resolvers(Solver(), inspect=Wheels(READ)), told.append)
+    _, told = relock(RelockRequest(spec()), Resolvers(Solver(), inspect=Wheels(READ)))
     assert [(finding.text, finding.remedy) for finding in told] == [
         (
             "a: numpy<2 added, because compiled for NumPy 1",

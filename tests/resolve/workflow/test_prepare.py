@@ -4,7 +4,6 @@ import pytest
 from msgspec.structs import replace
 
 from envspec.base.errors import Infeasible, InfeasibleTargets, SpecError
-from envspec.base.finding import Finding
 from envspec.lock.inputs import spec_case
 from envspec.resolve.workflow import prepare as module
 from envspec.resolve.workflow.prepare import NotAfter, Prepared, prepare
@@ -16,16 +15,14 @@ V100 = f'{LINUX}\ncuda = "12.8"\ngpus = ["V100"]'
 H100 = f'{LINUX}\ncuda = "12.8"\ngpus = ["H100"]'
 
 
-def prepared(
-    *requirements: str, conda: tuple[str, ...] = (), more: str = "", told: list[Finding] | None = None, **targets: str
-) -> tuple[Prepared, ...]:
+def prepared(*requirements: str, conda: tuple[str, ...] = (), more: str = "", **targets: str) -> tuple[Prepared, ...]:
     """Each target of a spec with these requirements, `a` of linux-64 without others."""
     listed = ", ".join(f"'{requirement}'" for requirement in requirements)
     matches = ", ".join(f"'{match}'" for match in conda)
     tables = "\n".join(f"[targets.{name}]\n{lines}" for name, lines in (targets or {"a": LINUX}).items())
     text = f"[env]\npython = '3.12'\n[pip]\ndependencies = [{listed}]\n{more}\n[conda]\ndependencies = [{matches}]\n"
     spec = parse_spec(f"{text}channels = ['conda-forge']\n{tables}\n", "specs/demo.toml")
-    return prepare(spec_case(spec), spec.targets, (told if told is not None else []).append)
+    return prepare(spec_case(spec), spec.targets)
 
 
 def test_only_releases_that_work_are_admitted() -> None:
@@ -137,8 +134,7 @@ platform = "linux-64"
     own = {"earlier": first, "free": None, "later": "2026-11-20T00:00:00Z"}
 
     def exempt(not_after: NotAfter | None) -> dict[str, str | None]:
-        told: list[Finding] = []
-        (one,) = prepare(spec_case(spec), spec.targets, told.append, not_after)
+        (one,) = prepare(spec_case(spec), spec.targets, not_after)
         return dict(one.exempt)
 
     assert exempt(None) == own
@@ -152,8 +148,7 @@ def test_markers_of_torch_and_of_wheels_are_judged_for_the_exact_python() -> Non
     lines = f'"torch==2.9.*; {marker}", "a @ https://h.example.org/a-1-cp311-cp311-win_amd64.whl ; {marker}"'
     text = f"[env]\npython = '3.12'\n[pip]\ndependencies = [{lines}]\n[targets.a]\n{LINUX}\n"
     spec = parse_spec(text, "specs/demo.toml")
-    told: list[Finding] = []
-    (early,) = prepare(spec_case(spec), spec.targets, told.append)
+    (early,) = prepare(spec_case(spec), spec.targets)
     assert early.verdict.wanted is None
     with pytest.raises(SpecError, match=r"doesn't run on linux-64"):
-        prepare(spec_case(replace(spec, python_builds={"linux-64": "3.12.12"})), spec.targets, told.append)
+        prepare(spec_case(replace(spec, python_builds={"linux-64": "3.12.12"})), spec.targets)

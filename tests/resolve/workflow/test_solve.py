@@ -21,7 +21,7 @@ TWO = '[targets.a]\nplatform = "linux-64"\n[targets.b]\nplatform = "linux-64"\n'
 def prepared(pip: str, conda: str = "", targets: str = TWO) -> tuple[Prepared, ...]:
     tables = f"[pip]\ndependencies = [{pip}]\n[conda]\nchannels = ['conda-forge']\ndependencies = [{conda}]\n"
     spec = parse_spec(f"[env]\npython = '3.12'\n{tables}{targets}", "specs/demo.toml")
-    return prepare(spec_case(spec), spec.targets, lambda finding: None)
+    return prepare(spec_case(spec), spec.targets)
 
 
 class ByTurn(ByRequest):

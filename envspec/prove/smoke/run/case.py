@@ -19,6 +19,7 @@ from typing import IO, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.base.errors import InputError
 from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.base.programs import HERE
 from envspec.base.settings import Settings
@@ -494,3 +495,29 @@ def with_activation(prefix: Path, case: SmokeCase, arguments: tuple[str, ...]) -
     unset = [word for name in SCRUBBED for word in ("-u", name)]
     argv = ("env", *unset, "PYTHONNOUSERSITE=1", "bash", "-c", _ACTIVATED, str(prefix), *arguments)
     return Command(argv, f"the checks of {case.title}")
+
+
+Skipped = tuple[str, str, str]
+"""A spec, a target, and the reason why this machine can't run it."""
+
+
+def leave_out_cpu(cases: Sequence[SmokeCase], *, named: bool) -> tuple[list[SmokeCase], list[Skipped]]:
+    """Skip targets for CPUs. Raises InputError for a named one, or where none is left."""
+    without = [case for case in cases if not case.cuda]
+    if without and (named or len(without) == len(cases)):
+        names = ", ".join(case.title for case in without)
+        raise InputError(
+            f"--device cuda needs CUDA, and {names} has none", hint="leave --device out, or choose a CUDA target"
+        )
+    more = [(case.spec, case.target, "the target is for CPUs, and --device asks for cuda") for case in without]
+    return [case for case in cases if case.cuda], more
+
+
+def refuse_twins(cases: Sequence[SmokeCase]) -> None:
+    """Refuse two specs with the same name, which would share folders of results."""
+    seen: dict[str, str] = {}
+    for case in cases:
+        if case.title in seen:
+            hint = "run them one after the other"
+            raise InputError(f"{seen[case.title]} and {case.path} both have runs called {case.title}", hint=hint)
+        seen[case.title] = case.path

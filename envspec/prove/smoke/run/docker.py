@@ -12,6 +12,8 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct, field
 
+from envspec.base.errors import ToolError
+from envspec.base.texts import printable
 from envspec.export.dockerfile import FILE as DOCKERFILE
 from envspec.prove.smoke.run.case import Command, Files, Folders, Places, SiteBuilds, SmokeCase, Step, secret_variable
 from envspec.prove.smoke.run.process import FinishedProgram, ask_program
@@ -95,3 +97,14 @@ def user_of(
         return caller
     told = asking(("docker", "info", "--format", "{{.SecurityOptions}}"))
     return (0, 0) if told.status == 0 and "rootless" in told.said else caller
+
+
+def refuse_without_buildx() -> None:
+    """Test that docker can build the recipe. Raises ToolError where it can't."""
+    done = ask_program(["docker", "buildx", "version"])
+    if done.status:
+        said = done.said.strip().splitlines()
+        raise ToolError(
+            f"docker has no buildx, which builds the image: {printable(said[0]) if said else 'docker gave no reason'}",
+            hint="install docker's buildx plugin, use --engine podman, or name a built image with --image",
+        )

@@ -9,8 +9,8 @@ from support.machine import Machine, cpu
 from support.packages import wheel
 
 from envspec.base.finding import Finding
+from envspec.export.image_findings import image_findings
 from envspec.lock.model import LockedTarget, Pin, TargetInputs
-from envspec.resolve.workflow.relock import image_findings
 from envspec.spec.model import Image, Spec, Target
 
 SPEC = Spec("specs/demo.toml", "demo", "3.12", (Target("t", "linux-64"),))

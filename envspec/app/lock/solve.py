@@ -1,0 +1,132 @@
+"""The solving of a spec's lock, with the sources that `--allow-needed` writes into the spec on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from envspec.app import inputs as app_inputs
+from envspec.app.edition import edition_findings
+from envspec.app.lock.read import Inputs
+from envspec.app.lock.resolvers import resolvers_of
+from envspec.app.observer import interruption_says
+from envspec.app.policy import Applied, apply
+from envspec.base.errors import EnvspecError, OutsideError, parts
+from envspec.base.finding import Finding, carrying, note, warning
+from envspec.base.settings import load_settings
+from envspec.base.texts import printable
+from envspec.lock.model import Lock
+from envspec.resolve.pip.sources_needed import BuildNeeds, names_needed
+from envspec.resolve.workflow.relock import RelockRequest, relock
+from envspec.spec.model import Spec
+
+if TYPE_CHECKING:
+    from envspec.spec.edit import NeededByBuild
+
+
+class Written(Struct, frozen=True):
+    """A change that envspec made on the way, of the spec or beside the lock, as a line, and what to do about it."""
+
+    text: str
+    remedy: str | None = None
+
+
+Diagnostic = Finding | Written
+
+
+def solve(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], list[Diagnostic]]:
+    """Give the old lock where it stands, else a new one, each with its spec: `allow_needed` may change that. A dry run
+    solves a fresh lock all the same: an older envspec, or older facts, may have made it."""
+    spec, old, request = inputs.spec, inputs.old, inputs.request
+    if not inputs.stands or old is None:
+        return _solve_anew(inputs, applied)
+    if not (inputs.fresh and request.dry_run) or request.offline or inputs.in_conflict:
+        return (spec, old), []
+    try:
+        return (spec, old), _solve_anew(inputs, applied)[1]
+    except OutsideError as error:
+        unknown = f"{spec.path}: its lock is fresh; whether it could be made again isn't known: {error.message}"
+        return (spec, old), [*error.findings, warning(unknown)]
+
+
+def _solve_anew(inputs: Inputs, applied: Applied) -> tuple[tuple[Spec, Lock], list[Diagnostic]]:
+    spec, old, request = inputs.spec, inputs.old, inputs.request
+    with carrying() as report:
+        if old is None and (unasked := load_settings(os.environ).unasked):
+            said = "the spec's own indexes are asked, and not those of " + printable(", ".join(unasked))
+            report.append(note(f"{said}: name such an index in [pip] indexes, and its packages in sources"))
+        report += (*edition_findings(), *inputs.moment_findings(), *applied.findings)
+        asked = RelockRequest(
+            inputs.bound(spec),
+            old,
+            upgrade=request.upgrade,
+            only=request.targets,
+            refreshed=request.refresh,
+            not_after=applied.not_after,
+            first=inputs.first_pins(),
+            inventories=inputs.inventories(),
+            allows=request.allow_needed,
+        )
+        solved, found = _solve_with_sources(spec, asked, inputs)
+        return solved, [*report, *found]
+
+
+def _solve_with_sources(
+    spec: Spec, asked: RelockRequest, inputs: Inputs, tried: Collection[NeededByBuild] = ()
+) -> tuple[tuple[Spec, Lock], list[Diagnostic]]:
+    """Solve a spec. With `allow_needed` the spec itself may change: the sources that the resolution needs are added to
+    its allow-source, and what their builds need to build-dependencies, until it needs no more."""
+    request, fresh = inputs.request, bool(asked.upgrade.everything or asked.upgrade.packages)
+    with carrying() as report:
+        try:
+            with resolvers_of(
+                spec, report.append, offline=request.offline, refresh=request.refresh, fresh=fresh
+            ) as resolvers:
+                lock, found = relock(asked, resolvers)
+            return (spec, _without_mere_time(inputs.old, lock) if asked.spec != spec else lock), [*report, *found]
+        except EnvspecError as refused:
+            allowed, written, needs = _allow_needed(spec, refused, inputs, tried)
+        # the other findings come again with the lock, where they still hold
+        report[:] = written
+        done = "; ".join(one.text for one in written if isinstance(one, Written))
+        with interruption_says(done):
+            asked = replace(asked, spec=inputs.bound(allowed))
+            solved, more = _solve_with_sources(allowed, asked, inputs, {*tried, *needs})
+        return solved, [*written, *more]
+
+
+def _allow_needed(
+    spec: Spec, refused: EnvspecError, inputs: Inputs, tried: Collection[NeededByBuild]
+) -> tuple[Spec, list[Diagnostic], list[NeededByBuild]]:
+    """Write the sources that a refusal needs into the spec, and give that with what was written. Raises the refusal
+    again where they aren't all that is needed, or may not be allowed; and Forbidden."""
+    from envspec.spec.edit import NeededByBuild, allow_source
+
+    needed = [one for one in parts(refused) if names_needed(one)]
+    builds = [one for one in parts(refused) if isinstance(one, BuildNeeds)]
+    needs = [NeededByBuild(one.about[0], one.line, one.tables) for one in builds]
+    if not (needed or builds) or not inputs.request.allow_needed or {*tried}.intersection(needs):
+        raise refused
+    names = tuple(dict.fromkeys(name for one in needed for name in names_needed(one)))
+    apply(replace(spec, pip=replace(spec.pip, allow_source=(*spec.pip.allow_source, *names))))
+    allow_source(spec.path, names, needs)
+    written: list[Diagnostic] = [note(source.message) for source in (*needed, *builds)]
+    if names:
+        written.append(Written(f"wrote allow-source into {spec.path}: {', '.join(names)}"))
+    for one in needs:
+        line = f"{one.package} = {', '.join(one.lines)}"
+        written.append(Written(f"wrote build-dependencies into {spec.path}: {line}"))
+    return app_inputs.read_spec(spec.path), written, needs
+
+
+def _without_mere_time(old: Lock | None, new: Lock) -> Lock:
+    """Keep the old lock where only the moment differs: nothing newer was old enough, and there's nothing to review."""
+    if old is None:
+        return new
+    inputs = replace(new.inputs, exclude_newer=old.inputs.exclude_newer)
+    same = replace(new, inputs=inputs, images=old.images) == old
+    return old if same else new
