@@ -180,7 +180,7 @@ def test_a_gpu_that_no_table_has_is_named_with_its_line() -> None:
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.stem != "dev")
 """`dev` is what envspec is developed with, on the developer's own machine: no image is made of it."""
-LINES = 30_510
+LINES = 31_090
 """Of all recipes, of nine specs with 26 targets: a reviewer and a checkout have to bear them."""
 
 
