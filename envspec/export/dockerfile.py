@@ -63,7 +63,7 @@ def render(plan: Plan) -> dict[str, str]:
     if plan.on_base is None:
         text = template.render("dockerfile.j2", **_values(plan))
     else:
-        text = on_base.dockerfile(plan) + "\n"
+        text = on_base.dockerfile(plan)
     below = "*/" if plan.shares else ""
     kept = "".join(f"!{path}\n" for path in (plan.carried_folder, f"{below}{REQUIREMENTS}", f"{below}*/{SLICE}"))
     return {

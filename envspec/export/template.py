@@ -127,7 +127,8 @@ def fold(text: str) -> str:
 
 
 def _fold(line: str) -> Iterator[str]:
-    if len(line) <= WIDTH or line.startswith("#"):
+    # what reads an ARG of a Dockerfile, as `at_site` does, looks for it on one line
+    if len(line) <= WIDTH or line.startswith(("#", "ARG ")):
         yield line
         return
     start, indent, last = 0, "", None

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from recipe_plans import ROOT, compiled, shipped, shipped_spec, text_in
 from support.matrix import first_by_day
 
+from envspec.export.apt_mirrors import arguments
 from envspec.export.carried import build_scripts, carried_files
 from envspec.export.dockerfile import render
 from envspec.export.plan import Compiling, ImageReference, PipStep, Plan, labels
@@ -311,6 +312,12 @@ def test_digests_pin_the_images() -> None:
     text = text_of(plan)
     assert f'ARG BASE_IMAGE="debian:bookworm-slim@{digest}"' in text
     assert labels(plan)["org.opencontainers.image.base.digest"] == digest
+
+
+def test_an_image_stays_on_one_line_however_long_its_name_is() -> None:
+    image = ImageReference(f"registry.example/{'vendor/' * 12}cuda:12", "sha256:" + "a" * 64)
+    text = text_of(replace(shipped("cpu-py311", "cpu"), base=image))
+    assert f'\nARG BASE_IMAGE="{image.pinned}"\n' in text and "BASE_IMAGE" in arguments(text)
 
 
 def test_own_indexes_are_asked_alone() -> None:
