@@ -136,8 +136,9 @@ def _fold(line: str) -> Iterator[str]:
         if last and at + len(indent) - start >= WIDTH - 1:
             yield f"{indent}{line[start : last[0] + 1]}\\"
             start, indent, last = last[0] + 1, "" if last[1] else " " * 8, None
-        # a line that begins with # is a comment, wherever it stands
-        if line[at + 1 : at + 2] not in ("", " ", "#", "\\") and line[at - 1] != " ":
+        # a line that begins with # is a comment, wherever it stands; an option stays with its value
+        alone = not line[:at].rpartition(" ")[2].startswith("--")
+        if alone and line[at + 1 : at + 2] not in ("", " ", "#", "\\") and line[at - 1] != " ":
             last = at, quoted
     if last and len(indent) + len(line) - start > WIDTH:
         yield f"{indent}{line[start : last[0] + 1]}\\"

@@ -87,6 +87,12 @@ def test_a_folded_line_is_the_same_to_a_builder(pieces: list[str]) -> None:
     assert all(len(one) <= 120 or max(map(len, re.split(r"(?<! ) (?=[^ #\\])", one))) > 100 for one in folded)
 
 
+def test_an_option_stays_with_its_value() -> None:
+    line = "RUN sh /layers/install.sh rest " + " ".join(f"--find-links value{n}" for n in range(20))
+    folded = fold(line).splitlines()
+    assert len(folded) > 3 and not [one for one in folded if one.rstrip(" \\").endswith("--find-links")]
+
+
 def test_every_script_of_builds_is_used() -> None:
     texts = [path.read_text(encoding="utf-8") for path in (*EXPORT.glob("*.py"), *EXPORT.glob("*.j2"))]
     texts += [carried_files()[name] for name in build_scripts()]

@@ -42,8 +42,8 @@ COPY envspec/build envspec/bytecode.py /layers/
 FROM python AS rest
 COPY requirements/rest.txt requirements/rest@cu126-ampere,cu129-hopper.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh rest --require-hashes --requirements /layers/rest.txt --requirements \
-        /layers/rest@cu126-ampere,cu129-hopper.txt
+    sh /layers/install.sh rest --require-hashes --requirements /layers/rest.txt \
+        --requirements /layers/rest@cu126-ampere,cu129-hopper.txt
 
 # What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried

@@ -49,8 +49,8 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
 FROM python AS rest
 COPY requirements/rest.txt requirements/rest@cu128-gh200.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh rest --require-hashes --requirements /layers/rest.txt --requirements \
-        /layers/rest@cu128-gh200.txt
+    sh /layers/install.sh rest --require-hashes --requirements /layers/rest.txt \
+        --requirements /layers/rest@cu128-gh200.txt
 
 # What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried

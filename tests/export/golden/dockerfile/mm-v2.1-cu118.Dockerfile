@@ -46,8 +46,9 @@ RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
 COPY requirements/source=deepspeed.txt requirements/built-with=deepspeed.txt requirements/source+git=clip.txt \
         requirements/built-with+git=clip.txt /layers/
 RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh source --require-hashes --no-binary deepspeed --build-constraints \
-        /layers/built-with=deepspeed.txt --require-build-hashes --requirements /layers/source=deepspeed.txt \
+    sh /layers/install.sh source --require-hashes --no-binary deepspeed \
+        --build-constraints /layers/built-with=deepspeed.txt \
+        --require-build-hashes --requirements /layers/source=deepspeed.txt \
     && sh /layers/install.sh source --no-binary clip --build-constraints /layers/built-with+git=clip.txt \
         --require-build-hashes --requirements /layers/source+git=clip.txt
 

@@ -31,8 +31,8 @@ FROM python AS nvidia
 COPY requirements/nvidia@cu126-volta.txt requirements/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt \
         /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh nvidia --require-hashes --requirements /layers/nvidia@cu126-volta.txt --requirements \
-        /layers/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt
+    sh /layers/install.sh nvidia --require-hashes --requirements /layers/nvidia@cu126-volta.txt \
+        --requirements /layers/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt
 
 FROM python AS torch
 ARG PYTORCH_INDEX=""
@@ -53,8 +53,9 @@ RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
     sh /layers/apt.sh build-essential ca-certificates
 COPY requirements/source=deepspeed.txt requirements/built-with=deepspeed.txt /layers/
 RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    sh /layers/install.sh source --require-hashes --no-binary deepspeed --build-constraints \
-        /layers/built-with=deepspeed.txt --require-build-hashes --requirements /layers/source=deepspeed.txt
+    sh /layers/install.sh source --require-hashes --no-binary deepspeed \
+        --build-constraints /layers/built-with=deepspeed.txt \
+        --require-build-hashes --requirements /layers/source=deepspeed.txt
 
 # What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried
