@@ -172,7 +172,7 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
     scripts.mkdir()
     for path in (machine.base / "out").rglob("build/*.sh"):
         (scripts / path.name).write_text(with_places(path.read_text()))
-    commands = re.findall(r"sh /layers/(?:fetch|install)\.sh [^&\n]*", text)
+    commands = re.findall(r"sh /layers/(?:fetch\.sh [^&\n]*|install\.sh [^&\n]* --find-links [^&\n]*)", text)
     assert len(commands) == 4 and "NV_VARIANT" not in text, commands
     for command in commands:
         env = machine.environment({"INDEX_VARIANTS": indexes[1].url})
