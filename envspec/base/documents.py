@@ -109,23 +109,19 @@ def encode(value: object) -> bytes:
 def read_yaml(text: str) -> Any:
     """The value of a YAML text, of plain types alone; by PyYAML's loader in C where there is one, which is eight times
     as fast. Raises Unreadable."""
-    import yaml
-
-    return _of_yaml(lambda: yaml.load(text, Loader=_yaml_loader()))
+    return _of_yaml(lambda yaml: yaml.load(text, Loader=_yaml_loader()))
 
 
 def read_yaml_documents(text: str) -> list[Any]:
     """The values of the documents of a YAML text, between its `---` lines. Raises as `read_yaml` does."""
-    import yaml
-
-    return _of_yaml(lambda: list(yaml.load_all(text, Loader=_yaml_loader())))
+    return _of_yaml(lambda yaml: list(yaml.load_all(text, Loader=_yaml_loader())))
 
 
-def _of_yaml(loaded: Callable[[], _Value]) -> _Value:
+def _of_yaml(loaded: Callable[[Any], _Value]) -> _Value:
     import yaml
 
     try:
-        return loaded()
+        return loaded(yaml)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise Unreadable(" ".join(str(error).split()), mark.line + 1 if mark is not None else 0) from None

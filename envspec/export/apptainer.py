@@ -16,6 +16,7 @@ from envspec.export.apptainer_scripts import (
     SETTINGS,
     SIF_VARIABLES,
     at,
+    build_files,
     bundled_post,
     carried_files,
     carried_lines,
@@ -97,7 +98,7 @@ def _online(plan: Plan) -> Iterator[str]:
         yield from stage_header(plan.compiling.image, "compile")
         yield from section("files from uv", ["/uv /usr/local/bin/uv"])
         yield from _micromamba_files(plan)
-        yield from section("files", [*carried_files(plan), *_requirements(plan)])
+        yield from section("files", [*carried_files(plan), *build_files(plan), *_requirements(plan)])
         yield from section("post", compile_post(plan))
     yield from stage_header(plan.base, "final")
     if plan.compiling:
@@ -107,7 +108,8 @@ def _online(plan: Plan) -> Iterator[str]:
         yield from _micromamba_files(plan)
     for one in plan.borrowed:
         yield from section(f"files from {one.name}", [f"{there} {here}" for there, here in one.copies])
-    yield from section("files", dict.fromkeys([*carried_lines(plan), *([] if plan.compiling else _requirements(plan))]))
+    files = [*carried_lines(plan), *build_files(plan), *([] if plan.compiling else _requirements(plan))]
+    yield from section("files", dict.fromkeys(files))
     yield from section("post", final_post(plan))
     yield from _at_run_time(plan)
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export import nvcc
-from envspec.export.apt_mirrors import COPY, FILE as APT_MIRRORS, use_mirrors
+from envspec.export.apt_mirrors import FILE as APT_MIRRORS, day_of
 from envspec.export.building import PRETENDED, build_settings, own_sums, project_install, project_wheel
 from envspec.export.pip_steps import fetch_words
 from envspec.export.plan import (
+    BUILD_SCRIPTS,
     CARRIED,
     CHECK,
     ENVIRONMENT,
@@ -78,6 +79,7 @@ _FROM = "/opt/requirements"
 SCRATCH = "/opt/scratch"
 """The folder of what builds write for a while. Below the root: /tmp is the machine's, where it fills memory, and others
 may have put a file of any name."""
+_BUILD = f"{SCRATCH}/build"
 INIT = "tini"
 """The package of an OCI image's process 1; under Apptainer the host's own init reaps processes."""
 SETTINGS = "/mnt"
@@ -201,17 +203,16 @@ def _apt(names: Iterable[str], more: Iterable[str] = (), snapshot: str | None = 
     words = " ".join(map(shell, names))
     if not words:
         return
-    yield use_mirrors(_APT_MIRRORS, snapshot)
+    yield f"day={day_of(snapshot)} mirrors={_APT_MIRRORS}; . {_BUILD}/mirrors.sh"
     yield "apt='apt-get -qq -o APT::Sandbox::User=root'; $apt update # in a user namespace apt can't be its own user"
     yield f"$apt install -y --no-install-recommends {words}"
     yield from more
     caches = "/var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/ldconfig/aux-cache"
-    yield f"rm -rf {caches} {COPY} /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
+    yield f"rm -rf {caches} $copy /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
 
 
 def _carried_sums(plan: Plan) -> Iterator[str]:
-    yield from own_sums(plan, CARRIED)
-    yield f"(cd {CARRIED} && sha256sum --check --quiet {SUMS})"
+    yield from own_sums(CARRIED)
 
 
 def _environment(plan: Plan) -> Iterator[str]:
@@ -341,6 +342,11 @@ def _finish() -> Iterator[str]:
     yield f"mkdir -p {WORKSPACE} /etc/profile.d; chmod 1777 {WORKSPACE}; chmod -R a+rX {CARRIED}"
     yield "# a login shell's profile, as sshd's sessions have it, sets PATH anew"
     yield f"echo 'PATH={ENVIRONMENT}/bin:$PATH' >/etc/profile.d/envspec.sh"
+
+
+def build_files(plan: Plan) -> list[str]:
+    """List the scripts of builds as lines of `%files`."""
+    return [f"{plan.carried_file(BUILD_SCRIPTS)} {_BUILD}"]
 
 
 def carried_lines(plan: Plan) -> list[str]:

@@ -16,14 +16,15 @@ PRETENDED = "SETUPTOOLS_SCM_PRETEND_VERSION"
 """The variable with a project's version, where its build would ask git. Source: setuptools_scm's documentation."""
 
 
-def own_sums(plan: Plan, folder: str) -> Iterator[str]:
-    """Make the shell commands that cut the list of all specs' carried files down to the image's own, in `folder`. There
-    are none for a spec's folder that has its own list.
-    """
-    if plan.shares:
-        names = "|".join(name.replace(".", "[.]") for name in plan.carries if not name.startswith(f"{CHECK}/"))
-        sums, own = f"{folder}/{SUMS}", f"{folder}/{SUMS}.own"
-        yield f"grep -E '  ({CHECK}/.*|{names})$' {sums} > {own} && cat {own} > {sums} && rm {own}"
+def own_sums(folder: str) -> Iterator[str]:
+    """Make the shell commands that cut the list of the carried files down to those that are in `folder`, and hold them
+    to it."""
+    yield f"place={folder}"
+    there = f'[ ! -f "$place/$file" ] && [ "${{file%%/*}}" != {CHECK} ] || echo "$sum  $file"'
+    yield f'while read -r sum file; do {there}; done <"$place/{SUMS}" >"$place/own"'
+    yield f'cat "$place/own" >"$place/{SUMS}"'
+    yield 'rm "$place/own"'
+    yield f'env --chdir="$place" sha256sum --check --quiet {SUMS}'
 
 
 def build_settings(plan: Plan, scratch: str) -> Iterator[str]:

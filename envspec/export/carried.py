@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from envspec.export.plan import CHECK, ENVIRONMENT_FILE, FETCH_VARIANTS, digest, sums_text
+from envspec.export.plan import BUILD_SCRIPTS, CHECK, ENVIRONMENT_FILE, FETCH_VARIANTS, digest, sums_text
 
 _CARRIED = Path(__file__).parents[1] / "carried"
 _ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh", "warned.sh")
@@ -48,11 +48,23 @@ def multi_node_program() -> str:
     return (_CARRIED / "multi_node.py").read_text(encoding="utf-8")
 
 
+def build_scripts() -> tuple[str, ...]:
+    """Name the scripts that builds of images run."""
+    return tuple(sorted(f"{BUILD_SCRIPTS}/{path.name}" for path in (_CARRIED / BUILD_SCRIPTS).glob("*.sh")))
+
+
+@cache
+def build_digest() -> str:
+    """Give a short digest of these scripts."""
+    return digest("".join(carried_files()[name] for name in build_scripts()))[:8]
+
+
 @cache
 def carried_files() -> Mapping[str, str]:
     """Give all carried files, by path."""
     services = sorted(f"{_SERVICES}{path.name}" for path in (_CARRIED / _SERVICES).glob("*.sh"))
     names = (*_ALWAYS, ENVIRONMENT_FILE, FETCH_VARIANTS, *services)
+    names = (*names, *build_scripts())
     found = {name: (_CARRIED / name).read_text(encoding="utf-8") for name in names}
     return MappingProxyType({**found, **check_files()})
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from typing import Any
 
 from envspec.export import apt_mirrors, dockerfile
 from envspec.export.devcontainer import GIVEN
 from envspec.export.dockerfile_steps import CONTEXT, index_argument
 from envspec.export.plan import WORKSPACE, LocalIndex, OwnProject, Plan, SpecPlan, hash_heading
-from envspec.lock.formats.yaml_text import inline_strings, string
+from envspec.lock.formats.yaml_text import dump
 
 FILE = "compose.yaml"
 PROFILE = "all"
@@ -41,17 +41,16 @@ def render(plan: SpecPlan) -> dict[str, str]:
     if own := plan.targets[0].project:
         folder = _default_folder(plan.targets[0])
         usage.append(f"{FOLDER_VARIABLE}=FOLDER has {own.name}{f'; without it, {folder}' if folder else ''}")
-    lines = [
-        *hash_heading(plan, usage),
-        f"name: {string(_project(plan.spec))}",
-        "services:",
-        *(line for of, text in zip(plan.targets, texts, strict=True) for line in _service(of, text)),
-        "volumes:",
-        f"  {_VOLUME}: {{}}",
-        "secrets: # of builds, from your environment, where it has them",
-        *(f"  {name}: {{ environment: {string(variable)} }}" for name, variable in secrets.items()),
-    ]
-    return {FILE: "\n".join(lines) + "\n"}
+    named = {GIVEN[one.name]: None for of in plan.targets for one in of.services}
+    if named:
+        usage.append(f"Who may get in is in your environment: {', '.join(named)}.")
+    document = {
+        "name": _project(plan.spec),
+        "services": {of.target: _service(of, text) for of, text in zip(plan.targets, texts, strict=True)},
+        "volumes": {_VOLUME: {}},
+        "secrets": {name: {"environment": variable} for name, variable in secrets.items()},
+    }
+    return {FILE: "\n".join([*hash_heading(plan, usage), dump(document)])}
 
 
 def _project(name: str) -> str:
@@ -77,28 +76,33 @@ def _index_folder(plan: Plan, index: LocalIndex) -> str:
     return posixpath.relpath(index.path, plan.place) if not index.path.startswith("/") else index.path
 
 
-def _service(plan: Plan, text: str) -> Iterator[str]:
-    """Make the lines of a target's service. `text` is its Dockerfile."""
-    yield f"  {string(plan.target)}:"
-    yield f"    profiles: {inline_strings([PROFILE])}"
-    yield f"    image: {string(plan.image)}"
-    yield f"    platform: {string(plan.oci_platform)}"
-    # a name alone has its value from the environment, and stays unset where that has none
-    arguments = inline_strings([f"SOURCE_DATE_EPOCH={plan.epoch}", *apt_mirrors.arguments(text)])
-    secrets = inline_strings(apt_mirrors.secrets(text))
-    platforms = f"platforms: {inline_strings([plan.oci_platform])}"
-    contexts = [f"{CONTEXT}: {string(_folder(plan, plan.project))}"] if plan.project else []
-    contexts += [f"{one.context}: {string(_index_folder(plan, one))}" for one in plan.local_indexes]
-    more = f", additional_contexts: {{ {', '.join(contexts)} }}" if contexts else ""
-    path = f"{plan.own}{plan.target}/{dockerfile.FILE}"
-    place = f"context: {'..' if plan.shares else '.'}, dockerfile: {string(path)}"
-    yield f"    build: {{ {place}, {platforms}, args: {arguments}, secrets: {secrets}{more} }}"
-    yield f"    shm_size: {plan.shm}b # DataLoader workers and NCCL share memory here"
-    yield f"    volumes: {inline_strings([f'${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}'])}"
+def _service(plan: Plan, text: str) -> dict[str, Any]:
+    """Make a target's service. `text` is its Dockerfile."""
+    build: dict[str, Any] = {
+        "context": ".." if plan.shares else ".",
+        "dockerfile": f"{plan.own}{plan.target}/{dockerfile.FILE}",
+        "platforms": [plan.oci_platform],
+        # a name alone has its value from the environment, and stays unset where that has none
+        "args": [f"SOURCE_DATE_EPOCH={plan.epoch}", *apt_mirrors.arguments(text)],
+        "secrets": [*apt_mirrors.secrets(text)],
+    }
+    contexts = {CONTEXT: _folder(plan, plan.project)} if plan.project else {}
+    contexts |= {one.context: _index_folder(plan, one) for one in plan.local_indexes}
+    if contexts:
+        build["additional_contexts"] = contexts
+    service: dict[str, Any] = {
+        "profiles": [PROFILE],
+        "image": plan.image,
+        "platform": plan.oci_platform,
+        "build": build,
+        # DataLoader workers and NCCL share memory in /dev/shm
+        "shm_size": f"{plan.shm}b",
+        "volumes": [f"${{ENVSPEC_WORKSPACE:-{_VOLUME}}}:{WORKSPACE}"],
+    }
     if plan.services:
-        yield f"    ports: {inline_strings(one.mapping for one in plan.services)}"
-        names = inline_strings(GIVEN[one.name] for one in plan.services)
-        yield f"    environment: {names} # of yours, where it is set: who may get in"
+        service["ports"] = [one.mapping for one in plan.services]
+        service["environment"] = [GIVEN[one.name] for one in plan.services]
     if plan.is_cuda:
-        gpus = '{ driver: nvidia, count: all, capabilities: ["gpu"] }'
-        yield f"    deploy: {{ resources: {{ reservations: {{ devices: [{gpus}] }} }} }}"
+        gpus = {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
+        service["deploy"] = {"resources": {"reservations": {"devices": [gpus]}}}
+    return service

@@ -1,161 +1,156 @@
 """Dockerfile and .dockerignore, for BuildKit, buildah and podman. The build context is the spec's folder,
-or a repository's `recipes/` (`Plan.shares`).
-
-Layers, from the bottom: Debian's packages that every image of the kind has; the spec's own, and the user; then the
-environment's, in the order of `envspec.export.pip_steps`, each copied from the stage that makes it.
+or a repository's `recipes/` (`Plan.shares`). What a RUN does stands in the scripts of `carried/build`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from envspec.export import apt_mirrors, nvcc, on_base
-from envspec.export.dockerfile_layers import CHANNEL_HOST, conda_stage, layer_stages
+from envspec.export import apt_mirrors, on_base, template
+from envspec.export.carried import build_digest
 from envspec.export.dockerfile_steps import (
     CONTEXT,
+    LAYERS,
     MIRROR,
     MIRRORS_SECRET,
+    NETRC_SECRET,
+    SECRET,
+    UV_MOUNTS,
     VERSION,
     WHEELS,
-    apt,
-    copy,
-    many,
-    project_stage,
-    python_headers,
-    run,
-    user,
-    with_times,
+    carried_copies,
+    index_arguments,
+    index_words,
+    install,
+    uv_mounts,
 )
-from envspec.export.pip_steps import LAYERS
+from envspec.export.pip_steps import LAYERS as ALL_LAYERS
 from envspec.export.plan import (
+    BUILD_SCRIPTS,
+    CARRIED,
     ENTRYPOINT,
+    FETCH_VARIANTS,
     HEALTH_CHECK,
     MARK,
     REQUIREMENTS,
     SLICE,
-    UID,
     WORKSPACE,
+    Compiling,
+    PipStep,
     Plan,
-    hash_heading,
+    heading,
     image_variables,
     recipe_labels,
 )
-from envspec.export.quote import dockerfile, shell
+from envspec.export.quote import fill, shell
+from envspec.export.template import Command
 
 FILE = "Dockerfile"
 IGNORE = ".dockerignore"
-_ONE_INSTANCE = """  (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)"""
+CHANNEL_HOST = "CONDA_CHANNEL_HOST"
+"""The build argument that conda packages need."""
+_BELOW_SOURCES = ("nvidia", "torch")
+"""The layers below what is compiled, which is compiled with them."""
 _MADE_BY = {"source": "compile", "project": "own"}
 """Layers of stages with another name."""
+_TOOLS = "/run/python"
+"""Where the image's own RUNs see the stage that has the scripts."""
 
 
 def render(plan: Plan) -> dict[str, str]:
     """Render the target's Dockerfile, and the `.dockerignore` that limits every target's context."""
-    parts = (
-        [_head(plan), _arguments(plan), *_stages(plan), _final(plan)]
-        if plan.on_base is None
-        else [on_base.dockerfile(plan).rstrip()]
-    )
+    if plan.on_base is None:
+        text = template.render("dockerfile.j2", **_values(plan))
+    else:
+        text = on_base.dockerfile(plan)
     below = "*/" if plan.shares else ""
     kept = "".join(f"!{path}\n" for path in (plan.carried_folder, f"{below}{REQUIREMENTS}", f"{below}*/{SLICE}"))
     return {
-        f"{plan.target}/{FILE}": "\n\n".join(part for part in parts if part) + "\n",
+        f"{plan.target}/{FILE}": template.fold(text),
         f"../{IGNORE}" if plan.shares else IGNORE: f"# {MARK}\n*\n{kept}",
     }
 
 
-def _head(plan: Plan) -> str:
-    options = ["--build-arg SOURCE_DATE_EPOCH=" + str(plan.epoch), f"--platform {plan.oci_platform}"]
+def _usage(plan: Plan) -> Iterator[str]:
+    yield plan.above
+    contexts = [f"{one.context}={shell(one.folder or 'FOLDER')}" for one in plan.local_indexes]
     if plan.project:
-        options.append(f"--build-context {CONTEXT}={shell(plan.project.folder or 'FOLDER')}")
-    options += [f"--build-context {one.context}={shell(one.folder or 'FOLDER')}" for one in plan.local_indexes]
+        contexts.insert(0, f"{CONTEXT}={shell(plan.project.folder or 'FOLDER')}")
+    words = ["docker buildx build", f"--build-arg SOURCE_DATE_EPOCH={plan.epoch}", f"--platform {plan.oci_platform}"]
+    words += [f"--build-context {one}" for one in contexts]
     if plan.explicit:
-        options.append(f"--build-arg {CHANNEL_HOST}=host.of.your.channels")
-    usage = [
-        plan.above,
-        f"  docker buildx build {' '.join(options)} -f {plan.own}{plan.target}/{FILE} -t {plan.image} .",
-        f"  {_run(plan)}",
-        *([f"  {_train(plan)}"] if plan.is_cuda and plan.torch else []),
-        *([_ONE_INSTANCE] if plan.is_cuda else []),
-        "",
-        "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.",
-        f"Mirrors of apt's archives: words like debian=URL in a file, by --secret id={apt_mirrors.FILE},src=FILE.",
-    ]
+        words.append(f"--build-arg {CHANNEL_HOST}=host.of.your.channels")
+    yield from _broken([*words, f"-f {plan.own}{plan.target}/{FILE} -t {plan.image} ."])
+    gpus = ["--gpus all"] if plan.is_cuda else []
+    shared, mounted = f"--shm-size {plan.shm}", f'-v "$PWD:{WORKSPACE}" {plan.image}'
+    ports = [f"-p {one.mapping}" for one in plan.services]
+    yield from _broken(["docker run --rm -it", *gpus, shared, *ports, mounted])
+    if plan.is_cuda and plan.torch:
+        program = "torchrun --standalone --nproc-per-node gpu train.py"
+        yield from _broken(["docker run --rm", *gpus, shared, mounted, program])
+    if plan.is_cuda:
+        yield """  (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)"""
+    yield "Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image."
+    yield f"Mirrors of apt's archives: words like debian=URL in a file, by --secret id={apt_mirrors.FILE},src=FILE."
     if plan.torch_backend:
-        usage.append(f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL")
+        yield f"A mirror of the PyTorch index {plan.torch_backend}: --build-arg {MIRROR}=URL"
     if plan.takes_netrc:
-        usage.append("Logins of the spec's own indexes, and of those with variants, may be in --secret id=netrc, too.")
+        yield "Logins of the spec's own indexes, and of those with variants, may be in --secret id=netrc, too."
     if plan.has_variants:
-        usage.append(f"They come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels.")
+        yield f"They come from a bundle instead by --build-context {WHEELS}=BUNDLE/wheels."
     if plan.explicit:
-        usage.append("Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca.")
-    usage += [f"The files of the index {one.name} come from its folder." for one in plan.local_indexes]
+        yield "Channels with a login or a certificate of their own: --secret id=netrc, id=condarc and id=ca."
+    yield from (f"The files of the index {one.name} come from its folder." for one in plan.local_indexes)
     if plan.project:
-        usage.append(f"{plan.project.name} comes from its folder, as far as a {IGNORE} there lets it.")
+        yield f"{plan.project.name} comes from its folder, as far as a {IGNORE} there lets it."
         if plan.project.versioned:
-            usage.append(f"Its version, where git would tell it: --build-arg {VERSION}=1.2.3")
-    # Debian keeps one version of a package, so none can be pinned; a stage before the last may end as root, and
-    # layers that move apart are apart.
-    lint = "# hadolint global ignore=DL3002,DL3008,DL3059"
-    # No `# syntax=` line: BuildKit reads all of this by itself, and would ask a registry for another reader.
-    return "\n".join([*hash_heading(plan, usage), lint])
+            yield f"Its version, where git would tell it: --build-arg {VERSION}=1.2.3"
 
 
-def _run(plan: Plan) -> str:
-    """The command that starts an image as compose.yaml does."""
-    words = ["docker run --rm -it", *(["--gpus all"] if plan.is_cuda else []), f"--shm-size {plan.shm}"]
-    words += [f"-p {one.mapping}" for one in plan.services]
-    return " ".join([*words, f'-v "$PWD:{WORKSPACE}"', plan.image])
+def _broken(words: Iterable[str]) -> Iterator[str]:
+    """Break a command into the lines of a comment."""
+    return iter(" \\\n    ".join(fill(words, 106)).replace("docker", "  docker", 1).split("\n"))
 
 
-def _train(plan: Plan) -> str:
-    """The command that trains on all GPUs of a machine."""
-    shared = f'--gpus all --shm-size {plan.shm} -v "$PWD:{WORKSPACE}"'
-    return f"docker run --rm {shared} {plan.image} torchrun --standalone --nproc-per-node gpu train.py"
+def _values(plan: Plan) -> dict[str, Any]:
+    check = HEALTH_CHECK
+    project = plan.project
+    return {
+        "plan": plan,
+        "heading": heading(plan, _usage(plan)),
+        "images": dict(_images(plan)),
+        "programs": [plan.carried_file(BUILD_SCRIPTS), plan.carried_file("bytecode.py")],
+        "python": _at(plan.build_table) if plan.build_table else plan.python_request,
+        "fetched": _fetch_stage(plan),
+        "groups": [_group(plan, one) for one in (*_BELOW_SOURCES, "rest") if _has(plan, one)],
+        "compiling": plan.compiling and _compiling(plan, plan.compiling),
+        "carried": list(carried_copies(plan, f"{LAYERS}/carried{CARRIED}")),
+        "project": project and {**_install_step(project.wheels, "-"), "compiled": project.compiled},
+        **_system(plan),
+        "layers": [(layer, _MADE_BY.get(layer, layer)) for layer in ALL_LAYERS if _has(plan, layer)],
+        "variables": image_variables(plan),
+        "labels": recipe_labels(plan),
+        "ports": [str(one.port) for one in plan.services],
+        "times": [
+            f"--interval={check.interval}s",
+            f"--timeout={check.timeout}s",
+            f"--start-period={check.start_period}s",
+        ],
+        "check": check,
+        "entrypoint": ENTRYPOINT,
+    }
 
 
-def _arguments(plan: Plan) -> str:
-    lines = [f"ARG BASE_IMAGE={dockerfile(plan.base.pinned)}", f"ARG UV_IMAGE={dockerfile(plan.uv.pinned)}"]
+def _images(plan: Plan) -> Iterator[tuple[str, str]]:
+    yield "BASE_IMAGE", plan.base.pinned
+    yield "UV_IMAGE", plan.uv.pinned
     if plan.micromamba:
-        lines.append(f"ARG MICROMAMBA_IMAGE={dockerfile(plan.micromamba.pinned)}")
+        yield "MICROMAMBA_IMAGE", plan.micromamba.pinned
     if plan.compiling and plan.compiling.image != plan.base:
-        lines.append(f"ARG COMPILER_IMAGE={dockerfile(plan.compiling.image.pinned)}")
-    lines += [f"ARG {_image_argument(one.name)}={dockerfile(one.image.pinned)}" for one in plan.borrowed]
-    return "\n".join(lines)
-
-
-def _image_argument(service: str) -> str:
-    return f"{service.upper().replace('-', '_')}_IMAGE"
-
-
-def _stages(plan: Plan) -> Iterator[str]:
-    yield "FROM ${UV_IMAGE} AS uv"
+        yield "COMPILER_IMAGE", plan.compiling.image.pinned
     for one in plan.borrowed:
-        yield f"FROM ${{{_image_argument(one.name)}}} AS {one.name}"
-    for index in plan.local_indexes:
-        yield f"# What --build-context {index.context}=FOLDER stands in for.\nFROM ${{UV_IMAGE}} AS {index.context}"
-    if plan.explicit:
-        yield conda_stage(plan)
-    yield from layer_stages(plan)
-    if plan.project:
-        yield f"# What --build-context {CONTEXT}=FOLDER stands in for.\nFROM ${{UV_IMAGE}} AS {CONTEXT}"
-        yield project_stage(plan, plan.project)
-
-
-def _final(plan: Plan) -> str:
-    headers = python_headers(plan) if plan.torch else ()
-    more = apt(plan.spec_apt, snapshot=plan.snapshot) if plan.spec_apt else []
-    lines = [
-        "FROM ${BASE_IMAGE}",
-        "USER 0",
-        f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        run([MIRRORS_SECRET], with_times(apt(plan.apt, headers, plan.snapshot))),
-        run([MIRRORS_SECRET] if more else [], with_times([*more, *user(plan.user), *nvcc.links(plan)])),
-    ]
-    lines += [f"COPY --from={one.name} {source} {target}" for one in plan.borrowed for source, target in one.copies]
-    lines += [copy(layer, _MADE_BY.get(layer)) for layer in LAYERS if _has(plan, layer)]
-    return "\n".join([*lines, *_settings(plan)])
+        yield f"{one.name.upper().replace('-', '_')}_IMAGE", one.image.pinned
 
 
 def _has(plan: Plan, layer: str) -> bool:
@@ -163,15 +158,90 @@ def _has(plan: Plan, layer: str) -> bool:
     return there[layer] if layer in there else any(step.group == layer for step in plan.pip)
 
 
-def _settings(plan: Plan) -> Iterator[str]:
-    """Render an image's metadata. It adds no layer, so a change of it rebuilds nothing."""
-    check = HEALTH_CHECK
-    yield many("ENV", image_variables(plan))
-    yield many("LABEL", recipe_labels(plan))
-    if plan.services:
-        yield f"EXPOSE {' '.join(str(service.port) for service in plan.services)}"
-    yield f"WORKDIR {WORKSPACE}"
-    yield f"USER {UID}:{UID}"
-    times = f"--interval={check.interval}s --timeout={check.timeout}s --start-period={check.start_period}s"
-    yield f"HEALTHCHECK {times} CMD {json.dumps(list(check.command))}"
-    yield f"ENTRYPOINT {json.dumps(list(ENTRYPOINT))}"
+def _at(file: str) -> str:
+    return f"{LAYERS}/{file.rpartition('/')[2]}"
+
+
+def _install_step(steps: Iterable[PipStep], layer: str) -> dict[str, Any]:
+    steps = tuple(steps)
+    return {
+        "name": layer,
+        "arguments": index_arguments(steps),
+        "files": [file for step in steps for file in step.files],
+        "mounts": [*UV_MOUNTS, *uv_mounts(steps)],
+        "commands": [install(step, layer) for step in steps],
+    }
+
+
+def _group(plan: Plan, group: str) -> dict[str, Any]:
+    return _install_step((step for step in plan.pip if step.group == group), group)
+
+
+def _fetch_stage(plan: Plan) -> dict[str, Any] | None:
+    """Make the stage that fetches the wheels of variants."""
+    steps = [step for step in plan.pip if step.variants]
+    return (
+        {
+            "arguments": index_arguments(steps),
+            "files": [plan.carried_file(FETCH_VARIANTS)],
+            "mounts": [SECRET, NETRC_SECRET],
+            "commands": [("sh", f"{LAYERS}/fetch.sh", *index_words(step), "--", *_variants(step)) for step in steps],
+        }
+        if steps
+        else None
+    )
+
+
+def _variants(step: PipStep) -> Iterator[str]:
+    for one in step.variants:
+        yield from (one.file, one.sha256, str(one.size or 0))
+
+
+def _compiling(plan: Plan, compiling: Compiling) -> dict[str, Any]:
+    own = compiling.image == plan.base
+    sources = [step for step in plan.pip if step.source]
+    packages = f"what the lock has as source only: {', '.join(compiling.packages)}"
+    what = packages if compiling.packages else plan.project.name if plan.project else "nothing"
+    built = {**_install_step(sources, "source"), "mounts": [SECRET, *uv_mounts(sources)]}
+    if compiling.sees:
+        built["commands"] = [("sh", f"{LAYERS}/compile.sh", *words[3:]) for words in built["commands"]]
+    return {
+        "own": own,
+        "what": f"{'Compiles' if compiling.sees else 'Builds'} {what}",
+        "apt": _apt(plan, compiling.apt, headers=True, snapshot=own),
+        "below": [one for one in _BELOW_SOURCES if compiling.sees and _has(plan, one)],
+        "arguments": index_arguments([*compiling.wheels, *sources]),
+        "stages": [_install_step(compiling.wheels, "-"), built],
+        "env": compiling.env,
+    }
+
+
+def _apt(plan: Plan, packages: Sequence[str], *, headers: bool, snapshot: bool = True, at: str = LAYERS) -> Command:
+    words = ["sh", f"{at}/apt.sh"]
+    if snapshot and plan.snapshot:
+        words += ["--as-of", apt_mirrors.day_of(plan.snapshot)]
+    if headers and not plan.brings_headers:
+        words += ["--headers", plan.python]
+    return (*words, *packages)
+
+
+def _system(plan: Plan) -> dict[str, Any]:
+    """Make the image's own RUNs: Debian's packages that every image of the kind has, then the spec's and the user."""
+    scripts, see = f"{_TOOLS}{LAYERS}", f"--mount=type=bind,from=python,target={_TOOLS}"
+    more = [_apt(plan, plan.spec_apt, headers=False, at=scripts)] if plan.spec_apt else []
+    links = [(name, target) for one in plan.toolkit for name, target in one.links]
+    for folder in sorted({name.rpartition("/")[0] for name, _ in links}):
+        own = [(name.rpartition("/")[2], target) for name, target in links if name.startswith(f"{folder}/")]
+        more.append(("sh", f"{scripts}/links.sh", folder, *(word for pair in own for word in pair)))
+    digest = f"build={build_digest()}"
+    first, *others = [*more, ("sh", f"{scripts}/user.sh", plan.user)]
+    return {
+        "tools": {
+            "mounts": [see, MIRRORS_SECRET],
+            "commands": [(digest, *_apt(plan, plan.apt, headers=bool(plan.torch), at=scripts))],
+        },
+        "own": {
+            "mounts": [see, *([MIRRORS_SECRET] if plan.spec_apt else [])],
+            "commands": [(digest, *first), *others],
+        },
+    }

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Any
 
 from envspec.export.plan import CARRIED, UID, WORKSPACE, Plan, hash_heading
 from envspec.facts.compute_capability import read_capability
-from envspec.lock.formats.yaml_text import inline_strings, string
+from envspec.lock.formats.yaml_text import dump
 
 FILE = "job.yaml"
+_NAME = "app.kubernetes.io/name"
 PORT = 29500
 """Where torchrun's processes meet: on the first pod."""
-_SECCOMP = "seccompProfile: { type: RuntimeDefault }"
-_POLICY = (
-    "  podFailurePolicy: # a pod that the cluster took away is no failure of its program",
-    '    rules: [{ action: Ignore, onPodConditions: [{ type: DisruptionTarget, status: "True" }] }]',
-)
 _NAME_LENGTH = 52
 """The greatest length of a Job's name: its pods' names have 63 characters, of which Kubernetes adds up to 11."""
 
@@ -41,33 +38,28 @@ def _usage(plan: Plan) -> list[str]:
 def _job(plan: Plan) -> str:
     asked = plan.kubernetes
     name = job_name(plan.title)
-    several = asked.nodes > 1
     usage = [*_usage(plan), "[kubernetes] program is what it trains; without one it runs the smoke check."]
-    lines = [
-        *hash_heading(plan, usage),
-        *(_headless(plan, name) if several else ()),
-        "apiVersion: batch/v1",
-        "kind: Job",
-        *_metadata(plan, name),
-        "spec:",
-        f"  backoffLimit: {asked.retries * asked.nodes}",
-        *([f"  activeDeadlineSeconds: {asked.deadline}"] if asked.deadline else ()),
-        *(_POLICY if asked.retries else ()),
-        *([f"  completions: {asked.nodes}", f"  parallelism: {asked.nodes}"] if several else ()),
-        *(["  completionMode: Indexed"] if several else ()),
-        "  template:",
-        "    metadata:",
-        f"      labels: {{ app.kubernetes.io/name: {string(name)} }}",
-        "    spec:",
-        *([f"      subdomain: {string(name)}"] if several else ()),
-        "      restartPolicy: Never",
-        *_pod(plan),
-        "        - name: train",
-        *_image(plan),
-        f"          args: {inline_strings(_training(plan, name))}",
-        *_container(plan),
-    ]
-    return "\n".join(lines) + "\n"
+    if not asked.volume:
+        usage.append(f"{WORKSPACE} goes with the pod: [kubernetes] volume names a claim that stays.")
+    pod = {
+        **({"subdomain": name} if asked.nodes > 1 else {}),
+        "restartPolicy": "Never",
+        **_pod(plan),
+        "containers": [{"name": "train", **_image(plan), "args": _training(plan, name), **_container(plan)}],
+    }
+    spec: dict[str, Any] = {"backoffLimit": asked.retries * asked.nodes}
+    if asked.deadline:
+        spec["activeDeadlineSeconds"] = asked.deadline
+    if asked.retries:
+        # a pod that the cluster took away is no failure of its program
+        condition = {"type": "DisruptionTarget", "status": "True"}
+        spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [condition]}]}
+    if asked.nodes > 1:
+        spec |= {"completions": asked.nodes, "parallelism": asked.nodes, "completionMode": "Indexed"}
+    spec["template"] = {"metadata": {"labels": {_NAME: name}}, "spec": pod}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(plan, name), "spec": spec}
+    documents = [*([_headless(plan, name)] if asked.nodes > 1 else []), job]
+    return "\n".join([*hash_heading(plan, usage), "---\n".join(map(dump, documents))])
 
 
 def _training(plan: Plan, name: str) -> list[str]:
@@ -96,19 +88,15 @@ def _literal(word: str) -> str:
     return word.replace("$", "$$")
 
 
-def _headless(plan: Plan, name: str) -> list[str]:
+def _headless(plan: Plan, name: str) -> dict[str, Any]:
     """Make the Service that gives each pod of the Job a name, also before it is ready."""
-    return [
-        "apiVersion: v1",
-        "kind: Service",
-        *_metadata(plan, name),
-        "spec:",
-        "  clusterIP: None",
-        "  publishNotReadyAddresses: true",
-        f"  selector: {{ app.kubernetes.io/name: {string(name)} }}",
-        f"  ports: [{{ name: torchrun, port: {PORT} }}]",
-        "---",
-    ]
+    spec = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {_NAME: name},
+        "ports": [{"name": "torchrun", "port": PORT}],
+    }
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(plan, name), "spec": spec}
 
 
 def job_name(title: str) -> str:
@@ -119,110 +107,103 @@ def job_name(title: str) -> str:
     return ("e" * (name[:1].isdigit()) + name)[:_NAME_LENGTH].strip("-") or "envspec"
 
 
-def _metadata(plan: Plan, name: str) -> list[str]:
+def _metadata(plan: Plan, name: str) -> dict[str, Any]:
     space = plan.kubernetes.namespace
-    return [
-        "metadata:",
-        f"  name: {string(name)}",
-        *([f"  namespace: {string(space)}"] if space else ()),
-        f'  labels: {{ app.kubernetes.io/name: {string(name)}, app.kubernetes.io/managed-by: "envspec" }}',
-        f"  annotations: {{ envspec/spec: {string(plan.spec)}, envspec/target: {string(plan.target)} }}",
-    ]
+    return {
+        "name": name,
+        **({"namespace": space} if space else {}),
+        "labels": {_NAME: name, "app.kubernetes.io/managed-by": "envspec"},
+        "annotations": {"envspec/spec": plan.spec, "envspec/target": plan.target},
+    }
 
 
-def _pod(plan: Plan) -> Iterator[str]:
-    """Render what pods have, up to their containers."""
+def _pod(plan: Plan) -> dict[str, Any]:
+    """Make what pods have, but for their containers."""
     asked = plan.kubernetes
-    labels = {"kubernetes.io/arch": plan.oci_platform.rpartition("/")[2], **asked.node_selector}
-    yield "      automountServiceAccountToken: false"
-    yield f"      nodeSelector: {_pairs(labels)}"
-    if asked.pull_secret:
-        yield f"      imagePullSecrets: [{{ name: {string(asked.pull_secret)} }}]"
-    if asked.grace:
-        yield f"      terminationGracePeriodSeconds: {asked.grace}"
     taints = [_toleration(taint) for taint in asked.tolerations]
     if plan.architectures:
-        taints.insert(0, "{ key: nvidia.com/gpu, operator: Exists, effect: NoSchedule }")
-    if taints:
-        yield f"      tolerations: [{', '.join(taints)}]"
-    yield from _affinity(plan)
-    ids = f"runAsUser: {UID}, runAsGroup: {UID}, fsGroup: {UID}"
-    yield f"      securityContext: {{ runAsNonRoot: true, {ids}, {_SECCOMP} }}"
-    yield "      volumes:"
-    yield f"        - {{ name: shm, emptyDir: {{ medium: Memory, sizeLimit: {plan.shm.upper()}i }} }}"
-    yield "        - { name: tmp, emptyDir: {} }"
-    if asked.volume:
-        yield f"        - {{ name: workspace, persistentVolumeClaim: {{ claimName: {string(asked.volume)} }} }}"
-    else:
-        yield "        - { name: workspace, emptyDir: {} } # goes with the pod: name one by [kubernetes] volume"
-    yield "      containers:"
+        taints.insert(0, {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"})
+    labels = {"kubernetes.io/arch": plan.oci_platform.rpartition("/")[2], **asked.node_selector}
+    workspace = {"persistentVolumeClaim": {"claimName": asked.volume}} if asked.volume else {"emptyDir": {}}
+    found = {
+        "automountServiceAccountToken": False,
+        "nodeSelector": labels,
+        "imagePullSecrets": [{"name": asked.pull_secret}] if asked.pull_secret else None,
+        "terminationGracePeriodSeconds": asked.grace,
+        "tolerations": taints,
+        "affinity": _affinity(plan),
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": UID,
+            "runAsGroup": UID,
+            "fsGroup": UID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumes": [
+            # DataLoader workers and NCCL share memory in /dev/shm
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{plan.shm.upper()}i"}},
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "workspace", **workspace},
+        ],
+    }
+    return {name: value for name, value in found.items() if value or value is False}
 
 
-def _image(plan: Plan) -> Iterator[str]:
-    """Render the image and when it is pulled: its name stays when a new one is pushed."""
-    yield f"          image: {string(plan.image)}"
-    if policy := plan.kubernetes.pull_policy or ("Always" if plan.repository else None):
-        yield f"          imagePullPolicy: {policy}"
-    if not plan.shares:
-        yield f"          env: [{{ name: ENVSPEC_LOCK, value: {string(f'{plan.target}={plan.lock_digest}')} }}]"
+def _image(plan: Plan) -> dict[str, Any]:
+    """Make the image and when it is pulled: its name stays when a new one is pushed."""
+    policy = plan.kubernetes.pull_policy or ("Always" if plan.repository else None)
+    lock = {"name": "ENVSPEC_LOCK", "value": f"{plan.target}={plan.lock_digest}"}
+    return {
+        "image": plan.image,
+        **({"imagePullPolicy": policy} if policy else {}),
+        **({} if plan.shares else {"env": [lock]}),
+    }
 
 
-def _toleration(taint: str) -> str:
+def _toleration(taint: str) -> dict[str, str]:
     rest, _, effect = taint.partition(":")
     key, given, value = rest.partition("=")
-    how = f"operator: Equal, value: {string(value)}" if given else "operator: Exists"
-    return f"{{ key: {_key(key)}, {how}{f', effect: {effect}' if effect else ''} }}"
+    how = {"operator": "Equal", "value": value} if given else {"operator": "Exists"}
+    return {"key": key, **how, **({"effect": effect} if effect else {})}
 
 
-def _container(plan: Plan) -> Iterator[str]:
-    """Render what every container has, after its name, image and program."""
+def _container(plan: Plan) -> dict[str, Any]:
+    """Make what every container has, after its name, image and program."""
     asked = plan.kubernetes
-    if asked.secret:
-        yield f"          envFrom: [{{ secretRef: {{ name: {string(asked.secret)} }} }}]"
     limits = {"nvidia.com/gpu": str(asked.gpus)} if plan.is_cuda else {}
     if asked.rdma:
         limits[asked.rdma] = "1"
     wanted = {"cpu": str(asked.cpus)} if asked.cpus else {}
     if asked.memory:
         wanted["memory"] = limits["memory"] = asked.memory
-    resources = [f"{name}: {_pairs(given)}" for name, given in (("requests", wanted), ("limits", limits)) if given]
-    if resources:
-        yield f"          resources: {{ {', '.join(resources)} }}"
+    resources = {name: given for name, given in (("requests", wanted), ("limits", limits)) if given}
     # RDMA's memory is locked
-    more = ', add: ["IPC_LOCK"]' if asked.rdma else ""
-    rights = f'capabilities: {{ drop: ["ALL"]{more} }}'
-    yield f"          securityContext: {{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, {rights} }}"
-    yield "          volumeMounts:"
-    yield "            - { name: shm, mountPath: /dev/shm } # DataLoader workers and NCCL share memory here"
-    yield "            - { name: tmp, mountPath: /tmp }"
-    yield f"            - {{ name: workspace, mountPath: {WORKSPACE} }}"
+    rights = {"drop": ["ALL"], **({"add": ["IPC_LOCK"]} if asked.rdma else {})}
+    places = {"shm": "/dev/shm", "tmp": "/tmp", "workspace": WORKSPACE}
+    return {
+        **({"envFrom": [{"secretRef": {"name": asked.secret}}]} if asked.secret else {}),
+        **({"resources": resources} if resources else {}),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": rights,
+        },
+        "volumeMounts": [{"name": name, "mountPath": path} for name, path in places.items()],
+    }
 
 
-def _pairs(values: Mapping[str, str]) -> str:
-    return f"{{ {', '.join(f'{_key(name)}: {string(value)}' for name, value in values.items())} }}"
-
-
-def _key(name: str) -> str:
-    """Write a label's or a resource's name, which YAML may read as something else where it has no domain."""
-    return name if "/" in name and name[:1].isalpha() else string(name)
-
-
-def _affinity(plan: Plan) -> Iterator[str]:
+def _affinity(plan: Plan) -> dict[str, Any] | None:
     """Keep pods off nodes whose GPUs the lock has no code for, or whose driver is older than its floor, where NVIDIA's
     GPU feature discovery has labelled them. A node without its labels is taken: a plain requirement would have the pod
     wait for ever in a cluster that has none, and there the image's preflight tells of a wrong GPU.
     """
     if not plan.architectures:
-        return
-    yield "      affinity:"
-    yield "        nodeAffinity:"
-    yield "          requiredDuringSchedulingIgnoredDuringExecution:"
-    yield "            nodeSelectorTerms: # one of them holds"
-    for needs in _nodes(plan):
-        yield f"              - {{ matchExpressions: [{', '.join(needs)}] }}"
+        return None
+    terms = [{"matchExpressions": needs} for needs in _nodes(plan)]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
-def _nodes(plan: Plan) -> Iterator[list[str]]:
+def _nodes(plan: Plan) -> Iterator[list[dict[str, Any]]]:
     """List the kinds of node that do, each by what its labels are."""
     driver = "cuda.driver-version.major"
     lowest: dict[int, int] = {}
@@ -244,6 +225,6 @@ def _nodes(plan: Plan) -> Iterator[list[str]]:
     yield [_label("gpu.compute.major", "DoesNotExist")]
 
 
-def _label(name: str, operator: str, *values: int) -> str:
-    more = f", values: {inline_strings(map(str, values))}" if values else ""
-    return f"{{ key: nvidia.com/{name}, operator: {operator}{more} }}"
+def _label(name: str, operator: str, *values: int) -> dict[str, Any]:
+    more = {"values": [*map(str, values)]} if values else {}
+    return {"key": f"nvidia.com/{name}", "operator": operator, **more}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place
 from envspec.export import compat, images, nvcc
-from envspec.export.carried import carried_files, carried_names
+from envspec.export.carried import build_scripts, carried_files, carried_names
 from envspec.export.environment import (
     build_names,
     build_variables,
@@ -231,7 +231,9 @@ def _in_context(plan: Plan) -> Plan:
         requirements = tuple(own + file for file in step.requirements)
         return replace(step, requirements=requirements, built_with=step.built_with and own + step.built_with)
 
-    carried = carried_files() if plan.shares else {name: carried_files()[name] for name in plan.carries}
+    carried = {
+        name: carried_files()[name] for name in (carried_files() if plan.shares else (*plan.carries, *build_scripts()))
+    }
     files = {own + path: text for path, text in plan.files.items()}
     files |= {plan.carried_file(path): text for path, text in with_sums(carried).items()}
     project, compiling = plan.project, plan.compiling

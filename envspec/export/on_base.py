@@ -12,12 +12,21 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from envspec.base.errors import InputError
-from envspec.export import apptainer_scripts as scripts
+from envspec.export import apptainer_scripts as scripts, template
 from envspec.export.building import own_sums
-from envspec.export.dockerfile_layers import copy_carried_files
-from envspec.export.dockerfile_steps import index_arguments, install, many, run, uv_mounts, with_times
-from envspec.export.plan import BASE_LABELS, CARRIED, REQUIREMENTS, SUMS, OnBase, Plan, hash_heading, recipe_labels
-from envspec.export.quote import dockerfile as quoted, shell
+from envspec.export.dockerfile_steps import UV_MOUNTS, carried_copies, index_arguments, install, uv_mounts
+from envspec.export.plan import (
+    BASE_LABELS,
+    BUILD_SCRIPTS,
+    CARRIED,
+    REQUIREMENTS,
+    OnBase,
+    Plan,
+    hash_heading,
+    heading,
+    recipe_labels,
+)
+from envspec.export.quote import shell
 
 _TOOLS = "/run/uv"
 """Where uv's stage is mounted."""
@@ -47,36 +56,33 @@ def dockerfile(plan: Plan) -> str:
     contexts = "".join(f" --build-context {one.context}={shell(one.folder or 'FOLDER')}" for one in plan.local_indexes)
     usage = [
         plan.above,
-        f"  docker buildx build {options}{contexts} -f {plan.own}{plan.target}/Dockerfile -t {plan.image} .",
+        f"  docker buildx build {options}{contexts} \\",
+        f"    -f {plan.own}{plan.target}/Dockerfile -t {plan.image} .",
         f"  docker run --rm -it{' --gpus all' if plan.is_cuda else ''} --shm-size {plan.shm} {plan.image}",
         "",
         "Its entry point, user and variables are the base's. Other indexes, mirrors and logins: in a uv.toml, by",
         "--secret id=uv,src=uv.toml. It stays out of the image.",
     ]
-    used = f"--mount=type=bind,from=uv,target={_TOOLS}"
     place = f"{CARRIED}/{REQUIREMENTS}"
-    settings = "export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy"
-    packages = [install(step, " --break-system-packages", f"{_TOOLS}/uv", base.python, place) for step in plan.pip]
-    lines = [
-        "\n".join(hash_heading(plan, usage)),
-        "",
-        f"ARG BASE_IMAGE={quoted(plan.base.pinned)}",
-        f"ARG UV_IMAGE={quoted(plan.uv.pinned)}",
-        "",
-        "FROM ${UV_IMAGE} AS uv",
-        *(f"FROM ${{UV_IMAGE}} AS {one.context}" for one in plan.local_indexes),
-        "",
-        "FROM ${BASE_IMAGE}",
-        f"ARG SOURCE_DATE_EPOCH={plan.epoch}",
-        *index_arguments(plan.pip),
-        *([f"COPY --chmod=0644 {' '.join(plan.parts)} {place}/"] if plan.parts else []),
-        *([run([*uv_mounts(plan.pip), used], with_times([settings, *packages]))] if packages else []),
-        *copy_carried_files(replace(plan, parts=()), CARRIED),
-        run([], [*own_sums(plan, CARRIED), f"env --chdir={CARRIED} sha256sum --check --quiet {SUMS}"]),
-        *([many("ENV", dict(plan.env))] if plan.env else []),
-        many("LABEL", recipe_labels(plan)),
-    ]
-    return "\n".join(lines)
+    at_base = replace(plan, parts=())
+    python = f"PYTHON={base.python}"
+    return template.render(
+        "dockerfile_on_base.j2",
+        plan=plan,
+        heading=heading(plan, usage),
+        scripts=plan.carried_file(BUILD_SCRIPTS),
+        arguments=index_arguments(plan.pip),
+        place=place,
+        mounts=[*UV_MOUNTS, *uv_mounts(plan.pip)],
+        commands=[
+            (f"UV={_TOOLS}/uv", python, *install(step, "-", "/run/build", place), "--break-system-packages")
+            for step in plan.pip
+        ],
+        copies=list(carried_copies(at_base, CARRIED)),
+        sums=["set -eu", *own_sums(CARRIED)],
+        variables=dict(plan.env),
+        labels=recipe_labels(plan),
+    )
 
 
 def apptainer(plan: Plan) -> str:

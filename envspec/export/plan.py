@@ -65,6 +65,8 @@ SHARED_FOLDER = "_shared"
 """The folder of the carried files in a repository's `recipes/`: the same for all specs."""
 CHECK = "check"
 """The folder of the smoke check among the carried files, which `python -I` runs."""
+BUILD_SCRIPTS = "build"
+"""The folder of the shell scripts among the carried files that builds of images run; no image keeps them."""
 REQUIREMENTS = "requirements"
 """The folder of the requirements, in a spec's folder and among the carried files: a file for each group of packages and
 each set of targets that has them."""

@@ -136,7 +136,7 @@ def test_a_job_has_a_deadline_and_counts_failures_of_its_own() -> None:
 def test_each_engine_gives_the_shared_memory_that_the_spec_asks_for() -> None:
     (of,) = (one for one in plan().targets if one.target == "cu128-hopper")
     assert "--shm-size 32g" in text_in(dockerfile.render(of), dockerfile.FILE)
-    assert "shm_size: 32gb" in compose.render(plan())[compose.FILE]
+    assert 'shm_size: "32gb"' in compose.render(plan())[compose.FILE]
     assert '"--shm-size=32g"' in "".join(devcontainer.render(of).values())
 
 

@@ -39,7 +39,7 @@ def test_it_is_as_the_compose_specification_has_it(name: str, tmp_path: Path) ->
 
 def test_the_compose_specification_refuses_what_it_does_not_know(tmp_path: Path) -> None:
     file = tmp_path / FILE
-    file.write_text(render(shipped_spec("cpu-py311"))[FILE].replace("    build: ", "    bulid: "), encoding="utf-8")
+    file.write_text(render(shipped_spec("cpu-py311"))[FILE].replace("    build:\n", "    bulid:\n"), encoding="utf-8")
     ran = CliRunner().invoke(check_jsonschema, ["--builtin-schema", "vendor.compose-spec", str(file)])
     assert ran.exit_code == 1 and "bulid" in ran.output, ran.output
 

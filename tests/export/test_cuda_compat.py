@@ -34,7 +34,9 @@ def test_the_image_takes_it_from_nvidias_own() -> None:
     assert 'ARG CUDA_COMPAT_IMAGE="nvidia/cuda:13.0.2-base-ubuntu22.04"' in text
     assert "FROM ${CUDA_COMPAT_IMAGE} AS cuda-compat" in text
     assert "COPY --from=cuda-compat /usr/local/cuda-13.0/compat /usr/local/cuda/compat" in text
-    assert "driver>=580.65.06 driver>=535,driver<536 driver>=550,driver<551 driver>=565,driver<566" in text
+    assert "driver>=580.65.06 driver>=535,driver<536 driver>=550,driver<551 driver>=565,driver<566" in text.replace(
+        "\\\n", ""
+    )
     definition = apptainer.render(plan_of())[f"{TARGET}/apptainer.def"]
     assert "    /usr/local/cuda-13.0/compat /usr/local/cuda/compat" in definition
     assert "Stage: cuda-compat" in definition

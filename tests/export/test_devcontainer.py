@@ -74,5 +74,5 @@ def test_no_service_starts_on_a_machine_that_the_image_is_not_for(tmp_path: Path
 
 
 def test_names_stay_text() -> None:
-    name = '"},\n//\\ \u2028'
+    name = '"},//\\ \u2028'
     assert document(replace(shipped("cpu-py311", "cpu"), user=name))["remoteUser"] == name

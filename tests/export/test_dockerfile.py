@@ -5,7 +5,6 @@ ENVSPEC_UPDATE_GOLDEN=1 writes the golden texts anew. Digests are cut: what they
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -13,13 +12,17 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from recipe_plans import compiled, shipped, shipped_spec, text_in
+from recipe_plans import ROOT, compiled, shipped, shipped_spec, text_in
 from support.matrix import first_by_day
 
+from envspec.export.apt_mirrors import arguments
+from envspec.export.carried import build_scripts, carried_files
 from envspec.export.dockerfile import render
 from envspec.export.plan import Compiling, ImageReference, PipStep, Plan, labels
 
 GOLDEN = Path(__file__).parent / "golden" / "dockerfile"
+LINES = 102
+"""Of a Dockerfile, its head and empty lines too."""
 TARGETS = [
     ("cpu-py311", "cpu"),
     ("mm-v2.9", "cu126-volta"),
@@ -29,6 +32,7 @@ TARGETS = [
     ("team-v2.9", "cu128-ada"),
 ]
 RUN = re.compile(r"^RUN (?:--mount=\S+ )*", re.MULTILINE)
+SCRIPT = re.compile(r"(?:build=[0-9a-f]{8} )?sh (?:/run/python)?/layers/(\w+\.sh) ")
 
 
 def text_of(plan: Plan) -> str:
@@ -50,7 +54,7 @@ def final_stage(text: str) -> list[str]:
 def test_golden(spec: str, target: str) -> None:
     path = GOLDEN / f"{spec}-{target}.Dockerfile"
     text = re.sub(
-        r"[0-9a-f]{64}|(?<=image.version=\")[0-9a-f]{12}|(?<=-)[0-9a-f]{8}(?=\.txt)",
+        r"[0-9a-f]{64}|(?<=image.version=\")[0-9a-f]{12}|(?<=-)[0-9a-f]{8}(?=\.txt)|(?<=build=)[0-9a-f]{8}",
         "…",
         text_of(shipped(spec, target)),
     )
@@ -65,7 +69,7 @@ def test_a_shell_reads_every_run(spec: str, target: str) -> None:
         if line.startswith("RUN "):
             script = RUN.sub("", line)
             subprocess.run(["sh", "-n", "-c", script], check=True)
-            assert shlex.split(script)[:2] == ["set", "-eu"]
+            assert script.startswith("set -eu && ") or all(map(SCRIPT.match, script.split(" && "))), script
 
 
 @pytest.mark.parametrize(("spec", "target"), first_by_day(2, TARGETS))
@@ -93,13 +97,32 @@ def stages(text: str) -> dict[str, list[str]]:
     return {**{name: stage(text, name) for name in names}, "": final_stage(text)}
 
 
+def script(name: str) -> str:
+    """The text of a script that builds run."""
+    return carried_files()[f"build/{name}"]
+
+
 def test_what_the_image_gets_has_one_time_and_no_owner_of_the_build() -> None:
-    text = text_of(shipped("mm-v2.9", "cu126-volta"))
-    for line in instructions(text):
-        for layer in re.findall(r"(?:--prefix|mkdir -p|mv \S+) /layers/(\w+)", line):
-            assert line.endswith(f"find /layers/{layer} -exec touch -h -d @315532800 {{}} +")
-    for line in (line for line in final_stage(text) if line.startswith("RUN ")):
-        assert line.endswith('-newermt "@$began" -exec touch -h -d @315532800 {} +')
+    found = stages(text_of(shipped("mm-v2.9", "cu126-volta")))
+    for name in ("python", "nvidia", "torch", "compile", "rest", "carried"):
+        (used,) = re.findall(r"/layers/(\w+\.sh) [^&]*$", found[name][-1])
+        assert re.search(
+            r"(?:times|finish|install)\.sh\b", script(used).splitlines()[-1] if used != "times.sh" else used
+        )
+    for line in (line for line in found[""] if line.startswith("RUN ")):
+        for used in re.findall(r"/layers/(\w+\.sh) ", line):
+            assert script(used).endswith('\nsh "${0%/*}/times.sh" / "$began"\n')
+
+
+def test_a_person_can_read_it() -> None:
+    """Every target that ships, whatever its tools and services."""
+    counts = {}
+    for name in sorted(path.stem for path in (ROOT / "specs").glob("*.toml") if path.stem != "dev"):
+        for of in shipped_spec(name).targets:
+            lines = text_of(of).splitlines()
+            assert [line for line in lines if len(line) > 120] == [], of.title
+            counts[of.title] = len(lines)
+    assert max(counts.values()) <= LINES, counts
 
 
 @pytest.mark.parametrize("group", ["torch", "rest"])
@@ -121,7 +144,7 @@ def test_a_tool_more_makes_its_own_layer_new() -> None:
     before, after = (stages(text_of(replace(plan, spec_apt=apt))) for apt in (("htop",), ("htop", "tmux")))
     assert [name for name in before if before[name] != after[name]] == [""]
     differing = [new for old, new in zip(before[""], after[""], strict=True) if old != new]
-    assert len(differing) == 1 and " htop tmux " in differing[0] and "useradd" in differing[0]
+    assert len(differing) == 1 and " htop tmux " in differing[0] and "/user.sh " in differing[0]
 
 
 def test_the_check_is_in_no_dockerfile() -> None:
@@ -142,27 +165,29 @@ def test_targets_with_equal_requirements_have_equal_layers() -> None:
 
 @pytest.mark.parametrize(("spec", "target"), TARGETS)
 def test_a_build_without_arguments_knows_every_variable(spec: str, target: str) -> None:
-    """`set -u` ends a RUN that reads one which is not set, unless it says itself what is missing."""
+    """`set -u` ends a script that reads one which is not set, unless it says itself what is missing."""
     text = text_of(shipped(spec, target))
     for name in re.findall(r"^ARG (\w+)$", text, re.MULTILINE):
-        assert f"${{{name}:?" in text
+        assert any(f"${{{name}:?" in carried_files()[path] for path in build_scripts())
 
 
 def test_every_install_checks_hashes_and_takes_nothing_else() -> None:
     for spec, target in TARGETS:
         for line in instructions(text_of(shipped(spec, target))):
-            for command in re.findall(r"uv pip install[^&]*", line):
+            for command in re.findall(r"(?:install|compile)\.sh [^&]*", line):
                 # a commit is its own hash, and what builds it has hashes
                 checked = "--require-build-hashes" if "+git=" in command else "--require-hashes"
-                assert "--no-deps" in command and checked in command
-                assert "--only-binary :all:" in command or "source-" in command
+                assert checked in command
+    assert '"$uv" pip install --quiet --python "${PYTHON:-/opt/env}" --no-deps --only-binary :all: "$@"\n' in script(
+        "install.sh"
+    )
 
 
 def test_only_git_goes_without_hashes() -> None:
     plan = shipped("mm-v2.1", "cu118")
     git = PipStep(("requirements/source-git.txt",), ("flash",), "source", hashed=False)
     changed = replace(plan, pip=(*plan.pip, git))
-    for command in re.findall(r"uv pip install[^&]*", "&".join(instructions(text_of(changed)))):
+    for command in re.findall(r"(?:install|compile)\.sh [^&]*", "&".join(instructions(text_of(changed)))):
         assert ("--require-hashes" not in command) is ("source-git.txt" in command or "+git=clip" in command)
 
 
@@ -179,21 +204,32 @@ def test_every_file_that_is_read_is_copied() -> None:
         own = " ".join(f"envspec/{name}" for name in names.split())
         assert copies[0] == f"COPY --chmod=0755 {own} {target}/target.json /layers/carried/opt/envspec/"
         assert copies[-1] == "COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check"
-        assert checked.startswith("RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet")
+        assert checked == "RUN sh /layers/carried.sh /layers/carried"
 
 
 def test_in_a_repository_the_list_is_cut_down_to_what_the_image_carries(tmp_path: Path) -> None:
-    """By the very command: the image's own list is that of `envspec image`, and each of its files is compared."""
+    """By the very script: the image's own list is that of `envspec image`, and each of its files is compared."""
     (plan,) = (one for one in shipped_spec("mm-v2.9").targets if one.target == "cpu")
+    place = tmp_path / "layer/opt/envspec"
     for name, text in plan.carried.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    (tmp_path / "SHA256SUMS").write_text(plan.files["_shared/SHA256SUMS"], encoding="utf-8")
-    *_, checked = stage(text_of(plan), "carried")
-    command = checked.removeprefix("RUN ").replace("/layers/carried/opt/envspec", str(tmp_path)).partition("&& find")[0]
-    subprocess.run(["sh", "-c", command.replace("\\\n", "")], check=True)
-    assert (tmp_path / "SHA256SUMS").read_text(encoding="utf-8") == plan.carried["SHA256SUMS"]
-    assert "services/ssh.sh" in plan.files["_shared/SHA256SUMS"] and "ssh" not in plan.carried["SHA256SUMS"]
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text, encoding="utf-8")
+    sums = plan.files["_shared/SHA256SUMS"]
+    (place / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    for name in ("carried.sh", "times.sh"):
+        (tmp_path / name).write_text(script(name))
+    command = ["sh", str(tmp_path / "carried.sh"), str(tmp_path / "layer")]
+    subprocess.run(command, check=True)
+    assert (place / "SHA256SUMS").read_text(encoding="utf-8") == plan.carried["SHA256SUMS"]
+    assert "services/ssh.sh" in sums and "ssh" not in plan.carried["SHA256SUMS"]
+    for name in ("check/__main__.py", "preflight.py"):
+        (place / "SHA256SUMS").write_text(sums, encoding="utf-8")
+        (place / name).write_text("changed")
+        assert subprocess.run(command, capture_output=True).returncode == 1
+    (place / "check/__main__.py").unlink()
+    (place / "preflight.py").write_text(plan.carried["preflight.py"], encoding="utf-8")
+    (place / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    assert b"check/__main__.py" in subprocess.run(command, capture_output=True).stderr
 
 
 def test_the_compiler_stays_out_of_the_image() -> None:
@@ -219,15 +255,15 @@ def test_builds_see_torch_and_what_it_needs() -> None:
     """uv builds in an environment of its own, where nothing of the lock is. Proved with uv in test_source_builds.py."""
     lines = compile_stage(compiled("mm-v2.1", "cu118"))
     seen, built = lines[-4], lines[-1]
-    assert "--require-hashes --only-binary :all: --requirements /layers/build" in seen
+    assert "install.sh - --require-hashes --requirements /layers/build" in seen
     # the GPU stack is installed once
     assert "COPY --from=torch /layers/torch /" in lines and "torch.txt" not in "".join(lines)
-    assert 'export PATH="/opt/env/bin:$PATH" PYTHONPATH=/opt/env/lib/python3.10/site-packages' in built
-    assert (
-        "--prefix /layers/source/opt/env --no-deps --require-hashes --only-binary :all: --no-binary deepspeed" in built
-    )
+    assert "sh /layers/compile.sh --require-hashes --no-binary deepspeed" in built
+    assert 'export PATH="/opt/env/bin:$PATH" PYTHONPATH="$packages"\n' in script("compile.sh")
+    assert script("compile.sh").endswith('exec sh "${0%/*}/install.sh" source "$@"\n')
     # what was built for another torch or GPU has the same name
-    assert "UV_NO_CACHE=1" in built and "target=/var/cache/uv" not in built
+    assert 'if [ "$layer" = source ]; then export UV_NO_CACHE=1; fi\n' in script("install.sh")
+    assert "target=/var/cache/uv" not in built
     assert any('TORCH_CUDA_ARCH_LIST="7.0;8.0"' in line for line in compile_stage(compiled("mm-v2.1", "cu118")))
 
 
@@ -236,26 +272,26 @@ def test_conda_s_environment_is_what_builds_see() -> None:
     source = PipStep(("requirements/source.txt",), ("flash",), "source")
     compiling = replace(compiling_of_mm_v21(), wheels=())
     lines = compile_stage(replace(plan, pip=(*plan.pip, source), compiling=compiling))
-    assert "COPY --from=conda /layers/conda /" in lines and "venv" not in "".join(lines)
-    assert "PYTHONPATH=/opt/env/lib/python3.12/site-packages" in lines[-1]
+    assert "COPY --from=conda /layers/conda /" in lines and "python.sh" not in "".join(lines)
+    assert "sh /layers/compile.sh " in lines[-1]
 
 
 def test_the_stage_that_compiles_has_none_of_the_specs_packages() -> None:
     made = replace(compiled("mm-v2.1", "cu118"), spec_apt=("libfoo1",), build=None, build_table=None)
-    (line,) = (line for line in compile_stage(made) if "apt-get update" in line)
-    assert "libfoo1" not in line and "libpython3.10-dev; fi" in line
+    (line,) = (line for line in compile_stage(made) if "/apt.sh " in line)
+    assert "libfoo1" not in line and " --headers 3.10 " in line
     assert "libfoo1" in "".join(final_stage(text_of(made)))
 
 
 def test_a_bases_own_python_has_its_headers_where_kernels_are_compiled() -> None:
     own = replace(shipped("cpu-py311", "cpu"), build=None, build_table=None, base_python=True)
     (line,) = (line for line in final_stage(text_of(own)) if " g++ " in line)
-    assert (
-        "if [ -x /usr/bin/python3.11 ]; then apt-get install -y -qq --no-install-recommends libpython3.11-dev" in line
+    assert " --headers 3.11 " in line and 'install -y -qq --no-install-recommends "libpython$headers-dev"' in script(
+        "apt.sh"
     )
-    assert 'UV_PYTHON_PREFERENCE="only-system"' in text_of(own)
+    assert "sh /layers/python.sh 3.11 only-system /layers/python" in text_of(own)
     for brings_them in (shipped("hpc-v2.7", "cu126-ampere"), shipped("cpu-py311", "cpu")):
-        assert "libpython" not in "".join(final_stage(text_of(brings_them)))
+        assert "--headers" not in "".join(final_stage(text_of(brings_them)))
 
 
 def test_root_builds_on_bases_with_a_user_of_their_own() -> None:
@@ -266,7 +302,8 @@ def test_root_builds_on_bases_with_a_user_of_their_own() -> None:
 
 def test_the_users_group_has_no_name_of_debians() -> None:
     """`groupadd --gid 1000 video` ends with 9."""
-    assert "groupadd --gid 1000 envspec;" in text_of(replace(shipped("cpu-py311", "cpu"), user="video"))
+    assert "sh /run/python/layers/user.sh video\n" in text_of(replace(shipped("cpu-py311", "cpu"), user="video"))
+    assert "groupadd --gid 1000 envspec;" in script("user.sh")
 
 
 def test_digests_pin_the_images() -> None:
@@ -277,13 +314,21 @@ def test_digests_pin_the_images() -> None:
     assert labels(plan)["org.opencontainers.image.base.digest"] == digest
 
 
+def test_an_image_stays_on_one_line_however_long_its_name_is() -> None:
+    image = ImageReference(f"registry.example/{'vendor/' * 12}cuda:12", "sha256:" + "a" * 64)
+    text = text_of(replace(shipped("cpu-py311", "cpu"), base=image))
+    assert f'\nARG BASE_IMAGE="{image.pinned}"\n' in text and "BASE_IMAGE" in arguments(text)
+
+
 def test_own_indexes_are_asked_alone() -> None:
     plan = shipped("cpu-py311", "cpu")
     url = "https://packages.example.org/$(x)"
     step = PipStep(("requirements/rest-own.txt",), ("acme",), index="own-index", url=url)
     text = text_of(replace(plan, pip=(*plan.pip, step)))
     assert 'ARG INDEX_OWN_INDEX="https://packages.example.org/\\$(x)"' in text
-    assert 'rest-own.txt --default-index "$INDEX_OWN_INDEX"' in text
+    assert '--default-index "$INDEX_OWN_INDEX" --require-hashes --requirements /layers/rest-own.txt' in "\n".join(
+        instructions(text)
+    )
 
 
 def test_the_context_is_what_images_are_made_from() -> None:

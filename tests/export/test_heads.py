@@ -43,7 +43,8 @@ class Printed(NamedTuple):
 def heads(recipes: Path = RECIPES) -> Iterator[Printed]:
     for file in sorted(path for path in recipes.glob("*/**/*") if path.is_file() and "_shared" not in path.parts):
         folder = recipes / file.relative_to(recipes).parts[0]
-        for line in file.read_text("utf-8").splitlines():
+        text = re.sub(r" \\\n# +", " ", file.read_text("utf-8"))
+        for line in text.splitlines():
             if not line.startswith(("#", "--")):
                 break
             if "In recipes/" in line:

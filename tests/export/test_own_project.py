@@ -8,10 +8,13 @@ from recipe_plans import parsed, text_in
 
 from envspec.base.errors import InputError, Place
 from envspec.export import apptainer, compose, devcontainer, dockerfile
+from envspec.export.carried import carried_files
 from envspec.export.make import make_plan, make_spec_plan
 from envspec.export.plan import Plan, SpecPlan
 from envspec.lock.model import LockedTarget, SoundLock
 from envspec.spec.model import Located, Project, Spec
+
+BUILD = carried_files()["build/project.sh"]
 
 
 def with_project(name: str, *requires: str, folder: str = ".", own: str = "my-model") -> Spec:
@@ -45,7 +48,8 @@ def test_it_is_built_in_a_stage_of_its_own_and_installed_last() -> None:
     assert "--build-context project=.. -f cpu-py311/cpu/Dockerfile" in text
     assert "COPY --from=project . /tmp/project\n" in text and "FROM python AS own\n" in text
     own = text.partition("AS own\n")[2].partition("\nFROM ")[0]
-    assert "--no-build-isolation --no-config --offline" in own and "PROJECT_VERSION" not in text
+    assert "RUN sh /layers/project.sh my-model\n" in own and "PROJECT_VERSION" not in text
+    assert '"$uv" build --quiet --wheel --no-build-isolation --no-config --offline' in BUILD
     assert made.project is not None and [step.packages for step in made.project.wheels] == [("setuptools",)]
     # after all packages, before what is carried
     last = final(text)
@@ -63,7 +67,7 @@ def test_an_extension_of_torch_is_built_where_compilers_and_torch_are(spec: str,
         "build-essential" in stage and "COPY --from=torch /layers/torch /" in stage and "FROM compile AS own\n" in text
     )
     assert ('TORCH_CUDA_ARCH_LIST="9.0"' in stage) == (target != "cpu")
-    assert "MAX_JOBS" in text.partition("FROM compile AS own\n")[2]
+    assert "sh /layers/project.sh my-model compiled\n" in text.partition("FROM compile AS own\n")[2]
     assert made.compiling is not None and any("numpy" in step.packages for step in made.compiling.wheels)
     definition = text_in(apptainer.render(made), apptainer.FILE)
     assert definition.index("Stage: compile") < definition.index("uv build") < definition.index("Stage: final")
@@ -102,7 +106,7 @@ def test_a_version_from_git_is_given() -> None:
     made = plan("cpu-py311", "cpu", "setuptools", "setuptools-scm>=8")
     text = text_in(dockerfile.render(made), "Dockerfile")
     assert '\nARG PROJECT_VERSION=""\n' in text and "--build-arg PROJECT_VERSION=1.2.3" in text
-    assert 'SETUPTOOLS_SCM_PRETEND_VERSION="$PROJECT_VERSION"' in text
+    assert 'SETUPTOOLS_SCM_PRETEND_VERSION="$PROJECT_VERSION"' in BUILD
     assert "/mnt/project-version" in text_in(apptainer.render(made), apptainer.FILE)
 
 

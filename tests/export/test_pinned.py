@@ -1,5 +1,6 @@
 """What recipes pin beside packages: Debian as of a day, Python by its hash; and what they say that they don't pin."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 from recipe_plans import ROOT, compiled, plan_with, shipped, with_image
 
 from envspec.base.errors import InputError
-from envspec.export.apt_mirrors import COPY, use_mirrors
+from envspec.export.carried import carried_files
 from envspec.export.folder import render
 from envspec.export.images import NO_SNAPSHOT, missing_pins
 from envspec.export.plan import ImageReference
@@ -29,7 +30,8 @@ def sources(folder: Path, words: str, text: str) -> tuple[str, str]:
     (folder / "etc/sources.list.d").mkdir(parents=True)
     (folder / "etc/sources.list.d/debian.sources").write_text(text)
     (folder / "words").write_text(words)
-    command = use_mirrors(str(folder / "words"), "2026-11-01").replace(COPY, str(folder / "copy"))
+    script = carried_files()["build/mirrors.sh"].replace("/var/lib/apt/site", str(folder / "copy"))
+    command = f"day=20261101T000000Z mirrors={folder}/words\n{script}"
     ran = subprocess.run(
         ["sh", "-euc", command.replace("/etc/apt", str(folder / "etc"))], capture_output=True, text=True
     )
@@ -59,7 +61,7 @@ def test_recipes_hold_the_day() -> None:
     plan = plan_with("cpu-py311", with_image(snapshot="2026-11-01", apt=("less",)))
     for name, times in (("dockerfile", 2), ("apptainer", 1)):
         text = "".join(text for path, text in render(plan, name).items() if path.endswith(("Dockerfile", "tainer.def")))
-        assert text.count("/20261101T000000Z/") == times, "wherever apt installs"
+        assert len(re.findall("(?:--as-of |day=)20261101T000000Z", text)) == times, "wherever apt installs"
     with pytest.raises(InputError, match="snapshots are Debian's"):
         plan_with("cpu-py311", with_image(snapshot="2026-11-01", base="ubuntu:24.04"))
 
@@ -92,18 +94,23 @@ def test_the_lock_names_the_build_that_uv_checks(tmp_path: Path) -> None:
     table = plan.files[plan.build_table]
     assert f'"sha256": "{plan.build.sha256}"' in table and f"%2B{plan.build.build}-x86_64" in table
     stage = render(plan, "dockerfile")["cpu/Dockerfile"].partition(" AS python\n")[2].partition("\nFROM ")[0]
-    (asked,) = re.findall(r"JSON_URL=/layers/python.json /layers/uv venv --quiet --python (\S+ -n .*) /opt/env", stage)
+    assert "sh /layers/python.sh /layers/python.json only-managed /layers/python" in stage
     (tmp_path / "python.json").write_text(table)
-    said = subprocess.check_output(["sh", "-c", f"echo {asked.replace('/layers', str(tmp_path))}"], text=True)
-    assert said == f"{plan.build.version}\n" and plan.build.version not in stage
-    assert 'UV_PYTHON_PREFERENCE="only-managed"' in stage
+    for name in ("python.sh", "uv.sh"):
+        (tmp_path / name).write_text(carried_files()[f"build/{name}"])
+    (tmp_path / "uv").write_text('#!/bin/sh\necho "$UV_PYTHON_DOWNLOADS_JSON_URL $UV_PYTHON_PREFERENCE $*"\n')
+    (tmp_path / "uv").chmod(0o755)
+    words = ["sh", str(tmp_path / "python.sh"), str(tmp_path / "python.json"), "only-managed"]
+    said = subprocess.check_output(words, env={**os.environ, "UV": str(tmp_path / "uv")}, text=True)
+    assert said == f"{tmp_path}/python.json only-managed venv --quiet --python {plan.build.version} /opt/env\n"
+    assert plan.build.version not in stage
 
 
 def test_a_bases_own_python_is_taken_alone() -> None:
     plan = plan_with("cpu-py311", with_image(python="base"))
     assert plan.build is None and plan.build_table is None
     text = render(plan, "dockerfile")["cpu/Dockerfile"]
-    assert 'UV_PYTHON_PREFERENCE="only-system"' in text and "venv --quiet --python 3.11 /opt/env" in text
+    assert "sh /layers/python.sh 3.11 only-system /layers/python" in text
     (definition,) = (text for path, text in render(plan, "apptainer").items() if path.endswith("/apptainer.def"))
     assert "UV_PYTHON_PREFERENCE=only-system uv venv" in definition
     with pytest.raises(InputError, match="hasn't the Python of debian:trixie-slim"):

@@ -40,7 +40,7 @@ def test_the_head_has_the_commands_whole(name: str) -> None:
     """Shared memory, ports for this machine alone, the folder, all GPUs of a machine, and one MIG instance."""
     for plan in shipped_spec(name).targets:
         text = text_in(dockerfile.render(plan), dockerfile.FILE)
-        head = text[: text.index("\nARG ")].splitlines()
+        head = text[: text.index("\nARG ")].replace(" \\\n#    ", "").splitlines()
         (run,) = (line for line in head if "docker run --rm -it" in line)
         ports = [f"-p 127.0.0.1:{one.published or one.port}:{one.port}" for one in plan.services]
         assert all(part in run for part in ("--shm-size 8g", '-v "$PWD:/workspace"', plan.image, *ports))

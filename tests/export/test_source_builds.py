@@ -15,9 +15,11 @@ from support.packages import sdist, source_files, wheel
 from uv import find_uv_bin
 
 from envspec.export import apptainer, dockerfile
-from envspec.export.dockerfile_steps import MIRROR, install
+from envspec.export.carried import carried_files
+from envspec.export.dockerfile_steps import install
 from envspec.export.pip_steps import pip_steps
 from envspec.export.plan import PipStep, Plan
+from envspec.export.template import command
 from envspec.lock.model import Artifact, BuildPin, LockedTarget, Pin, TargetInputs
 from envspec.spec.parse import parse_spec
 
@@ -37,11 +39,15 @@ def with_extension() -> Plan:
 
 
 def dockerfile_commands() -> str:
+    """The script that a RUN starts, with the one that it goes on to, and their arguments."""
     joined = re.sub(r" \\\n\s*", " ", text_in(dockerfile.render(with_extension()), "Dockerfile"))
-    (run,) = (line for line in joined.splitlines() if "--no-binary extension" in line)
-    commands = run.split(" && ")
-    start = next(n for n, command in enumerate(commands) if "UV_NO_CACHE" in command)
-    return " && ".join(commands[start:-2])  # without the bytecode and the times
+    (given,) = re.findall("sh /layers/compile.sh (.*--no-binary extension.*)", joined)
+    texts = [carried_files()[f"build/{name}.sh"] for name in ("compile", "uv", "compilers", "pytorch", "install")]
+    compiled, uv, compilers, pytorch, install = (re.sub(r"(?m)^#.*\n", "", text) for text in texts)
+    compiled = compiled.replace('. "${0%/*}/compilers.sh"\n', compilers).partition("exec sh")[0]
+    install = install.replace('. "${0%/*}/uv.sh"\n', uv).replace('. "${0%/*}/pytorch.sh"\n', pytorch)
+    install = install.replace("/var/cache/uv", "/tmp/uv").partition('if [ "$layer" != - ]; then sh')[0]
+    return f"set -- source {given}\n{compiled}{install}"
 
 
 def apptainer_commands() -> str:
@@ -85,11 +91,11 @@ def test_a_build_sees_the_locks_torch(
 ) -> None:
     """Without the variable that lets it, the very same commands fail: uv builds in isolation."""
     script = commands()
-    assert "PYTHONPATH=/opt/env/" in script and "--require-hashes" in script
+    assert "PYTHONPATH=" in script and "--require-hashes" in script
     if not sees:
         script = re.sub(r"PYTHONPATH=\S+", "", script)
     script = re.sub(r"/opt/requirements/|/layers/(?=source.txt)|/tmp/(?=build-)", f"{tmp_path}/", script)
-    script = re.sub(r"(/layers/source)?/opt/env\b", str(environment), script)
+    script = re.sub(r"(/layers/\$?\w+)?/opt/env\b", str(environment), script)
     settings = {
         "UV_OFFLINE": "1", "UV_NO_INDEX": "1", "UV_FIND_LINKS": str(tmp_path / "house"), "UV_NO_CONFIG": "1",
     }  # fmt: skip
@@ -129,13 +135,13 @@ def built_with(index: str) -> PipStep:
     ("index", "options"),
     [
         ("pypi", []),
-        ("pytorch/cu126", ["--torch-backend cu126", '--index "$PYTORCH_INDEX"']),
+        ("pytorch/cu126", ["--beside --torch-backend cu126"]),
         ("own", ['--index "$INDEX_OWN"']),
     ],
 )
 def test_a_source_finds_what_it_is_built_with_beside_pypi(index: str, options: list[str]) -> None:
     step = built_with(index)
-    command = install(step).replace(MIRROR, "PYTORCH_INDEX")
-    assert "--default-index" not in command
-    assert [option for option in options if option not in command] == []
-    assert "--build-constraints" in command
+    line = command(install(step, "source"))
+    assert "--default-index" not in line
+    assert [option for option in options if option not in line] == []
+    assert "--build-constraints" in line

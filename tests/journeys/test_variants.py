@@ -146,28 +146,37 @@ def test_pylock_and_recipes_carry_the_variant(machine: Machine, indexes: tuple[I
     assert machine.envspec("diff", "pylock.toml", "locks/demo/envspec.lock").status == 0
     assert machine.envspec("export", spec, "--format", "dockerfile", "-o", str(machine.base / "out")).status == 0
     (dockerfile,) = (machine.base / "out").rglob("Dockerfile")
-    lines = dockerfile.read_text().replace("set -eu && ", "").replace("&& ", "").splitlines()
+    text = re.sub(r" \\\n\s*", " ", dockerfile.read_text())
     # what the image's build does, with this machine's programs and folders
-    into, wheels = machine.base / "installed", machine.base / "wheels"
+    into, wheels, scripts = machine.base / "installed", machine.base / "wheels", machine.base / "scripts"
     here = {
         "/opt/env/bin/python": sys.executable,
-        "/layers/uv": f"{find_uv_bin()}",
+        "${UV:-/layers/uv}": find_uv_bin(),
+        "/layers/uv": find_uv_bin(),
+        "/var/cache/uv": str(machine.base / "cache"),
         "/layers/wheels": str(wheels),
         "/run/wheels": str(wheels),
         "/layers/fetch_variants.py": str(ROOT / "envspec" / "carried" / "fetch_variants.py"),
-        "--python /opt/env --prefix /layers/torch/opt/env": f"--target {into}",
-        "--python /opt/env --prefix /layers/rest/opt/env": f"--target {into}",
+        '--prefix "/layers/$layer/opt/env"': f"--target {into}",
+        '--python "${PYTHON:-/opt/env}"': "",
+        'sh "${0%/*}/finish.sh" "$layer"': "true",
         "--requirements /layers": f"--requirements {machine.base / 'out' / 'requirements'}",
+        "sh /layers": f"sh {scripts}",
     }
-    commands = [
-        line.strip(" \\") for line in lines if " --find-links " in line or "fetch_variants.py /layers/wheels" in line
-    ]
-    assert len(commands) == 4 and not any("NV_VARIANT" in line for line in lines), commands
-    for command in commands:
+
+    def with_places(text: str) -> str:
         for there, place in here.items():
-            command = command.replace(there, place)
+            text = text.replace(there, place)
+        return text
+
+    scripts.mkdir()
+    for path in (machine.base / "out").rglob("build/*.sh"):
+        (scripts / path.name).write_text(with_places(path.read_text()))
+    commands = re.findall(r"sh /layers/(?:fetch\.sh [^&\n]*|install\.sh [^&\n]* --find-links [^&\n]*)", text)
+    assert len(commands) == 4 and "NV_VARIANT" not in text, commands
+    for command in commands:
         env = machine.environment({"INDEX_VARIANTS": indexes[1].url})
-        subprocess.run(["sh", "-c", command], env=env, cwd=machine.base, check=True, timeout=60)
+        subprocess.run(["sh", "-c", with_places(command)], env=env, cwd=machine.base, check=True, timeout=60)
     assert {path.name for path in wheels.iterdir()} == {"torch-2.9.1-py3-none-any.whl", "kernels-1.0-py3-none-any.whl"}
     assert (into / "torch_label.py").read_text() == "label = 'cu130'\n"
     assert (into / "kernels_label.py").read_text() == "label = 'torch9'\n"

@@ -15,7 +15,7 @@ from envspec.lock.conda_files import hostless_urls, in_link_order
 from envspec.lock.formats.conda_environment import conda_environment, wants_url
 from envspec.lock.formats.conda_explicit import committed_explicit, explicit
 from envspec.lock.formats.conda_lock import committed_conda_lock, conda_dependencies, conda_lock, without_md5
-from envspec.lock.formats.yaml_text import string
+from envspec.lock.formats.yaml_text import dump, string
 from envspec.lock.model import Lock, LockedTarget, Pin, WheelVariant
 from envspec.lock.store import rendered_files
 
@@ -193,6 +193,35 @@ def test_any_text_is_a_yaml_string(text: str) -> None:
 @given(texts)
 def test_all_texts_are_yaml_strings(text: str) -> None:
     assert yaml.safe_load(string(text)) == text
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts | st.sampled_from(ODD),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts | st.sampled_from(ODD), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(plain, st.sampled_from([0, 90]))
+@settings(max_examples=examples(50))
+def test_a_document_is_read_back_as_it_was(value: object, short: int) -> None:
+    assert yaml.safe_load(dump(value, short=short)) == value
+
+
+@pytest.mark.parametrize("text", [*ODD, "y", "No", "on", "NULL", "0o7", "1_000", ".inf", "12:30", "=", "<<", "=a"])
+def test_a_text_that_is_no_plain_word_is_quoted(text: str) -> None:
+    assert dump([text]).startswith('["')
+
+
+def test_a_document_is_lines_that_a_person_reads() -> None:
+    same = {"key": "nvidia.com/gpu", "values": ["9"]}
+    document = {"kind": "Job", "spec": [same, same, {"args": ["a long text " * 20], "flag": True}]}
+    assert dump(document) == (
+        "kind: Job\nspec:\n"
+        + '- {key: nvidia.com/gpu, values: ["9"]}\n'
+        + '- {key: nvidia.com/gpu, values: ["9"]}\n'
+        + f'- args:\n  - "{"a long text " * 20}"\n  flag: true\n'
+    )
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from __future__ import annotations
 from shlex import quote
 
 from envspec.lock.conda_files import FileUrls, artifact_of, channel_of, conda_pins, describe, own_url, pip_pins, url_of
-from envspec.lock.formats.yaml_text import string
+from envspec.lock.formats.yaml_text import dump
 from envspec.lock.model import Lock, LockedTarget, Pin
 
 FILE_NAME = "environment.yml"
@@ -47,24 +47,19 @@ def conda_environment(lock: Lock, target: LockedTarget, urls: FileUrls) -> str:
     has_variants = any(map(_is_variant, hashed))
     # pip takes the option from the environment alone: a requirements file has none
     past = "PIP_IGNORE_REQUIRES_PYTHON=1 " if target.is_past_requires_python else ""
-    return "\n".join(
-        [
-            f"# {describe(lock, target)}",
-            "#",
-            f"#   {past}conda env create --file {FILE_NAME}     # micromamba create, mamba env create: the same",
-            *_git_note(from_git, name, urls, past),
-            *([_VARIANT_NOTE] if has_variants else []),
-            f"name: {string(name)}",
-            "channels:",
-            *(f"- {string(channel)}" for channel in channels),
-            "dependencies:",
-            *(f"- {string(_match_spec(lock, pin))}" for pin in conda_pins(target)),
-            *(["- pip:"] if hashed else []),
-            *([f"  - --find-links {_WHEELS}"] if has_variants else []),
-            *(f"  - {string(_requirement(pin, urls))}" for pin in hashed),
-            "",
-        ]
-    )
+    packages: list[object] = [_match_spec(lock, pin) for pin in conda_pins(target)]
+    options = [f"--find-links {_WHEELS}"] if has_variants else []
+    if hashed:
+        packages.append({"pip": [*options, *(_requirement(pin, urls) for pin in hashed)]})
+    head = [
+        f"# {describe(lock, target)}",
+        "#",
+        f"#   {past}conda env create --file {FILE_NAME}     # micromamba create, mamba env create: the same",
+        *_git_note(from_git, name, urls, past),
+        *([_VARIANT_NOTE] if has_variants else []),
+    ]
+    document = {"name": name, "channels": channels, "dependencies": packages}
+    return "\n".join([*head, dump(document, short=0)])
 
 
 def _match_spec(lock: Lock, pin: Pin) -> str:

@@ -2,11 +2,13 @@
 # hpc-v2.7, target cu128-gh200: Python 3.12 on linux-aarch64, CUDA 12.8.
 #
 # In the folder above this one:
-#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/arm64 --build-arg CONDA_CHANNEL_HOST=host.of.your.channels -f cu128-gh200/Dockerfile -t hpc-v2.7-cu128-gh200 .
-#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:2222:2222 -v "$PWD:/workspace" hpc-v2.7-cu128-gh200
-#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" hpc-v2.7-cu128-gh200 torchrun --standalone --nproc-per-node gpu train.py
+#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/arm64 \
+#     --build-arg CONDA_CHANNEL_HOST=host.of.your.channels -f cu128-gh200/Dockerfile -t hpc-v2.7-cu128-gh200 .
+#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:2222:2222 \
+#     -v "$PWD:/workspace" hpc-v2.7-cu128-gh200
+#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" hpc-v2.7-cu128-gh200 \
+#     torchrun --standalone --nproc-per-node gpu train.py
 #   (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)
-#
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
 # A mirror of the PyTorch index cu128: --build-arg PYTORCH_INDEX=URL
@@ -25,71 +27,50 @@ USER 0
 # The host of your channels: a lock names none.
 ARG CONDA_CHANNEL_HOST
 ARG SOURCE_DATE_EPOCH=315532800
-COPY requirements/conda@cu128-gh200.txt envspec/bytecode.py /layers/
+COPY envspec/build envspec/bytecode.py requirements/conda@cu128-gh200.txt /layers/
 RUN --mount=type=cache,target=/opt/conda/pkgs,sharing=locked \
-    --mount=type=secret,id=condarc,target=/etc/conda/condarc \
-    --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    --mount=type=secret,id=condarc,target=/etc/conda/condarc --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
     --mount=type=secret,id=netrc,target=/run/secrets/netrc \
-    set -eu && : "${CONDA_CHANNEL_HOST:?give the host of your channels with --build-arg CONDA_CHANNEL_HOST=}" \
-    && if [ -s /run/secrets/netrc ]; then export NETRC=/run/secrets/netrc; fi \
-    && sed "s|  # .*||; s|[$]{CONDA_CHANNEL_HOST}|$CONDA_CHANNEL_HOST|" /layers/conda@cu128-gh200.txt > /tmp/explicit.txt \
-    && MAMBA_ALWAYS_COPY=true micromamba create --yes --quiet --root-prefix /opt/conda --prefix /opt/env --file /tmp/explicit.txt \
-    && find /opt/env -name '*.pyc' -delete \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /opt/env/lib \
-    && : > /opt/env/conda-meta/history \
-    && mkdir -p /layers/conda/opt \
-    && mv /opt/env /layers/conda/opt \
-    && find /layers/conda -exec touch -h -d @315532800 {} +
+    sh /layers/conda.sh /layers/conda@cu128-gh200.txt
 
+# Python, at the environment's own path: scripts name the one that installs them.
 FROM ${BASE_IMAGE} AS python
 USER 0
-COPY --from=uv /uv /layers/uv
-ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="system"
+COPY --from=uv /uv /layers/
 COPY --from=conda /layers/conda /
-COPY envspec/bytecode.py /layers/
+COPY envspec/build envspec/bytecode.py /layers/
 
 FROM python AS torch
 ARG PYTORCH_INDEX=""
 COPY requirements/torch+pytorch-cu128.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu128; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/torch+pytorch-cu128.txt "$@" \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
-    && find /layers/torch -exec touch -h -d @315532800 {} +
+    sh /layers/install.sh torch --torch-backend cu128 --require-hashes --requirements /layers/torch+pytorch-cu128.txt
 
 FROM python AS rest
 COPY requirements/rest.txt requirements/rest@cu128-gh200.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/rest.txt --requirements /layers/rest@cu128-gh200.txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
-    && find /layers/rest -exec touch -h -d @315532800 {} +
+    sh /layers/install.sh rest --require-hashes --requirements /layers/rest.txt \
+        --requirements /layers/rest@cu128-gh200.txt
 
+# What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu128-gh200/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh \
+        envspec/preflight.py envspec/warned.sh cu128-gh200/target.json /layers/carried/opt/envspec/
 COPY --chmod=0755 envspec/services/common.sh envspec/services/ssh.sh /layers/carried/opt/envspec/services/
-COPY --chmod=0755 requirements/conda@cu128-gh200.txt requirements/torch+pytorch-cu128.txt requirements/rest.txt requirements/rest@cu128-gh200.txt /layers/carried/opt/envspec/requirements/
+COPY --chmod=0755 requirements/conda@cu128-gh200.txt requirements/torch+pytorch-cu128.txt requirements/rest.txt \
+        requirements/rest@cu128-gh200.txt /layers/carried/opt/envspec/requirements/
 COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
-RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
-    && find /layers/carried -exec touch -h -d @315532800 {} +
+RUN sh /layers/carried.sh /layers/carried
 
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
-    set -eu && began=$(date +%s) \
-    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
-    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 openssh-server tini \
-    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
-    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
-    && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
-RUN set -eu && began=$(date +%s) \
-    && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
-    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
-    && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
-    && install -d -o 1000 -g 1000 /workspace \
-    && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
-    && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid- \
-    && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
+# The scripts are mounted, so that the image has none. `build` is their digest: not all builders look into mounts.
+RUN --mount=type=bind,from=python,target=/run/python --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    build=… sh /run/python/layers/apt.sh ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 \
+        openssh-server tini
+RUN --mount=type=bind,from=python,target=/run/python \
+    build=… sh /run/python/layers/user.sh dev
 COPY --from=conda /layers/conda /
 COPY --from=torch /layers/torch /
 COPY --from=rest /layers/rest /
@@ -100,7 +81,8 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="9.0" MELLANOX_VISIBLE_DEVICES="all" \
     HF_HOME="/workspace/.cache/hf"
 LABEL org.opencontainers.image.title="hpc-v2.7-cu128-gh200" \
-    org.opencontainers.image.description="Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from conda-forge, the rest from PyPI" \
+    org.opencontainers.image.description="Training on clusters with PyTorch 2.7: torch, MPI, OpenSSH and ffmpeg from \
+conda-forge, the rest from PyPI" \
     org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="hpc-v2.7" envspec.target="cu128-gh200" \
     envspec.cuda="12.8" envspec.driver.floor="525.60.13"
 EXPOSE 2222

@@ -2,11 +2,13 @@
 # mm-v2.9, target cu126-volta: Python 3.12 on linux-64, CUDA 12.6.
 #
 # In the folder above this one:
-#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu126-volta/Dockerfile -t mm-v2.9-cu126-volta .
-#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -v "$PWD:/workspace" mm-v2.9-cu126-volta
-#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.9-cu126-volta torchrun --standalone --nproc-per-node gpu train.py
+#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 \
+#     -f cu126-volta/Dockerfile -t mm-v2.9-cu126-volta .
+#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 \
+#     -v "$PWD:/workspace" mm-v2.9-cu126-volta
+#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" mm-v2.9-cu126-volta \
+#     torchrun --standalone --nproc-per-node gpu train.py
 #   (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)
-#
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
 # A mirror of the PyTorch index cu126: --build-arg PYTORCH_INDEX=URL
@@ -17,83 +19,65 @@ ARG UV_IMAGE="astral/uv:0.13.8"
 
 FROM ${UV_IMAGE} AS uv
 
+# Python, at the environment's own path: scripts name the one that installs them.
 FROM ${BASE_IMAGE} AS python
 USER 0
-COPY --from=uv /uv /layers/uv
-ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="only-managed"
-COPY envspec/bytecode.py requirements/python.json /layers/
+COPY --from=uv /uv /layers/
+COPY envspec/build envspec/bytecode.py requirements/python.json /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && UV_PYTHON_DOWNLOADS_JSON_URL=/layers/python.json /layers/uv venv --quiet --python "$(sed -n 's/^  .cpython-\([0-9.]*\)-.*/\1/p' /layers/python.json)" /opt/env \
-    && mkdir -p /layers/python/opt \
-    && for one in /opt/env /opt/python; do [ ! -d $one ] || cp -a $one /layers/python/opt; done \
-    && find /layers/python -exec touch -h -d @315532800 {} +
+    sh /layers/python.sh /layers/python.json only-managed /layers/python
 
 FROM python AS nvidia
-COPY requirements/nvidia@cu126-volta.txt requirements/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt /layers/
+COPY requirements/nvidia@cu126-volta.txt requirements/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt \
+        /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/nvidia/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/nvidia@cu126-volta.txt --requirements /layers/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/nvidia/opt/env/lib /opt/env/lib \
-    && find /layers/nvidia -exec touch -h -d @315532800 {} +
+    sh /layers/install.sh nvidia --require-hashes --requirements /layers/nvidia@cu126-volta.txt \
+        --requirements /layers/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt
 
 FROM python AS torch
 ARG PYTORCH_INDEX=""
 COPY requirements/torch.txt requirements/torch+pytorch-cu126.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/torch.txt \
-    && { if [ -n "$PYTORCH_INDEX" ]; then set -- --default-index "$PYTORCH_INDEX"; else set -- --torch-backend cu126; fi; } && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/torch+pytorch-cu126.txt "$@" \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
-    && find /layers/torch -exec touch -h -d @315532800 {} +
+    sh /layers/install.sh torch --require-hashes --requirements /layers/torch.txt \
+    && sh /layers/install.sh torch --torch-backend cu126 --require-hashes --requirements /layers/torch+pytorch-cu126.txt
 
 FROM python AS rest
 COPY requirements/rest.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/rest.txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
-    && find /layers/rest -exec touch -h -d @315532800 {} +
+    sh /layers/install.sh rest --require-hashes --requirements /layers/rest.txt
 
 # Builds what the lock has as source only: deepspeed.
 FROM python AS compile
 ARG SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
-    set -eu && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
-    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends build-essential ca-certificates \
-    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
-    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete
+    sh /layers/apt.sh build-essential ca-certificates
 COPY requirements/source=deepspeed.txt requirements/built-with=deepspeed.txt /layers/
 RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && export UV_NO_CACHE=1 UV_LINK_MODE=copy \
-    && /layers/uv pip install --quiet --python /opt/env --prefix /layers/source/opt/env --no-deps --require-hashes --only-binary :all: --no-binary deepspeed --build-constraints /layers/built-with=deepspeed.txt --require-build-hashes --requirements /layers/source=deepspeed.txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/source/opt/env/lib /opt/env/lib \
-    && find /layers/source -exec touch -h -d @315532800 {} +
+    sh /layers/install.sh source --require-hashes --no-binary deepspeed \
+        --build-constraints /layers/built-with=deepspeed.txt \
+        --require-build-hashes --requirements /layers/source=deepspeed.txt
 
+# What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu126-volta/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh \
+        envspec/preflight.py envspec/warned.sh cu126-volta/target.json /layers/carried/opt/envspec/
 COPY --chmod=0755 envspec/services/common.sh envspec/services/jupyter.sh /layers/carried/opt/envspec/services/
-COPY --chmod=0755 requirements/nvidia@cu126-volta.txt requirements/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt requirements/torch.txt requirements/torch+pytorch-cu126.txt requirements/source=deepspeed.txt requirements/rest.txt /layers/carried/opt/envspec/requirements/
+COPY --chmod=0755 requirements/nvidia@cu126-volta.txt \
+        requirements/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt requirements/torch.txt \
+        requirements/torch+pytorch-cu126.txt requirements/source=deepspeed.txt requirements/rest.txt \
+        /layers/carried/opt/envspec/requirements/
 COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
-RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
-    && find /layers/carried -exec touch -h -d @315532800 {} +
+RUN sh /layers/carried.sh /layers/carried
 
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
-    set -eu && began=$(date +%s) \
-    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
-    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 tini \
-    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
-    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
-    && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
-RUN set -eu && began=$(date +%s) \
-    && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
-    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
-    && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
-    && install -d -o 1000 -g 1000 /workspace \
-    && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
-    && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid- \
-    && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
+# The scripts are mounted, so that the image has none. `build` is their digest: not all builders look into mounts.
+RUN --mount=type=bind,from=python,target=/run/python --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    build=… sh /run/python/layers/apt.sh ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 \
+        tini
+RUN --mount=type=bind,from=python,target=/run/python \
+    build=… sh /run/python/layers/user.sh dev
 COPY --from=python /layers/python /
 COPY --from=nvidia /layers/nvidia /
 COPY --from=torch /layers/torch /
@@ -106,7 +90,8 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     NVIDIA_REQUIRE_CUDA="cuda>=12.6 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="7.0" MELLANOX_VISIBLE_DEVICES="all" \
     HF_HOME="/workspace/.cache/hf"
 LABEL org.opencontainers.image.title="mm-v2.9-cu126-volta" \
-    org.opencontainers.image.description="Multimodal training (text, image, video) on PyTorch 2.9: one set of versions from Volta to Blackwell, and for CPUs" \
+    org.opencontainers.image.description="Multimodal training (text, image, video) on PyTorch 2.9: one set of versions \
+from Volta to Blackwell, and for CPUs" \
     org.opencontainers.image.base.name="debian:trixie-slim" envspec.spec="mm-v2.9" envspec.target="cu126-volta" \
     envspec.cuda="12.6" envspec.driver.floor="525.60.13"
 EXPOSE 8888

@@ -2,11 +2,13 @@
 # team-v2.9, target cu128-ada: Python 3.10 on linux-64, CUDA 12.8.
 #
 # In the folder above this one:
-#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 -f cu128-ada/Dockerfile -t team-v2.9-cu128-ada .
-#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -p 127.0.0.1:2222:2222 -p 127.0.0.1:8080:8080 -p 127.0.0.1:6006:6006 -v "$PWD:/workspace" team-v2.9-cu128-ada
-#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" team-v2.9-cu128-ada torchrun --standalone --nproc-per-node gpu train.py
+#   docker buildx build --build-arg SOURCE_DATE_EPOCH=315532800 --platform linux/amd64 \
+#     -f cu128-ada/Dockerfile -t team-v2.9-cu128-ada .
+#   docker run --rm -it --gpus all --shm-size 8g -p 127.0.0.1:8888:8888 -p 127.0.0.1:2222:2222 \
+#     -p 127.0.0.1:8080:8080 -p 127.0.0.1:6006:6006 -v "$PWD:/workspace" team-v2.9-cu128-ada
+#   docker run --rm --gpus all --shm-size 8g -v "$PWD:/workspace" team-v2.9-cu128-ada \
+#     torchrun --standalone --nproc-per-node gpu train.py
 #   (a MIG instance alone: --gpus '"device=MIG-..."', by its name of nvidia-smi -L)
-#
 # Other indexes, mirrors and logins: in a uv.toml, by --secret id=uv,src=uv.toml. It stays out of the image.
 # Mirrors of apt's archives: words like debian=URL in a file, by --secret id=apt-mirrors,src=FILE.
 # hadolint global ignore=DL3002,DL3008,DL3059
@@ -22,74 +24,52 @@ FROM ${CODE_SERVER_IMAGE} AS code-server
 
 FROM ${NVCC_IMAGE} AS nvcc
 
+# Python, at the environment's own path: scripts name the one that installs them.
 FROM ${BASE_IMAGE} AS python
 USER 0
-COPY --from=uv /uv /layers/uv
-ENV UV_CACHE_DIR="/var/cache/uv" UV_LINK_MODE="copy" UV_PYTHON_INSTALL_DIR="/opt/python" UV_PYTHON_PREFERENCE="only-managed"
-COPY envspec/bytecode.py requirements/python.json /layers/
+COPY --from=uv /uv /layers/
+COPY envspec/build envspec/bytecode.py requirements/python.json /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && UV_PYTHON_DOWNLOADS_JSON_URL=/layers/python.json /layers/uv venv --quiet --python "$(sed -n 's/^  .cpython-\([0-9.]*\)-.*/\1/p' /layers/python.json)" /opt/env \
-    && mkdir -p /layers/python/opt \
-    && for one in /opt/env /opt/python; do [ ! -d $one ] || cp -a $one /layers/python/opt; done \
-    && find /layers/python -exec touch -h -d @315532800 {} +
+    sh /layers/python.sh /layers/python.json only-managed /layers/python
 
 FROM python AS nvidia
 COPY requirements/nvidia.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/nvidia/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/nvidia.txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/nvidia/opt/env/lib /opt/env/lib \
-    && find /layers/nvidia -exec touch -h -d @315532800 {} +
+    sh /layers/install.sh nvidia --require-hashes --requirements /layers/nvidia.txt
 
 FROM python AS torch
 COPY requirements/torch.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/torch/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/torch.txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/torch/opt/env/lib /opt/env/lib \
-    && find /layers/torch -exec touch -h -d @315532800 {} +
+    sh /layers/install.sh torch --require-hashes --requirements /layers/torch.txt
 
 FROM python AS rest
 COPY requirements/rest.txt /layers/
 RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
-    set -eu && /layers/uv pip install --quiet --python /opt/env --prefix /layers/rest/opt/env --no-deps --require-hashes --only-binary :all: --requirements /layers/rest.txt \
-    && /opt/env/bin/python -ISB /layers/bytecode.py /layers/rest/opt/env/lib /opt/env/lib \
-    && find /layers/rest -exec touch -h -d @315532800 {} +
+    sh /layers/install.sh rest --require-hashes --requirements /layers/rest.txt
 
+# What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu128-ada/target.json /layers/carried/opt/envspec/
-COPY --chmod=0755 envspec/services/code-server.sh envspec/services/common.sh envspec/services/jupyter.sh envspec/services/ssh.sh envspec/services/tensorboard.sh /layers/carried/opt/envspec/services/
-COPY --chmod=0755 requirements/nvidia.txt requirements/torch.txt requirements/rest.txt /layers/carried/opt/envspec/requirements/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh \
+        envspec/preflight.py envspec/warned.sh cu128-ada/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/services/code-server.sh envspec/services/common.sh envspec/services/jupyter.sh \
+        envspec/services/ssh.sh envspec/services/tensorboard.sh /layers/carried/opt/envspec/services/
+COPY --chmod=0755 requirements/nvidia.txt requirements/torch.txt requirements/rest.txt \
+        /layers/carried/opt/envspec/requirements/
 COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
-RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
-    && find /layers/carried -exec touch -h -d @315532800 {} +
+RUN sh /layers/carried.sh /layers/carried
 
 FROM ${BASE_IMAGE}
 USER 0
 ARG SOURCE_DATE_EPOCH=315532800
-RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
-    set -eu && began=$(date +%s) \
-    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
-    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 openssh-server tini \
-    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
-    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
-    && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
-RUN --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
-    set -eu && began=$(date +%s) \
-    && if [ -s /run/apt-mirrors ]; then cp -a /etc/apt /var/lib/apt/site && mirrors=$(cat /run/apt-mirrors) && for one in $mirrors; do find /var/lib/apt/site \( -name '*.list' -o -name '*.sources' \) -exec sed -i "s,https\?://[^/ ]*/${one%%=*}/\?\( \|\$\),${one#*=}\1," {} + || exit; done && echo 'Dir::Etc "/var/lib/apt/site";' > /var/lib/apt/site/own.conf && export APT_CONFIG=/var/lib/apt/site/own.conf; fi \
-    && export DEBIAN_FRONTEND=noninteractive && apt-get update -qq \
-    && apt-get install -y -qq --no-install-recommends curl git less procps \
-    && rm -rf /var/lib/apt/site /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb \
-    && rm -rf /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old /etc/ssh/ssh_host_* && find /var/log -type f -delete \
-    && if old=$(id -nu 1000 2>/dev/null); then userdel "$old"; fi \
-    && if ! getent group 1000 >/dev/null; then groupadd --gid 1000 envspec; fi \
-    && useradd --uid 1000 --gid 1000 --create-home --shell /bin/bash dev \
-    && install -d -o 1000 -g 1000 /workspace \
-    && echo "PATH=/opt/env/bin:\$PATH" > /etc/profile.d/envspec.sh \
-    && rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid- \
-    && mkdir -p /usr/local/cuda \
-    && ln -sfn targets/x86_64-linux/include /usr/local/cuda/include \
-    && ln -sfn targets/x86_64-linux/lib /usr/local/cuda/lib64 \
-    && find / -xdev \( -type l -o -writable \) -newermt "@$began" -exec touch -h -d @315532800 {} +
+# The scripts are mounted, so that the image has none. `build` is their digest: not all builders look into mounts.
+RUN --mount=type=bind,from=python,target=/run/python --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    build=… sh /run/python/layers/apt.sh ca-certificates g++ ibverbs-providers libibverbs1 libnuma1 librdmacm1 \
+        openssh-server tini
+RUN --mount=type=bind,from=python,target=/run/python --mount=type=secret,id=apt-mirrors,target=/run/apt-mirrors \
+    build=… sh /run/python/layers/apt.sh curl git less procps \
+    && sh /run/python/layers/links.sh /usr/local/cuda include targets/x86_64-linux/include lib64 \
+        targets/x86_64-linux/lib \
+    && sh /run/python/layers/user.sh dev
 COPY --from=code-server /usr/lib/code-server /usr/lib/code-server
 COPY --from=nvcc /usr/local/cuda-12.8/bin /usr/local/cuda/bin
 COPY --from=nvcc /usr/local/cuda-12.8/nvvm /usr/local/cuda/nvvm
@@ -106,7 +86,8 @@ ENV PATH="/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
     NVIDIA_REQUIRE_CUDA="cuda>=12.8 driver>=525.60.13" TORCH_CUDA_ARCH_LIST="8.9" MELLANOX_VISIBLE_DEVICES="all" \
     CUDA_HOME="/usr/local/cuda"
 LABEL org.opencontainers.image.title="team-v2.9-cu128-ada" \
-    org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server and SSH around the language-model stack, without root" \
+    org.opencontainers.image.description="A team's shared GPU box on PyTorch 2.9: JupyterLab, TensorBoard, code-server \
+and SSH around the language-model stack, without root" \
     org.opencontainers.image.base.name="debian:bookworm-slim" envspec.spec="team-v2.9" envspec.target="cu128-ada" \
     envspec.cuda="12.8" envspec.driver.floor="525.60.13"
 EXPOSE 8888 2222 8080 6006

@@ -1,0 +1,161 @@
+"""Recipes as templates: texts in files of their own, with `<< value | filter >>` where a plan's values stand.
+
+A value goes through a filter that quotes it for its place. An unknown name is an error, and a test reads the templates:
+none has a value without one of `FILTERS`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envspec.export import quote
+from envspec.export.quote import Unquotable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+WIDTH = 120
+"""The greatest length of a line, where its words are shorter."""
+_NAME = re.compile(r"[A-Za-z0-9_@%+=:,./*-]*")
+
+
+class Variable(str):
+    """The name of a variable of the shell, as a word of a command: its value is one word."""
+
+
+Command = tuple[str, ...]
+"""The words of a command."""
+
+
+def name(text: str) -> str:
+    """Check that a name or a path of envspec's own is one word to every reader, and give it unchanged."""
+    if not _NAME.fullmatch(text):
+        raise Unquotable(f"a recipe can't hold the name {text[:60]!r}")
+    return text
+
+
+def names(texts: Iterable[str]) -> str:
+    """Check names, and join them."""
+    return " ".join(name(text) for text in texts if text)
+
+
+def word(text: str) -> str:
+    """Quote a word of a command. Raises Unquotable for a line end, which ends an instruction."""
+    if isinstance(text, Variable):
+        return f'"${name(text)}"'
+    if "\n" in text or "\r" in text:
+        raise Unquotable(f"a command can't hold a line end: {text[:60]!r}", hint="write it on one line")
+    return quote.shell(text)
+
+
+def command(words: Iterable[str]) -> str:
+    """Write a command: a word with `=` before the program sets a variable."""
+    return " ".join(map(word, words))
+
+
+def commands(several: Iterable[Command]) -> str:
+    """Write commands, one a line, that end with the first that fails."""
+    return " \\\n    && ".join(map(command, several))
+
+
+def pairs(values: Mapping[str, str]) -> str:
+    """Write the values of an ENV or a LABEL."""
+    return " \\\n    ".join(quote.fill(f"{name(key)}={quote.dockerfile(value)}" for key, value in values.items()))
+
+
+def comments(lines: Iterable[str]) -> str:
+    """Write lines as comments."""
+    return "\n".join(f"# {quote.comment(line)}".rstrip() for line in lines)
+
+
+def code(lines: Iterable[str]) -> str:
+    """Write commands of a shell that envspec has put together, with quoted words."""
+    return " \\\n    && ".join(lines)
+
+
+FILTERS = {
+    "code": code,
+    "command": command,
+    "commands": commands,
+    "comment": quote.comment,
+    "comments": comments,
+    "json": lambda value: json.dumps(list(value)),
+    "name": name,
+    "names": names,
+    "number": lambda value: str(int(value)),
+    "pairs": pairs,
+    "value": quote.dockerfile,
+    "word": word,
+}
+"""The filters that make a value safe in its place. What isn't one of them changes a value before."""
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        autoescape=False,  # each value has a filter of its own
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        variable_start_string="<<",
+        variable_end_string=">>",
+    )
+    made.filters |= FILTERS
+    made.filters["in_layers"] = lambda file: f"/layers/{file.rpartition('/')[2]}"
+    made.filters["image_argument"] = lambda stage: f"{stage.upper().replace('-', '_')}_IMAGE"
+    return made
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template of this folder. Raises Unquotable for a value that its place can't hold."""
+    return _environment().get_template(template).render(**values)
+
+
+def fold(text: str) -> str:
+    """Break long lines of a Dockerfile between words. Builders join such lines before they read them, so a quoted value
+    can be broken, too: its next line begins where it goes on."""
+    return "\n".join(piece for line in text.split("\n") for piece in _fold(line))
+
+
+def _fold(line: str) -> Iterator[str]:
+    # what reads an ARG of a Dockerfile, as `at_site` does, looks for it on one line
+    if len(line) <= WIDTH or line.startswith(("#", "ARG ")):
+        yield line
+        return
+    start, indent, last = 0, "", None
+    for at, quoted in _spaces(line):
+        if last and at + len(indent) - start >= WIDTH - 1:
+            yield f"{indent}{line[start : last[0] + 1]}\\"
+            start, indent, last = last[0] + 1, "" if last[1] else " " * 8, None
+        # a line that begins with # is a comment, wherever it stands; an option stays with its value
+        alone = not line[:at].rpartition(" ")[2].startswith("--")
+        if alone and line[at + 1 : at + 2] not in ("", " ", "#", "\\") and line[at - 1] != " ":
+            last = at, quoted
+    if last and len(indent) + len(line) - start > WIDTH:
+        yield f"{indent}{line[start : last[0] + 1]}\\"
+        start, indent = last[0] + 1, "" if last[1] else " " * 8
+    yield indent + line[start:]
+
+
+def _spaces(line: str) -> Iterator[tuple[int, bool]]:
+    """Give the places of spaces behind a line's indentation, each with whether it is in quotes."""
+    quotes, skipped = "", False
+    begin = len(line) - len(line.lstrip())
+    for at, char in enumerate(line):
+        if skipped:
+            skipped = False
+        elif char == "\\" and quotes != "'":
+            skipped = True
+        elif char in "\"'" and quotes in ("", char):
+            quotes = "" if quotes else char
+        elif char == " " and at > begin:
+            yield at, bool(quotes)
