@@ -133,6 +133,7 @@ def made(machine: Machine, index: Index, tmp_path: Path) -> tuple[Path, str]:
     return tmp_path / "bundle", bundled(machine, tmp_path / "bundle")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [12, pytest.param(400, marks=pytest.mark.nightly)])
 def test_a_bundle_changed_at_random(made: tuple[Path, str], tmp_path: Path, count: int) -> None:
     """With the digest that was told, every change is refused. Without it, what has hashes that fit may be installed;

@@ -69,6 +69,7 @@ def test_a_layer_that_swells(machine: Machine, monkeypatch: pytest.MonkeyPatch) 
     refused(machine, "the most for its size")
 
 
+@pytest.mark.slow
 def test_a_layer_of_zstd_that_swells(machine: Machine) -> None:
     """A few KB of 4 GiB, by the real limit: they are unpacked a piece at a time, and no farther than that."""
     folder = write_base(machine.folder / "base", system(PYTHON), {})
@@ -231,6 +232,7 @@ def test_a_layer_of_another_size(more: int, machine: Machine) -> None:
     refused(machine, "bytes, and its image says")
 
 
+@pytest.mark.slow
 def test_thousands_of_whiteouts_over_thousands_of_files(tmp_path: Path) -> None:
     names = [f"etc/skel/{number}" for number in range(4000)]
     gone = [name.replace("skel/", "skel/.wh.") for name in names]
@@ -241,6 +243,7 @@ def test_thousands_of_whiteouts_over_thousands_of_files(tmp_path: Path) -> None:
     assert time.process_time() - begun < 5, "each of one by each of the other takes four times as long"
 
 
+@pytest.mark.slow
 def test_the_entries_of_a_layer_are_not_kept(tmp_path: Path) -> None:
     """A million of them would be a gigabyte."""
     folder = write_base(tmp_path / "base", dict.fromkeys((f"usr/share/{number}" for number in range(20_000)), ""))
@@ -288,6 +291,7 @@ def test_global_attributes_that_grow(machine: Machine) -> None:
     refused(machine, "a member's name or attributes have")
 
 
+@pytest.mark.by_day(8)
 @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
 @pytest.mark.parametrize("name", ["var/lib/dpkg/status", "etc/os-release", "etc/passwd", "usr/bin/python3", "etc"])
 def test_a_device_in_place_of_what_is_read(name: str, kind: bytes, machine: Machine) -> None:
@@ -303,6 +307,7 @@ def test_whiteouts_of_odd_names(name: str, machine: Machine) -> None:
     assert ran.status in (0, 2, 3) and "Traceback" not in ran.err
 
 
+@pytest.mark.by_day(7)
 @pytest.mark.parametrize("to", ["/etc/passwd", "../../../../etc/passwd", "self", "/proc/self/mem"])
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
 @pytest.mark.parametrize("name", ["var/lib/dpkg/status", "etc/os-release", "self"])

@@ -71,6 +71,7 @@ def machine(tmp_path: Path, index: Index) -> Machine:
     return Machine(tmp_path / "machine", index.url_with("bob", "s3cret"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or not PYTHON, reason="a second user needs root, and a Python that all may run")
 def test_who_reads_all_of_an_open_home_gets_nothing(machine: Machine, index: Index, tmp_path: Path) -> None:
     spec = machine.spec(SPEC)

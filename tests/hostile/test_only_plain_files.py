@@ -226,6 +226,7 @@ def test_as_the_sif_of_a_base(repository: Hostile, kind: str) -> None:
 EXPORT = ("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo")
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.e2e
 @pytest.mark.parametrize("kind", [kind for kind in ODD if kind != "a folder"])
 @pytest.mark.parametrize("path", ["_shared/SHA256SUMS", "demo/cpu/Dockerfile", "demo/flake.nix"])
@@ -363,6 +364,7 @@ def test_in_the_folders_that_commands_read(repository: Hostile, kind: str) -> No
     assert ran.status == 2 and f"this is {kind}" in ran.err, ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.parametrize("kind", [kind for kind in ODD if kind not in ("a symbolic link", "a folder")])
 def test_among_gits_own_files(repository: Hostile, kind: str) -> None:
@@ -399,6 +401,7 @@ def test_what_the_user_names_may_be_a_pipe(repository: Hostile) -> None:
         assert ran.returncode == 0, (line, ran.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_pipe_that_brings_nothing(repository: Hostile) -> None:
     """`diff <(git show …) LOCK` had an answer though git had failed."""

@@ -304,6 +304,7 @@ def replace_licence(lock: Lock, licence: str) -> Lock:
     return replace(lock, targets=tuple(map(own, lock.targets)))
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize("rule", ["deny", "allow", "unnamed"])
 def test_a_licence_that_the_lock_only_claims(

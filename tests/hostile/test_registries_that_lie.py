@@ -221,6 +221,7 @@ LIES: Mapping[str, Callable[[Liar, str], Answer | None]] = {
 }
 
 
+@pytest.mark.by_day(13)
 @pytest.mark.parametrize("lie", LIES)
 def test_an_answer_that_lies(machine: Machine, liar: Liar, lie: str) -> None:
     name = f"base@{manifest_of(liar)}"

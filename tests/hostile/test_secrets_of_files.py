@@ -185,6 +185,7 @@ def locked(plant: Plant, accept: str = "") -> None:
     plant.files.append(plant.machine.folder / plant.machine.spec(spec(accept, SECRET)))
 
 
+@pytest.mark.slow
 def test_a_spec_that_holds_one_itself(tmp_path: Path) -> None:
     """`lock` warns by name, and nothing that others get is made of it."""
     with planted(tmp_path, CANARY) as plant:

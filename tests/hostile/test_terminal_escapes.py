@@ -104,6 +104,7 @@ def assert_no_forged_hint(ran: Ran) -> None:
     assert heads in (["error"], ["error", "hint"]), ran.err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     "line", [FORGED, f"{FORGED}\nerror: x", "error: No solution found", "DEBUG Selecting: b==2 []"]
 )
@@ -113,6 +114,7 @@ def test_a_hint_that_metadata_forges(machine: Machine, index: Index, line: str) 
     assert_no_forged_hint(machine.envspec("lock", machine.spec(cpu("alpha"))))
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.skipif(shutil.which("git") is None, reason="git isn't installed")
 @pytest.mark.parametrize("line", [f"beta>=2; platform_version != 'x\n{FORGED}\nerror: y'", f"beta\n{FORGED}"])
 @pytest.mark.parametrize("kind", ["sdist", "repository"])

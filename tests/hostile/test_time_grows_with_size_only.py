@@ -268,6 +268,7 @@ def test_every_file(name: str) -> None:
 WILD = "f'" + "{a}" * 500_000 + "'"
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -292,6 +293,7 @@ def test_an_f_string_with_fields_without_end(text: str | bytes) -> None:
     assert time.process_time() - begun < 10
 
 
+@pytest.mark.slow
 def test_large_sources_of_honest_strings_are_read() -> None:
     table = f"rows = [{'{1: 2}, ' * 100_000}]\nf'{{rows}}'\n"
     css = f"f'''{'a {{ b: c; }} ' * 5_000}{{rows}}'''\n"

@@ -59,6 +59,7 @@ def twice(dist: Dist) -> Dist:
     return replace(dist, content=buffer.getvalue())
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("sidecars", [True, False], ids=["sidecar", "wheel"])
 @pytest.mark.parametrize("kind", BAD)
 def test_lock_refuses_it(machine: Machine, index: Index, kind: str, sidecars: bool) -> None:
