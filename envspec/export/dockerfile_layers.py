@@ -13,7 +13,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from envspec.export.building import build_settings, own_sums
+from envspec.export.building import build_settings, unpack_check
 from envspec.export.dockerfile_steps import (
     BYTECODE,
     LAYERS,
@@ -41,7 +41,18 @@ from envspec.export.dockerfile_steps import (
     with_index,
 )
 from envspec.export.pip_steps import fetch_words
-from envspec.export.plan import CARRIED, CHECK, ENVIRONMENT, FETCH_VARIANTS, PYTHON, REQUIREMENTS, SUMS, Compiling, Plan
+from envspec.export.plan import (
+    CARRIED,
+    CHECK,
+    CHECK_ARCHIVE,
+    ENVIRONMENT,
+    FETCH_VARIANTS,
+    PYTHON,
+    REQUIREMENTS,
+    SUMS,
+    Compiling,
+    Plan,
+)
 from envspec.export.quote import dockerfile, shell
 
 _FETCHED = "fetched"
@@ -134,20 +145,19 @@ def layer_stages(plan: Plan) -> Iterator[str]:
     if plan.compiling:
         yield _compile_stage(plan, plan.compiling)
     place = f"{LAYERS}/carried{CARRIED}"
-    checked_sums = f"env --chdir={place} sha256sum --check --quiet {SUMS}"
     # One mode for all, as a checkout's depends on its owner's umask.
     yield "\n".join(
         [
             "FROM python AS carried",
             *copy_carried_files(plan, place),
-            run([], [*own_sums(plan, place), checked_sums, set_times("carried")]),
+            run([], [*unpack_check(place, f"{ENVIRONMENT}/bin/python"), set_times("carried")]),
         ]
     )
 
 
 def copy_carried_files(plan: Plan, place: str) -> Iterator[str]:
-    """Copy what an image carries: the smoke check as a folder, all else by name."""
-    by_folder: dict[str, list[str]] = {"": [plan.carried_file(SUMS)]}
+    """Copy what an image carries, by name: the smoke check as one file."""
+    by_folder: dict[str, list[str]] = {"": [plan.carried_file(SUMS), plan.carried_file(CHECK_ARCHIVE)]}
     for name in plan.carries:
         if not name.startswith(f"{CHECK}/"):
             by_folder.setdefault(posixpath.dirname(name), []).append(plan.carried_file(name))
@@ -156,7 +166,6 @@ def copy_carried_files(plan: Plan, place: str) -> Iterator[str]:
         by_folder[REQUIREMENTS] = list(plan.parts)
     for folder, names in by_folder.items():
         yield f"COPY --chmod=0755 {' '.join(names)} {posixpath.join(place, folder)}/".replace("//", "/")
-    yield f"COPY --chmod=0755 {plan.carried_file(CHECK)} {place}/{CHECK}"
 
 
 def _python_stage(plan: Plan) -> str:

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 from envspec.export import apptainer_scripts as scripts
-from envspec.export.building import own_sums
+from envspec.export.building import unpack_check
 from envspec.export.dockerfile_layers import copy_carried_files
 from envspec.export.dockerfile_steps import index_arguments, install, many, run, uv_mounts, with_times
-from envspec.export.plan import BASE_LABELS, CARRIED, REQUIREMENTS, SUMS, OnBase, Plan, hash_heading, recipe_labels
+from envspec.export.plan import BASE_LABELS, CARRIED, REQUIREMENTS, OnBase, Plan, hash_heading, recipe_labels
 from envspec.export.quote import dockerfile as quoted, shell
 
 _TOOLS = "/run/uv"
@@ -72,7 +72,7 @@ def dockerfile(plan: Plan) -> str:
         *([f"COPY --chmod=0644 {' '.join(plan.parts)} {place}/"] if plan.parts else []),
         *([run([*uv_mounts(plan.pip), used], with_times([settings, *packages]))] if packages else []),
         *copy_carried_files(replace(plan, parts=()), CARRIED),
-        run([], [*own_sums(plan, CARRIED), f"env --chdir={CARRIED} sha256sum --check --quiet {SUMS}"]),
+        run([], unpack_check(CARRIED, base.python)),
         *([many("ENV", dict(plan.env))] if plan.env else []),
         many("LABEL", recipe_labels(plan)),
     ]

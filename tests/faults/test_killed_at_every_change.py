@@ -24,7 +24,7 @@ from support.packages import wheel
 
 from envspec.export import carried, make
 from envspec.export.carried import carried_files
-from envspec.export.plan import SUMS
+from envspec.export.plan import SUMS, decode
 from envspec.lock.model import Artifact, Pin
 from envspec.lock.store import LockFolder
 
@@ -164,7 +164,7 @@ class Project:
         for path in sorted(self.folder.rglob("*")):
             name = path.relative_to(self.folder).as_posix()
             if path.is_file():
-                found[name] = path.read_text()
+                found[name] = decode(path.read_bytes())
             elif not any(path.iterdir()) and name not in EMPTIED:
                 found[f"{name}/"] = ""
         return {name: text for name, text in found.items() if not name.startswith("specs/")}

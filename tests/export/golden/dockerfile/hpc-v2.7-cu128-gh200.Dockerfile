@@ -64,11 +64,15 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
     && find /layers/rest -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu128-gh200/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/envspec-check.pyz envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu128-gh200/target.json /layers/carried/opt/envspec/
 COPY --chmod=0755 envspec/services/common.sh envspec/services/ssh.sh /layers/carried/opt/envspec/services/
 COPY --chmod=0755 requirements/conda@cu128-gh200.txt requirements/torch+pytorch-cu128.txt requirements/rest.txt requirements/rest@cu128-gh200.txt /layers/carried/opt/envspec/requirements/
-COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
-RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
+RUN set -eu && place=/layers/carried/opt/envspec \
+    && /opt/env/bin/python -ISB -m zipfile -e "$place/envspec-check.pyz" "$place/check" \
+    && env --chdir="$place" sha256sum --check --quiet --ignore-missing SHA256SUMS \
+    && rm "$place/envspec-check.pyz" \
+    && while read -r sum file; do [ ! -f "$place/$file" ] || echo "$sum  $file"; done <"$place/SHA256SUMS" >"$place/own" \
+    && mv "$place/own" "$place/SHA256SUMS" \
     && find /layers/carried -exec touch -h -d @315532800 {} +
 
 FROM ${BASE_IMAGE}

@@ -62,10 +62,14 @@ RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
     && find /layers/source -exec touch -h -d @315532800 {} +
 
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu118/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/envspec-check.pyz envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu118/target.json /layers/carried/opt/envspec/
 COPY --chmod=0755 requirements/torch.txt requirements/torch+pytorch-cu118.txt requirements/source=deepspeed.txt requirements/source+git=clip.txt requirements/rest@cu118.txt requirements/rest.txt /layers/carried/opt/envspec/requirements/
-COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
-RUN set -eu && env --chdir=/layers/carried/opt/envspec sha256sum --check --quiet SHA256SUMS \
+RUN set -eu && place=/layers/carried/opt/envspec \
+    && /opt/env/bin/python -ISB -m zipfile -e "$place/envspec-check.pyz" "$place/check" \
+    && env --chdir="$place" sha256sum --check --quiet --ignore-missing SHA256SUMS \
+    && rm "$place/envspec-check.pyz" \
+    && while read -r sum file; do [ ! -f "$place/$file" ] || echo "$sum  $file"; done <"$place/SHA256SUMS" >"$place/own" \
+    && mv "$place/own" "$place/SHA256SUMS" \
     && find /layers/carried -exec touch -h -d @315532800 {} +
 
 FROM ${BASE_IMAGE}
