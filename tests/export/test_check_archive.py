@@ -10,14 +10,16 @@ from pathlib import Path
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
+from hypothesis import given, settings, strategies as st
 from recipe_plans import ROOT, shipped, shipped_spec
+from support.examples import examples
 from support.matrix import first_by_day
 
 from envspec.base.errors import ToolError
 from envspec.export.building import unpack_check
 from envspec.export.carried import carried_files, carried_sources, check_digest, check_files, differing_entries
 from envspec.export.folder import render
-from envspec.export.plan import CHECK, CHECK_ARCHIVE, SUMS, digest, encode, read_sums
+from envspec.export.plan import CHECK, CHECK_ARCHIVE, SUMS, decode, digest, encode, read_sums
 from envspec.install.interpreter import find_interpreter
 
 PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
@@ -121,6 +123,20 @@ def test_a_changed_file_in_it_is_named() -> None:
         assert differing_entries(whole, changed(name=name).decode(errors="surrogateescape")) == (name,)
     assert differing_entries(whole, whole) == ()
     assert len(differing_entries(whole, "no zip")) == len(check_files())
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=6), st.integers(0, 400))
+def test_a_damaged_archive_is_only_another_one(changes: list[tuple[int, int]], end: int) -> None:
+    made = io.BytesIO()
+    with ZipFile(made, "w") as opened:
+        opened.writestr(ZipInfo("one.py"), b"one = 1\n")
+        opened.writestr(ZipInfo("two.py"), b"two = 2\n")
+    content = bytearray(made.getvalue())
+    for place, value in changes:
+        content[place % len(content)] = value
+    names = differing_entries(decode(made.getvalue()), decode(bytes(content[:end])))
+    assert names == tuple(sorted(set(names)))
 
 
 def test_the_builds_commands_unpack_it_and_refuse_another_one(tmp_path: Path) -> None:
