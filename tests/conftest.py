@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from support.costs import (
+    pytest_runtest_call as pytest_runtest_call,
+    pytest_runtest_setup as pytest_runtest_setup,
+    pytest_terminal_summary as pytest_terminal_summary,
+)
 from support.index import Index
 from support.large import drop_files, own_caches as own_caches
 from support.late_iri import postpone
@@ -100,10 +105,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """`-n auto`: two more than there are cores, since tests often wait (for a disk, a peer, a process that ends)."""
+    """`-n auto`: one more than there are cores, since tests often wait (for a disk, a peer, a process that ends). Each
+    worker collects all tests, which takes nine seconds of a processor."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None  # xdist's own answer
-    return len(os.sched_getaffinity(0)) + 2 if hasattr(os, "sched_getaffinity") else None
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else None
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -73,6 +73,7 @@ def test_wheel_holds_every_file(wheel: zipfile.Path, project_files: tuple[Path, 
     assert carried and inside == ours | carried
 
 
+@pytest.mark.slow
 def test_wheel_metadata(wheel: zipfile.Path, root: Path) -> None:
     (info,) = (entry for entry in wheel.iterdir() if entry.name.endswith(".dist-info"))
     metadata = (info / "METADATA").read_text()

@@ -7,11 +7,13 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
 from envspec_check.environment import check_digest
 
 HERE = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.slow
 def test_the_wheel_is_the_folder(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
     subprocess.run(build, cwd=HERE, check=True, capture_output=True)

@@ -95,6 +95,7 @@ def other_bytecode(packages: Path) -> list[str]:
     return [Path(path).relative_to(packages).as_posix() for path in found]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("mode", list(py_compile.PycInvalidationMode))
 def test_bytecode_is_compared_with_its_source(packages: Path, mode: py_compile.PycInvalidationMode) -> None:
     source = packages / "demo/__init__.py"

@@ -14,7 +14,16 @@ from envspec_check.interface import CHECKS, Context, Skip
 
 LOCK = {"targets": {"t": {"cuda": "13.0", "architectures": ["sm_90"]}}}
 CONTEXT = Context(
-    {"target": "t", "lock": LOCK}, "cuda", "basic", 5, True, 0, 60.0, Path("/nonexistent"), "check", gpus=2
+    {"target": "t", "lock": LOCK},
+    "cuda",
+    "basic",
+    5,
+    True,
+    0,
+    60.0,
+    Path(__file__).with_name("missing"),
+    "check",
+    gpus=2,
 )
 
 

@@ -37,7 +37,8 @@ from envspec.prove.doctor.gather import gather_hardware
 from envspec.review.git.program import git_output
 from envspec.spec.advice import slug
 from envspec.spec.edit import write_text
-from envspec.spec.schema import ENV_NAME, FORMAT, PYTHONS, rendered_json_schema
+from envspec.spec.forms import ENV_NAME, PYTHONS
+from envspec.spec.schema import FORMAT, rendered_json_schema
 
 SCHEMA = "spec.schema.json"
 """The file beside a spec that its first line names, for editors."""

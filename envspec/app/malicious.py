@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from envspec.install.bundle import carried_facts
 from envspec.lock.model import LockedTarget
 from envspec.review.audit.malicious import look_for_malicious
 from envspec.review.audit.model import packages, subject
+from envspec.review.audit.osv import service_of
 from envspec.review.audit.store import Stored, kept_files, load
 from envspec.spec.model import Audit, Spec
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _SERVICE = "osv"
 """Its name in a policy's `[indexes.at]`."""
-_OSV = "https://api.osv.dev"
 
 
 class Malicious(AnswerNo):
@@ -95,15 +95,3 @@ def refuse_malicious(
 def named_service(policy: Policy | None) -> str | None:
     """Give the address of OSV's service: the user's, else the policy's; None where neither names one."""
     return service_of(os.environ) or (policy.places.get(_SERVICE) if policy is not None else None)
-
-
-def service_of(env: Mapping[str, str]) -> str | None:
-    """Give the address of OSV's service, None where the user named none: it learns the names of what is asked about.
-
-    uv's own switch counts as well, so that who has turned on its check needn't say it twice.
-    """
-    if url := env.get("ENVSPEC_OSV_URL"):
-        return url
-    if env.get("UV_MALWARE_CHECK", "").lower() in ("1", "true", "yes", "on"):
-        return env.get("UV_MALWARE_CHECK_URL") or _OSV
-    return None

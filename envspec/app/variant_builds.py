@@ -28,7 +28,7 @@ from envspec.packages.variant_choice import CUDA_LOWER, CUDA_UPPER, SM_ARCH, Tar
 from envspec.packages.variants import NVIDIA, InvalidVariants, Variants, read_name, read_property, variants_file
 from envspec.packages.version_numbers import numbers
 from envspec.resolve.artifact_urls import index_address
-from envspec.spec.schema import PYTHONS
+from envspec.spec.forms import PYTHONS
 
 _GLIBC = "2.99"
 """A newer glibc than any wheel asks for: which of them a target has is another question."""

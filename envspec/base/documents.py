@@ -2,6 +2,8 @@
 
 The libraries raise more than they say: RecursionError for deep nesting, a bare ValueError for numbers of thousands of
 digits and for dates that don't exist. Here alone they are called, so that no reader has to know it.
+
+Why it is so: docs/design/02-code.md.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ def load_settings(env: Mapping[str, str] | None = None, home: Path | None = None
     """Read the user's settings, and mask their secrets in all output.
 
     Order for PyPI's address: UV_DEFAULT_INDEX, UV_INDEX_URL, PIP_INDEX_URL, pip.conf,
-    uv.toml, then `[mirrors] pypi` of envspec's config (DESIGN §4).
+    uv.toml, then `[mirrors] pypi` of envspec's config (docs/resolution.md).
 
     Raises InputError when a file that envspec owns (its config) is broken, and for an address that is none of http,
     https and file, wherever it was set; broken files of pip and uv are theirs to report.

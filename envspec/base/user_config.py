@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import tomli
@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from envspec.base.errors import InputError, Place
 from envspec.base.places import config_paths, read_site_file
 from envspec.base.reader.document import Document, decode, key_path, merge, parse_toml, show
-from envspec.base.reader.nodes import CONTROL, Array, Names, Node, Number, Table, Text
+from envspec.base.reader.nodes import CONTROL, Array, Names, Node, Number, Table, Text, table_of
 from envspec.base.reader.structure import Checked
 from envspec.base.redact import has_credentials, redact, register_url
 from envspec.base.texts import bytes_of
@@ -45,23 +45,42 @@ _DRIVER = Text(
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,99}"
 _CRAY = "/opt/cray/libfabric/1.22.0/lib64"
 _HOST_PATH = Text(
-    doc="A path of the host.", example=_CRAY,
-    says="an absolute path without blanks, colons and commas", pattern=r"/[A-Za-z0-9._/+@-]*",
-)  # fmt: skip
+    doc="A path of the host.",
+    example=_CRAY,
+    says="an absolute path without blanks, colons and commas",
+    pattern=r"/[A-Za-z0-9._/+@-]*",
+)
+_PARTITIONS = Text(example="gpu", says="a list of Slurm partitions", pattern=f"{_NAME}(?:,{_NAME})*")
+_VARIABLE = Text(
+    doc="One.",
+    example="NCCL_IB_HCA",
+    says="a variable of NCCL, libfabric or UCX",
+    pattern="(?:NCCL|OFI_NCCL|FI|UCX)_[A-Z0-9_]+",
+)
+_VARIABLES = Names(names=_VARIABLE, values=Text(doc="Its value.", example="mlx5", says="a value", pattern=r"[ -!#-~]*"))
+_PROXY = Text(example="http://proxy.example:3128", says="an HTTP proxy's address", pattern="[!-~]+", secret=True)
+_NEAR = Array(
+    items=Text(doc="A host.", example="10.1.2.3", says="a host or a domain", pattern=r"[A-Za-z0-9.*:\[\]/_-]+"),
+    example=("example.org", "10.1.2.3"),
+)
+_FEATURES = Names(names=Text(doc="A GPU.", example="H100"), values=_FEATURE)
 
 
 class SlurmSite(Struct, frozen=True):
-    """`[site.slurm]`: a cluster, for jobs whose spec doesn't say.
+    """Its cluster, for jobs whose spec doesn't say.
 
-    features  a GPU as specs name it ("H100", "hopper", "sm_90") → the feature that its nodes have in this cluster
-    drivers   a driver's version → the feature of the nodes that have it, or a newer one
-    places    where each of those names stands
+    account    An account.
+    partition  Partitions.
+    features   A GPU as specs name it ("H100", "hopper", "sm_90") → the feature that its nodes have in this cluster.
+    drivers    A driver's version → the feature of the nodes that have it, or a newer one.
+
+    `places` has the place of each of those names.
     """
 
-    account: str | None = None
-    partition: str | None = None
-    features: Mapping[str, str] = field(default_factory=dict)
-    drivers: Mapping[str, str] = field(default_factory=dict)
+    account: Annotated[str | None, Text(example="proj-vision", says="a Slurm account", pattern=_NAME)] = None
+    partition: Annotated[str | None, _PARTITIONS] = None
+    features: Annotated[Mapping[str, str], _FEATURES] = field(default_factory=dict)
+    drivers: Annotated[Mapping[str, str], Names(names=_DRIVER, values=_FEATURE)] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
 
 
@@ -70,18 +89,18 @@ FABRICS = ("infiniband", "roce", "efa", "slingshot")
 
 
 class FabricSite(Struct, frozen=True):
-    """`[site.fabric]`: the network between a site's nodes.
+    """The network between its nodes.
 
-    kind       one of FABRICS; None for none
-    libraries  the host's folders of libfabric and NCCL's plugin: containers get them, and programs look into them
-    binds      further paths of the host that containers need
-    variables  of NCCL and libfabric, over those that envspec knows; an empty one takes one of these out
+    kind       One of FABRICS; None for none.
+    libraries  The host's folders of libfabric and NCCL's plugin: containers get them, and programs look into them.
+    binds      Further paths of the host that containers need.
+    variables  Of NCCL and libfabric, over those that envspec knows; an empty one takes one of these out.
     """
 
-    kind: str | None = None
-    libraries: tuple[str, ...] = ()
-    binds: tuple[str, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
+    kind: Annotated[str | None, Text(example="slingshot", choices=FABRICS)] = None
+    libraries: Annotated[tuple[str, ...], Array(items=_HOST_PATH, example=(_CRAY,), unique=True)] = ()
+    binds: Annotated[tuple[str, ...], Array(items=_HOST_PATH, example=("/opt/cray",), unique=True)] = ()
+    variables: Annotated[Mapping[str, str], _VARIABLES] = field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -90,14 +109,16 @@ class FabricSite(Struct, frozen=True):
 
 
 class Site(Struct, frozen=True):
-    """proxy     the web proxy for all that isn't near, credentials and all; None for none
-    no_proxy  hosts and domains that are reached without it
+    """A site.
+
+    proxy     The web proxy for all that isn't near, credentials and all; None for none.
+    no_proxy  Hosts and domains that are reached without it.
     """
 
-    proxy: str | None = None
-    no_proxy: tuple[str, ...] = ()
-    slurm: SlurmSite = field(default_factory=SlurmSite)
-    fabric: FabricSite = field(default_factory=FabricSite)
+    proxy: Annotated[str | None, _PROXY] = None
+    no_proxy: Annotated[tuple[str, ...], _NEAR] = ()
+    slurm: Annotated[SlurmSite, table_of(SlurmSite)] = field(default_factory=SlurmSite)
+    fabric: Annotated[FabricSite, table_of(FabricSite)] = field(default_factory=FabricSite)
 
     def variables(self, env: Mapping[str, str]) -> dict[str, str]:
         """Give the variables of the proxy that an environment lacks: none where it names a proxy, or none, itself."""
@@ -112,55 +133,12 @@ def apt_mirrors(mirrors: Mapping[str, str]) -> str:
     return " ".join(f"{name}={mirrors[name].rstrip('/')}" for name in ARCHIVES if mirrors.get(name))
 
 
-SITE = Table(
-    doc="A site.",
-    keys={
-        "proxy": Text(
-            doc="Its web proxy.", example="http://proxy.example:3128",
-            says="an HTTP proxy's address", pattern="[!-~]+", secret=True,
-        ),
-        "no-proxy": Array(
-            doc="What is reached without it.",
-            items=Text(doc="A host.", example="10.1.2.3", says="a host or a domain", pattern=r"[A-Za-z0-9.*:\[\]/_-]+"),
-            example=("example.org", "10.1.2.3"),
-        ),
-        "slurm": Table(
-            doc="Its cluster.",
-            keys={
-                "account": Text(doc="An account.", example="proj-vision", says="a Slurm account", pattern=_NAME),
-                "partition": Text(
-                    doc="Partitions.", example="gpu", says="a list of Slurm partitions", pattern=f"{_NAME}(?:,{_NAME})*"
-                ),
-                "features": Names(doc="Features by GPU.", names=Text(doc="A GPU.", example="H100"), values=_FEATURE),
-                "drivers": Names(doc="Features by driver.", names=_DRIVER, values=_FEATURE),
-            },
-        ),
-        "fabric": Table(
-            doc="The network between its nodes.",
-            keys={
-                "kind": Text(doc="Its kind.", example="slingshot", choices=FABRICS),
-                "libraries": Array(doc="Folders of its libraries.", items=_HOST_PATH, example=(_CRAY,), unique=True),
-                "binds": Array(doc="Paths for containers.", items=_HOST_PATH, example=("/opt/cray",), unique=True),
-                "variables": Names(
-                    doc="Variables.",
-                    names=Text(
-                        doc="One.", example="NCCL_IB_HCA", says="a variable of NCCL, libfabric or UCX",
-                        pattern="(?:NCCL|OFI_NCCL|FI|UCX)_[A-Z0-9_]+",
-                    ),
-                    values=Text(doc="Its value.", example="mlx5", says="a value", pattern=r"[ -!#-~]*"),
-                ),
-            },
-        ),
-    },
-)  # fmt: skip
-
-
 def site_of(checked: Checked) -> Site:
     """Read the sound parts of `[site]`."""
     named = [*checked.children("site", "slurm", "features"), *checked.children("site", "slurm", "drivers")]
     places = {str(path[-1]): checked.place(*path, at_key=True) for path, _ in named}
     slurm = checked.record(SlurmSite, "site", "slurm", places=places)
-    return checked.record(Site, "site", slurm=slurm, fabric=checked.record(FabricSite, "site", "fabric"))
+    return checked.record(Site, "site", slurm=slurm)
 
 
 _HOST_AND_PORT = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
@@ -168,71 +146,66 @@ BINDING = re.compile(rf"([A-Za-z0-9][A-Za-z0-9._-]*)=({_HOST_AND_PORT})")
 """An index's name and its host, with a port or without."""
 
 _INDEX = Text(doc="An index, a channel or a registry.", example="internal")
-_URL = Text(doc="Its address.", example="https://mirror.example/simple", secret=True)
-_HOST = Text(doc="Its host.", example="packages.example.org", says="a host, or host:port", pattern=_HOST_AND_PORT)
+_MIRRORS = Names(names=_INDEX, values=Text(doc="Its address.", example="https://mirror.example/simple", secret=True))
 _SECONDS = Number(doc="Seconds: who waits longer for a byte waits for ever.", example=120, minimum=0.001, maximum=3600)
 _SIZE = Text(
-    doc="Its largest size.", example="20 GB", says="a size with its unit",
+    example="20 GB",
+    says="a size with its unit",
     pattern=r"[0-9]{1,15}(?:\.[0-9]{1,3})? ?(?:[KkMmGgTt][Ii]?)?[Bb]",
-)  # fmt: skip
-_FOLDER = Text(
-    doc="A folder.", example="/scratch/$USER/environments",
-    says="an absolute path", pattern=rf"[/~$][^{CONTROL}]*",
-)  # fmt: skip
-_TARGET = Text(
-    doc="A target's name, or a pattern.", example="cu128-*", says="a target's name", pattern=rf"[^{CONTROL}]+"
+    read=bytes_of,
 )
-
-_KEY = Text(doc="A key, or a whole table.", example="mirrors.pypi", says="a key", pattern=rf"[^{CONTROL}]+")
-
-FORMAT = Table(
-    doc="The configuration of a user or a site.",
-    keys={
-        "mirrors": Names(doc="Mirrors.", names=_INDEX, values=_URL),
-        "cache": Table(doc="The cache.", keys={"max-size": _SIZE, "scratch": _FOLDER, "shared": _FOLDER}),
-        "timeouts": Names(doc="Seconds to wait for bytes of an index.", names=_INDEX, values=_SECONDS),
-        "run": Table(
-            doc="What `envspec run` begins with.",
-            keys={
-                "environments": _FOLDER,
-                "shared": _FOLDER,
-                "targets": Array(doc="Targets to try.", items=_TARGET, example=("cu128-hopper", "cu128-*")),
-            },
-        ),
-        "site": SITE,
-        "trusted-indexes": Names(doc="The hosts that get the login of an index.", names=_INDEX, values=_HOST),
-        "final": Array(doc="Keys of the site's file.", items=_KEY, example=("mirrors.pypi", "site.proxy"), unique=True),
-    },
+_FOLDER = Text(example="/scratch/$USER/environments", says="an absolute path", pattern=rf"[/~$][^{CONTROL}]*")
+_TARGETS = Array(
+    items=Text(doc="A name or a pattern.", example="cu128-*", says="a target's name", pattern=rf"[^{CONTROL}]+"),
+    example=("cu128-hopper", "cu128-*"),
+)
+_HOSTS = Names(
+    names=_INDEX,
+    values=Text(
+        doc="Its host.",
+        example="packages.example.org",
+        says="a host, or host:port",
+        pattern=_HOST_AND_PORT,
+        read=str.lower,
+    ),
+)
+_KEYS = Array(
+    items=Text(doc="A key, or a table.", example="mirrors.pypi", says="a key", pattern=rf"[^{CONTROL}]+"),
+    example=("mirrors.pypi", "site.proxy"),
+    unique=True,
 )
 
 _ADMIN = "tell who runs this machine: its configuration says which addresses to ask"
 
 
 class UserConfig(Struct, frozen=True):
-    """mirrors     index, channel or registry name → URL
-    cache_size  bytes that the cache may have; None for any
-    timeouts    index name → seconds to wait for bytes of it
-    environments  the folder of environments that have no prefix of their own, as written; None for the usual one
-    scratch       the folder of what commands write for a while, as written; None for one in the cache
-    shared_cache  the folder of a cache that all users read, as written; None for none
-    shared_environments  the same of environments
-    run_targets   patterns of targets for `envspec run`, where the machine doesn't tell
-    site          what `[site]` says
-    trusted_indexes  index name → the host, with its port if it isn't the scheme's, that may get its login
-    final         the keys and tables that the site alone sets → the place that says so
+    """The configuration of a user or a site.
+
+    mirrors              Index, channel or registry name → URL.
+    [cache]              The cache.
+    cache_size           Bytes that the cache may have; None for any.
+    scratch              The folder of what commands write for a while, as written; None for one in the cache.
+    shared_cache         The folder of a cache that all users read, as written; None for none.
+    timeouts             Index name → seconds to wait for bytes of it.
+    [run]                What `envspec run` begins with.
+    environments         The folder of environments that have no prefix of their own, as written; None for the usual.
+    shared_environments  The same of environments that all users read.
+    run_targets          Patterns of targets for `envspec run`, where the machine doesn't tell.
+    trusted_indexes      Index name → the host, with its port if it isn't the scheme's, that may get its login.
+    final                The keys and tables that the site alone sets → the place that says so.
     """
 
-    mirrors: Mapping[str, str] = field(default_factory=dict)
-    cache_size: int | None = None
-    timeouts: Mapping[str, float] = field(default_factory=dict)
-    environments: str | None = None
-    scratch: str | None = None
-    shared_cache: str | None = None
-    shared_environments: str | None = None
-    run_targets: tuple[str, ...] = ()
-    site: Site = field(default_factory=Site)
-    trusted_indexes: Mapping[str, str] = field(default_factory=dict)
-    final: Mapping[str, Place] = field(default_factory=dict)
+    mirrors: Annotated[Mapping[str, str], _MIRRORS] = field(default_factory=dict)
+    cache_size: Annotated[int | None, _SIZE] = field(name="cache.max-size", default=None)
+    scratch: Annotated[str | None, _FOLDER] = field(name="cache.scratch", default=None)
+    shared_cache: Annotated[str | None, _FOLDER] = field(name="cache.shared", default=None)
+    timeouts: Annotated[Mapping[str, float], Names(names=_INDEX, values=_SECONDS)] = field(default_factory=dict)
+    environments: Annotated[str | None, _FOLDER] = field(name="run.environments", default=None)
+    shared_environments: Annotated[str | None, _FOLDER] = field(name="run.shared", default=None)
+    run_targets: Annotated[tuple[str, ...], _TARGETS] = field(name="run.targets", default=())
+    site: Annotated[Site, table_of(Site)] = field(default_factory=Site)
+    trusted_indexes: Annotated[Mapping[str, str], _HOSTS] = field(default_factory=dict)
+    final: Annotated[Mapping[str, Place], _KEYS] = field(default_factory=dict)
 
     def refuse_other(self, key: str, mine: object, said: object, where: str) -> None:
         """Raise InputError where a variable, or another program's file (`where`), says something else of a key that is
@@ -241,6 +214,9 @@ class UserConfig(Struct, frozen=True):
         if by is not None and said is not None and said != mine:
             hint = f"take it out; `envspec doctor` shows the site's {key}"
             raise InputError(f"{where} says otherwise than {key}, which {by} leaves to the site", hint=hint)
+
+
+FORMAT = table_of(UserConfig)
 
 
 def _final_place(key: str, final: Mapping[str, Place]) -> Place | None:
@@ -323,20 +299,8 @@ def load_user_config(env: Mapping[str, str], home: str) -> UserConfig:
     if fault := site.proxy and address_fault(site.proxy, ("http", "https")):
         checked.problem(("site", "proxy"), f"site.proxy is {fault}", 'for example: proxy = "http://proxy.example:3128"')
     checked.raise_problems()
-    size = checked.value("cache", "max-size")
-    return UserConfig(
-        mirrors=checked.table("mirrors"),
-        cache_size=bytes_of(size) if size else None,
-        timeouts={name: float(seconds) for name, seconds in checked.table("timeouts").items()},
-        environments=checked.value("run", "environments"),
-        scratch=checked.value("cache", "scratch"),
-        shared_cache=checked.value("cache", "shared"),
-        shared_environments=checked.value("run", "shared"),
-        run_targets=tuple(checked.value("run", "targets") or ()),
-        site=site,
-        trusted_indexes={name: host.lower() for name, host in checked.table("trusted-indexes").items()},
-        final={str(key): checked.place(*where) for where, key in final.items()},
-    )
+    places = {str(key): checked.place(*where) for where, key in final.items()}
+    return checked.record(UserConfig, site=site, final=places)
 
 
 def _judge_mirror(checked: Checked, path: tuple[str | int, ...], name: str, url: str) -> None:

@@ -144,16 +144,23 @@ stop() {
 start_all() {
     main=$$
     watchers=
-    trap 'stop 143' TERM
-    trap 'stop 130' INT
-    trap 'stop 129' HUP
-    trap 'say "a service ended, so the others are stopped"; stop 1' USR1
+    # A signal while services start counts once all of them are listed: one that isn't would never be stopped.
+    early=
+    trap 'early=TERM' TERM
+    trap 'early=INT' INT
+    trap 'early=HUP' HUP
+    trap 'early=USR1' USR1
     # shellcheck disable=SC2086
     note $1
     for service in $1; do
         watch "$service" &
         watchers="$watchers $!"
     done
+    trap 'stop 143' TERM
+    trap 'stop 130' INT
+    trap 'stop 129' HUP
+    trap 'say "a service ended, so the others are stopped"; stop 1' USR1
+    [ -z "$early" ] || kill -s "$early" $$
     while :; do
         wait || :
     done

@@ -1,6 +1,8 @@
 """The command line: finds the command, runs it, and turns errors into a message and an exit code.
 
 A command's module is imported when it is called, so that `envspec --help` costs little more than click.
+
+Why it is so: docs/design/37-command-line.md.
 """
 
 from __future__ import annotations
@@ -199,7 +201,7 @@ def cli() -> None:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the program `envspec`, and end the process with one of the exit codes of DESIGN §5."""
+    """Run the program `envspec`, and end the process with one of the exit codes of docs/cli.md."""
     import signal
 
     # told to stop (a batch system's time limit, a closed terminal) is an interruption: children end, scratch goes

@@ -12,7 +12,7 @@ from envspec.draft.gather import Gathered
 from envspec.draft.requirements_txt import RequirementsReader
 from envspec.packages.names import conda_name
 from envspec.review.diff.foreign.shape import sequence, string, strings, table
-from envspec.spec.schema import PLATFORMS
+from envspec.spec.forms import PLATFORMS
 
 _SELECTORS = ("cudatoolkit", "pytorch-cuda", "cuda-version")
 """Packages that are there to choose a CUDA: the target's `cuda` does."""

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from envspec.base.errors import Place
+from envspec.base.reader.nodes import BadValue
 from envspec.base.redact import has_credentials, is_secret, redact, without_credentials
 from envspec.base.settings import host_of
 from envspec.draft.cuda import candidates, within
@@ -26,8 +27,8 @@ from envspec.packages.requirement import (
 from envspec.packages.version_numbers import numbers
 from envspec.review.diff.foreign.shape import index_name, is_pypi_itself, optional, string, strings
 from envspec.spec.advice import slug
-from envspec.spec.schema import PYTHONS
-from envspec.spec.values import BadValue, bound, override, requirement
+from envspec.spec.forms import PYTHONS
+from envspec.spec.values import bound, override, requirement
 
 _PYTORCH = ("torch", "torchaudio", "torchvision")
 """Packages whose builds envspec chooses by the target's CUDA."""

@@ -23,7 +23,7 @@ from envspec.draft.model import NewTarget
 from envspec.facts.virtual_packages import ARCHSPEC
 from envspec.lock.formats.intent import MARK
 from envspec.review.diff.foreign.shape import optional, sequence, string, strings, table
-from envspec.spec.schema import PLATFORMS
+from envspec.spec.forms import PLATFORMS
 
 # The platforms of a pixi.toml: subdirs, and what their machines have.
 

@@ -16,8 +16,8 @@ from envspec.packages.names import requirement_name
 from envspec.packages.python_range import parse_python
 from envspec.packages.version_numbers import numbers
 from envspec.rules.judge import Verdict, judge
+from envspec.spec.forms import PYTHONS
 from envspec.spec.model import Spec
-from envspec.spec.schema import PYTHONS
 
 CPU = NewTarget("cpu", "linux-64")
 _CPU_ALONE = ("osx-64", "osx-arm64")

@@ -1,7 +1,7 @@
 """An EDF of a target: the environment definition file of CSCS's container engine, for Slurm on Alps.
 
 The image's own variables hold in it, so it has only what the host would let in, and the hook that gives NCCL the
-Slingshot network. Source: eth-cscs/cscs-docs@80abed13 docs/software/container-engine/edf.md and resource-hook.md.
+Slingshot network. Source: eth-cscs/cscs-docs@80abed13, edf.md and resource-hook.md of docs/software/container-engine.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ package needs: transformers' `torch>=2.4; extra == "torch"` holds for every torc
 
 The solver is shown each as lines of the METADATA that lacks them, version by version, so that it finds the newest that
 works, also by another version of the corrected package.
+
+Why it is so: docs/design/09-corrections.md.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 rattler 0.28 downloads, unpacks and links in one step, before envspec could check a package. So envspec downloads and
 unpacks a package apart, checks its members, and only then moves it to the place where rattler looks:
 `<name>-<version>-<build>/` and, beside it, `….lock` with a revision and the archive's sha256.
+
+Why it is so: docs/design/18-conda.md.
 """
 
 from __future__ import annotations

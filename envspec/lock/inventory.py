@@ -1,4 +1,7 @@
-"""The inventory of a base, a vendor's image or a centre's prefix: a TOML file, a line a package, to lock on top of."""
+"""The inventory of a base, a vendor's image or a centre's prefix: a TOML file, a line a package, to lock on top of.
+
+Why it is so: docs/design/03-bases.md.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A lock judged against its spec and itself, offline.
 
 A lock that passes is consistent. Whether the indexes serve its files isn't checked here.
+
+Why it is so: docs/design/12-judging-locks.md.
 """
 
 from __future__ import annotations

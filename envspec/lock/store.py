@@ -3,6 +3,8 @@
 The lock is the truth and the rendered files are functions of it. The lock is replaced first, then they, and what isn't
 needed goes last: a killed writer leaves at most older rendered files, which `envspec check` lists and the next writer
 renders again. envspec takes no instructions from files in the folder.
+
+Why it is so: docs/design/11-lock-files.md.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from envspec.lock.model import Lock, LockedTarget, inventory_name
 from envspec.lock.read import loads, read_for_display, text_of, with_inventories
 from envspec.lock.signing.model import MOST_SIGNATURE_BYTES, SUFFIX
 from envspec.lock.write import dumps
-from envspec.spec.schema import PLATFORMS
+from envspec.spec.forms import PLATFORMS
 
 SIGNATURE_NAME = LOCK_NAME + SUFFIX
 

@@ -155,8 +155,8 @@ class ReleaseFile(NamedTuple):
 
 
 def choose_file(files: Iterable[ReleaseFile], platform: str, python: str, glibc: str | None) -> str | None:
-    """Choose the file of a release that a target installs; None where none does. docs/decisions/0346 has whose rule
-    each part is.
+    """Choose the file of a release that a target installs; None where none does. docs/design/04-resolution.md has whose
+    rule each part is.
 
     A file that isn't yanked comes first, then one that takes the target's Python, a wheel before a source, the better
     tag (PEP 425), the higher build number, the name. `python` may be a full version ("3.12.14"), which Requires-Python

@@ -2,6 +2,8 @@
 
 Pure, and about any machine: a provider detects what it stands on, here it is said. No plugin runs: one is code from an
 index. A namespace whose provider is none of those below, and that doesn't list its values itself, fits no machine.
+
+Why it is so: docs/design/19-wheel-variants.md.
 """
 
 from __future__ import annotations

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from itertools import product
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.reader.document import show
+from envspec.base.reader.nodes import Array, table_of
 from envspec.base.reader.positions import Path
 from envspec.base.reader.structure import Checked
+from envspec.spec import forms
 from envspec.spec.advice import slug
 from envspec.spec.model import Target
-from envspec.spec.schema import TARGET_NAME
 
 
 class Lookups(Struct, frozen=True):
@@ -36,25 +39,37 @@ MAX_COMBINATIONS = 1000
 
 
 class Exclude(Struct, frozen=True):
-    """One entry of `exclude`. A field that is None (or empty, for `gpus`) matches everything; a `cuda` of "cpu" matches
-    the CPU."""
+    """`exclude`: What to leave out.
 
-    platform: str | None = None
-    cuda: str | None = None
-    gpus: tuple[str, ...] = ()
+    A field that is None (or empty, for `gpus`) matches everything; a `cuda` of "cpu" matches the CPU.
+    """
+
+    platform: Annotated[str | None, forms.PLATFORM] = None
+    cuda: Annotated[str | None, forms.CUDA_OR_CPU] = None
+    gpus: Annotated[tuple[str, ...], forms.GPUS] = ()
 
 
-_NO_CUDA = ("cpu",)
-"""The CUDAs of a matrix that names none."""
+_PLATFORMS = Array(items=forms.PLATFORM, example=("linux-64",), min_items=1, unique=True)
+_CUDAS = Array(items=forms.CUDA_OR_CPU, example=("12.6", "12.8"), min_items=1, unique=True)
+_GPUS = Array(items=forms.GPUS, example=(("A100",), ("H100", "H200")), min_items=1, unique=True)
+_EXCLUDES = Array(items=replace(table_of(Exclude), not_empty=True), example=({"cuda": "12.6", "gpus": ["H200"]},))
 
 
 class Matrix(Struct, frozen=True):
-    """The axes as the user wrote them. In `cudas`, "cpu" and "" both mean a CPU target."""
+    """Shorthand: every combination becomes a target, named like cu128-sm90.
 
-    platforms: tuple[str, ...]
-    cudas: tuple[str, ...] = _NO_CUDA
-    gpus: tuple[tuple[str, ...], ...] = ()
-    excludes: tuple[Exclude, ...] = ()
+    platforms  The platforms.
+    cudas      The CUDA versions.
+    gpus       Lists of GPUs; each list becomes targets of its own.
+    excludes   Combinations to leave out: what matches all keys of an entry. With gpus, only those GPUs go.
+
+    In `cudas`, "cpu" and "" both mean a CPU target.
+    """
+
+    platforms: Annotated[tuple[str, ...], _PLATFORMS] = field(name="platform")
+    cudas: Annotated[tuple[str, ...], _CUDAS] = field(name="cuda", default=("cpu",))
+    gpus: Annotated[tuple[tuple[str, ...], ...], _GPUS] = ()
+    excludes: Annotated[tuple[Exclude, ...], _EXCLUDES] = field(name="exclude", default=())
 
     @property
     def size(self) -> int:
@@ -164,7 +179,7 @@ def expand_matrix(checked: Checked, lookups: Lookups, taken: dict[str, Target]) 
     """Return the targets that a matrix makes beside those `taken` already, by name. Problems go to `checked`."""
     if not checked.has("matrix", "platform") or not checked.sound_throughout("matrix"):
         return []
-    matrix = _matrix(checked)
+    matrix = checked.record(Matrix, "matrix")
     if matrix.gpus and all(map(is_cpu, matrix.cudas)):
         hint = 'add for example cuda = ["12.8"], or remove gpus for CPU targets'
         checked.problem(("matrix", "gpus"), "[matrix] has gpus but no cuda", hint, at_key=True)
@@ -189,19 +204,6 @@ def expand_matrix(checked: Checked, lookups: Lookups, taken: dict[str, Target]) 
     return found
 
 
-def _matrix(checked: Checked) -> Matrix:
-    data = checked.value("matrix")
-    return Matrix(
-        platforms=tuple(data["platform"]),
-        cudas=tuple(data.get("cuda", _NO_CUDA)),
-        gpus=tuple(map(tuple, data.get("gpus", ()))),
-        excludes=tuple(
-            Exclude(entry.get("platform"), entry.get("cuda"), tuple(entry.get("gpus", ())))
-            for entry in data.get("exclude", ())
-        ),
-    )
-
-
 def _from_combination(checked: Checked, one: Combination, name: str) -> Target:
     places = {"platform": checked.place("matrix", "platform", one.platform_index)}
     if one.cuda is not None:
@@ -222,7 +224,7 @@ def _check_target(checked: Checked, one: Combination, target: Target, taken: dic
         origin = ("matrix", "gpus", one.gpus_index)
     elif one.cuda is not None:
         origin = ("matrix", "cuda", one.cuda_index)
-    if not TARGET_NAME.allows(target.name):
+    if not forms.TARGET_NAME.allows(target.name):
         hint = "write it as a table of its own, [targets.NAME]"
         checked.problem(origin, f"[matrix] makes a target with the bad name {show(target.name)}", hint)
         return False

@@ -6,16 +6,19 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Annotated, ClassVar
 from urllib.parse import urljoin
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from envspec.base.errors import Place
+from envspec.base.reader.nodes import Array, Boolean, Either, Integer, Names, Number, Table, Text, table_of
 from envspec.base.records import RecordWithNotes
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
+from envspec.spec import forms
 from envspec.spec.cluster import KubernetesTable, SlurmTable
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -40,26 +43,36 @@ _NO_LINES: Mapping[str, tuple[Located, ...]] = MappingProxyType({})
 
 
 class PipTerms(Struct, frozen=True):
-    """The terms of `[pip]` and `[targets.X.pip]` besides dependencies.
+    """Added for this target only; of one name, what the target says takes the place of the spec's.
 
-    constraints         bounds that ask for nothing
-    overrides           requirements that take the place of all others on their packages
-    find_links          flat indexes: name → URL of the page
-    accept              findings of the rules that are taken knowingly: code, or `of_one` of it → reason
-    metadata            what sources require, in place of their own METADATA
-    build_dependencies  what the builds of packages (normalised names) need: locked and installed with the environment
-    no_build_isolation  packages that are built in the environment itself
-    inspect             whether wheels are read for what their METADATA leaves out; None where that isn't said
+    metadata            What sources require, where their own metadata can't be had without torch or a compiler. It
+                        counts in place of their own, for sources alone; the first entry that covers a version holds.
+    build_dependencies  All that a package's build needs. It's locked and installed with the environment, and the build
+                        sees these packages in the lock's versions, what they require, and nothing else.
+    no_build_isolation  Packages that are built in the environment itself, where they see everything that it has.
+    constraints         Bounds that ask for nothing: they hold for a package that something else requires.
+    overrides           Requirements that take the place of all others on their package, whatever asks for it.
+    find_links          Flat indexes: single pages with links to files, or folders of files. Packages come from one by
+                        `sources`.
+    accept              Findings of the rules that are taken knowingly, by code, each with its reason.
+    inspect             Whether `lock` reads in wheels what their METADATA leaves out, and bounds the packages beside
+                        them: that they were compiled for NumPy 1, or import pkg_resources.
+
+    `accept` has a code, or `of_one` of it; `inspect` is None where that isn't said.
     """
 
-    constraints: tuple[Located, ...] = ()
-    overrides: tuple[Located, ...] = ()
-    find_links: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
-    accept: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
-    metadata: tuple[StatedMetadata, ...] = ()
-    build_dependencies: Mapping[str, tuple[Located, ...]] = field(default_factory=lambda: _NO_LINES)
-    no_build_isolation: frozenset[str] = frozenset()
-    inspect: bool | None = None
+    metadata: Annotated[tuple[StatedMetadata, ...], forms.METADATA] = ()
+    build_dependencies: Annotated[Mapping[str, tuple[Located, ...]], forms.BUILD_DEPENDENCIES] = field(
+        default_factory=lambda: _NO_LINES
+    )
+    no_build_isolation: Annotated[frozenset[str], Array(items=forms.PACKAGE_NAME, example=("flash-attn",))] = (
+        frozenset()
+    )
+    constraints: Annotated[tuple[Located, ...], Array(items=forms.REQUIREMENT, example=("numpy<2.3",))] = ()
+    overrides: Annotated[tuple[Located, ...], forms.OVERRIDES] = ()
+    find_links: Annotated[Mapping[str, str], forms.FIND_LINKS] = field(default_factory=lambda: _EMPTY)
+    accept: Annotated[Mapping[str, str], forms.ACCEPT] = field(default_factory=lambda: _EMPTY)
+    inspect: Annotated[bool | None, Boolean(example=False, default=True)] = None
 
     @property
     def built_against_lock(self) -> frozenset[str]:
@@ -73,41 +86,58 @@ class PipTerms(Struct, frozen=True):
         stated = {one.name for one in own.metadata}
         metadata = (*(one for one in self.metadata if one.name not in stated), *own.metadata)
         return PipTerms(
+            tuple(sorted(metadata, key=lambda one: one.name)),
+            MappingProxyType({**self.build_dependencies, **own.build_dependencies}),
+            self.no_build_isolation | own.no_build_isolation,
             self.constraints + own.constraints,
             (*(one for one in self.overrides if requirement_name(one.text) not in overridden), *own.overrides),
             MappingProxyType({**self.find_links, **own.find_links}),
             MappingProxyType({**self.accept, **own.accept}),
-            tuple(sorted(metadata, key=lambda one: one.name)),
-            MappingProxyType({**self.build_dependencies, **own.build_dependencies}),
-            self.no_build_isolation | own.no_build_isolation,
             self.inspect if own.inspect is None else own.inspect,
         )
 
 
 class PipTable(Struct, frozen=True):
-    """`[pip]`. `indexes` maps a name to its URL; `sources` maps a package (normalised name) to an index's name."""
+    """`[pip]`: What comes from Python package indexes.
 
-    dependencies: tuple[Located, ...] = ()
-    allow_source: frozenset[str] = frozenset()
-    without_corrections: frozenset[str] = frozenset()
-    """Names of corrections of published metadata that this spec switches off (`envspec.facts.corrections`)."""
-    indexes: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
-    sources: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    allow_source         Packages that may be built from source, which runs their code; everything else must be a wheel.
+    without_corrections  Corrections of published metadata to switch off, by name; `envspec lock` names those it
+                         applies.
+    indexes              Further indexes, each with a name.
+    sources              Packages that come from one of the named indexes alone, and from nowhere else.
+
+    Names of packages are normalised.
+    """
+
+    dependencies: Annotated[tuple[Located, ...], forms.REQUIREMENTS] = ()
+    allow_source: Annotated[frozenset[str], Array(items=forms.PACKAGE_NAME, example=("deepspeed",))] = frozenset()
+    without_corrections: Annotated[
+        frozenset[str], Array(items=forms.CORRECTION, example=(forms.CORRECTION.example,))
+    ] = frozenset()
+    indexes: Annotated[Mapping[str, str], forms.INDEXES] = field(default_factory=lambda: _EMPTY)
+    sources: Annotated[Mapping[str, str], forms.SOURCES] = field(default_factory=lambda: _EMPTY)
     terms: PipTerms = PipTerms()
 
 
 class CondaTable(Struct, frozen=True):
-    """`[conda]`: channels in order of priority, and match specs."""
+    """`[conda]`: What comes from conda's channels.
 
-    channels: tuple[str, ...] = ()
-    dependencies: tuple[Located, ...] = ()
+    channels  The channels, the most important one first.
+    """
+
+    channels: Annotated[tuple[str, ...], Array(items=forms.CHANNEL, example=("conda-forge",), unique=True)] = ()
+    dependencies: Annotated[tuple[Located, ...], forms.MATCH_SPECS] = ()
 
 
 class ProjectParts(Struct, frozen=True):
-    """Extras and dependency groups of a project: normalised names."""
+    """Extras and dependency groups of the spec's project that this target takes, besides those of all targets.
 
-    extras: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
+    extras  Extras of the project.
+    groups  Dependency groups (PEP 735).
+    """
+
+    extras: Annotated[tuple[str, ...], Array(items=forms.PROJECT_PART, example=("train",), unique=True)] = ()
+    groups: Annotated[tuple[str, ...], Array(items=forms.PROJECT_PART, example=("dev",), unique=True)] = ()
 
     def with_more(self, other: ProjectParts) -> ProjectParts:
         """Add those of another; each once."""
@@ -126,8 +156,20 @@ DEFAULT_GLIBC = "2.28"
 """The glibc of a target that names none: that of manylinux_2_28, RHEL 8."""
 
 
+def _pip_of_target() -> Table:
+    terms = table_of(PipTerms)
+    return replace(terms, keys={"dependencies": forms.REQUIREMENTS, **terms.keys})
+
+
 class Target(RecordWithNotes, frozen=True, eq=False):
-    """One environment to lock: a platform, perhaps a CUDA version and GPUs, and its own additions.
+    """A target.
+
+    driver       The NVIDIA driver on the machines; checked against what the CUDA version needs.
+    cpu          The oldest processors of the target: which builds for newer instructions it may have, where a package
+                 has such variants. Without it, those that every machine of the platform runs.
+    cuda_compat  Whether the recipes bring NVIDIA's cuda-compat, with which older drivers run a newer CUDA: forward
+                 compatibility, for data-centre GPUs and RTX cards of workstations.
+    glibc        The oldest glibc that the target must run on.
 
     `pip` and `conda` are the target's own dependencies, `terms` its own terms, without the spec's;
     `Spec.pip_dependencies` and `Spec.pip_terms` join them. `project` has the extras and groups that it adds.
@@ -136,53 +178,83 @@ class Target(RecordWithNotes, frozen=True, eq=False):
     notes: ClassVar = frozenset({"place", "places"})
 
     name: str
-    platform: str
-    cuda: str | None = None
-    gpus: tuple[str, ...] = ()
-    driver: str | None = None
-    glibc: str = DEFAULT_GLIBC
-    cuda_compat: bool = False
-    pip: tuple[Located, ...] = ()
-    conda: tuple[Located, ...] = ()
+    platform: Annotated[str, forms.PLATFORM]
+    cuda: Annotated[str | None, forms.CUDA] = None
+    gpus: Annotated[tuple[str, ...], forms.GPUS] = ()
+    driver: Annotated[str | None, forms.DRIVER] = None
+    cpu: Annotated[str | None, forms.CPU] = None
+    cuda_compat: Annotated[bool, Boolean(example=True)] = False
+    glibc: Annotated[str, forms.GLIBC] = DEFAULT_GLIBC
+    pip: Annotated[tuple[Located, ...], _pip_of_target()] = ()
+    conda: Annotated[tuple[Located, ...], forms.TARGET_CONDA] = ()
+    project: Annotated[ProjectParts, replace(table_of(ProjectParts), not_empty=True)] = ProjectParts()
     terms: PipTerms = PipTerms()
-    project: ProjectParts = ProjectParts()
-    cpu: str | None = None
     place: Place = Place("")
     places: Mapping[str, Place] = field(default_factory=dict)
     """Where each key of the target stands (`platform`, `cuda`, `gpus`, …), for later findings."""
 
 
 class Image(Struct, frozen=True):
-    """`[image]`: what recipes put around the environment.
+    """`[image]`: What the recipes put around the environment.
 
-    name                  where the images are pushed to, without a tag; None for names of this machine alone
-    build_apt, build_env  Debian packages and variables of the stage that compiles
-    fabric                what joins the nodes: "infiniband" or "none"
-    ssh_port              where sshd listens in a container
-    nvcc                  CUDA images have its compiler
-    python                "locked": images bring the build that the lock names; "base": they use the base's own
-    snapshot              the day as of which Debian's packages are
-    shm                   what /dev/shm may hold, in Docker's form
+    base       The base image.
+    name       Where the images are pushed to, in the recipes; each target is a tag of it.
+    services   Services that the image can start.
+    user       The user that the image runs as.
+    env        Environment variables of the image.
+    apt        Debian packages to install.
+    build_apt  Debian packages of the stage that compiles: headers and tools. The image doesn't get them.
+    build_env  Environment variables of the stage that compiles, beside those that envspec sets there.
+    fabric     What joins the nodes: with infiniband, RoCE included, CUDA images have the libraries without which NCCL
+               uses sockets.
+    python     The Python of images: the build that the lock names, or the base image's own, which must be of the spec's
+               version.
+    snapshot   The day as of which Debian's packages are: as its archive of snapshots has them.
+    shm        What /dev/shm may hold, in Docker's form: DataLoader workers and NCCL share memory there.
+    ssh_port   Where sshd listens in a container. A port below 1024 is published at the host's 2222; Docker 20.10 and
+               newer let a user who isn't root have it.
+    nvcc       Whether CUDA images have NVIDIA's compiler and headers, for what compiles kernels when it runs.
     """
 
-    base: str = "debian:trixie-slim"
-    services: tuple[str, ...] = ()
-    user: str = "dev"
-    env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
-    apt: tuple[str, ...] = ()
-    build_apt: tuple[str, ...] = ()
-    build_env: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
-    fabric: str = "infiniband"
-    ssh_port: int = 2222
-    nvcc: bool = False
-    name: str | None = None
-    python: str = "locked"
-    snapshot: str | None = None
-    shm: str = "8g"
+    base: Annotated[str, forms.IMAGE] = "debian:trixie-slim"
+    name: Annotated[str | None, forms.IMAGE_NAME] = None
+    services: Annotated[tuple[str, ...], Array(items=forms.SERVICE, example=("jupyter", "ssh"), unique=True)] = ()
+    user: Annotated[str, forms.USER] = "dev"
+    env: Annotated[Mapping[str, str], forms.ENV] = field(default_factory=lambda: _EMPTY)
+    apt: Annotated[tuple[str, ...], Array(items=forms.DEBIAN, example=("libgl1",), unique=True)] = ()
+    build_apt: Annotated[tuple[str, ...], Array(items=forms.DEBIAN, example=("libaio-dev",), unique=True)] = ()
+    build_env: Annotated[Mapping[str, str], forms.BUILD_ENV] = field(default_factory=lambda: _EMPTY)
+    fabric: Annotated[str, Text(example="none", choices=("infiniband", "none"))] = "infiniband"
+    python: Annotated[str, Text(example="base", choices=("locked", "base"))] = "locked"
+    snapshot: Annotated[str | None, forms.DAY] = None
+    shm: Annotated[str, forms.SHARED_MEMORY] = "8g"
+    ssh_port: Annotated[int, Integer(example=22, minimum=1, maximum=65535)] = 2222
+    nvcc: Annotated[bool, Boolean(example=True)] = False
 
 
 ON_MACHINES = ("prefix", "module")
 """The kinds of bases on which a machine has environments."""
+
+
+class BaseKeys(Struct, frozen=True):
+    """`[base]`: What is there already: a vendor's image, a centre's SIF, prefix or module. Its packages stay, and the
+    lock holds what comes on top.
+
+    image    An image in a registry, such as one of NVIDIA's; the lock has its digest.
+    sif      A SIF on this machine, relative to the spec's file.
+    prefix   The prefix of a centre's module or of another environment on this machine, which has a Python: its folder.
+    module   A module of this machine's, or several, as `module load` has them (Lmod, Environment Modules).
+    replace  Packages of the base that the lock may replace, each with the reason.
+    """
+
+    image: Annotated[str | None, replace(forms.IMAGE, example="nvcr.io/nvidia/pytorch:25.09-py3")] = None
+    sif: Annotated[str | None, forms.SIF] = None
+    prefix: Annotated[str | None, forms.FOLDER] = None
+    module: Annotated[str | None, forms.MODULES] = None
+    replace: Annotated[
+        Mapping[str, str],
+        Names(names=replace(forms.PACKAGE_NAME, example="numpy"), values=forms.reason("transformers needs numpy 2")),
+    ] = field(default_factory=lambda: _EMPTY)
 
 
 class Base(Struct, frozen=True):
@@ -199,55 +271,93 @@ class Base(Struct, frozen=True):
 
 
 class Reference(Struct, frozen=True):
-    """A site's expectation of one figure, and the deviation allowed to a run, as in ReFrame's references.
+    """`references`: What is expected of one figure.
 
-    `low` and `high` are shares of `value`: -0.05 allows 5 % less, 0.1 allows 10 % more; None leaves that side open.
-    `gpus` are those that it is for; a run on others isn't judged by it. Empty: all.
+    value  The expected value.
+    low    How far below the value a run may be, as a share.
+    high   How far above the value a run may be, as a share.
+    unit   The unit.
+    gpus   The GPUs that this is expected of: a run on others isn't judged by it.
+
+    As in ReFrame's references, None leaves a side open; no GPUs stand for all.
     """
 
-    value: float
-    low: float | None = None
-    high: float | None = None
-    unit: str = ""
-    gpus: tuple[str, ...] = ()
+    value: Annotated[float, Number(example=740.0, minimum=-1e300, maximum=1e300)]
+    low: Annotated[float | None, Number(example=-0.05, minimum=-1, maximum=0)] = None
+    high: Annotated[float | None, Number(example=0.1, minimum=0)] = None
+    unit: Annotated[str, Text(example="TFLOP/s")] = ""
+    gpus: Annotated[tuple[str, ...], Array(items=forms.GPU, example=("A100",), min_items=1, unique=True)] = ()
 
 
 _NO_REFERENCES: Mapping[str, Reference] = MappingProxyType({})
+REFERENCES = Names(
+    doc="Figures that the site expects; a run is compared with them.", names=forms.FIGURE, values=table_of(Reference)
+)
 
 
 class Smoke(Struct, frozen=True):
-    """`[smoke]`: the training check's workload and length; `references` maps a figure's name to what is expected."""
+    """The training check.
 
-    workload: str = "basic"
-    steps: int = 50
-    references: Mapping[str, Reference] = field(default_factory=lambda: _NO_REFERENCES)
+    workload  The training workload.
+    steps     How many steps to train.
+    """
+
+    workload: Annotated[str, Text(example="multimodal", choices=forms.WORKLOADS)] = "basic"
+    steps: Annotated[int, Integer(example=50, minimum=1, maximum=100_000)] = 50
+    references: Annotated[Mapping[str, Reference], REFERENCES] = field(default_factory=lambda: _NO_REFERENCES)
 
 
 class Waiver(Struct, frozen=True):
     """A finding of an audit that the spec takes knowingly.
 
-    until    the last day on which it counts (2026-12-31), None without an end
-    targets  where it counts; empty for everywhere
+    targets  The targets for which it counts; all of them, if left out.
+
+    `until` is None without an end.
     """
 
-    reason: str
-    until: str | None = None
-    targets: tuple[str, ...] = ()
+    reason: Annotated[str, forms.WAIVER_REASON]
+    until: Annotated[str | None, forms.UNTIL] = None
+    targets: Annotated[tuple[str, ...], forms.OWN_TARGETS] = ()
+
+
+def _waiver(doc: str, example: str) -> Either:
+    table, reason = table_of(Waiver), replace(forms.WAIVER_REASON, doc=doc, example=example)
+    terms = f"{doc} With its end, or for some targets."
+    return Either(text=reason, table=replace(table, doc=terms, keys={**table.keys, "reason": reason}))
+
+
+_IGNORE = _waiver("Why the advisory doesn't concern this environment.", "no template here comes from outside")
+_ACCEPT = Names(
+    doc="The findings of a package, by code.",
+    names=forms.CODE,
+    values=_waiver("Why the finding is taken.", "yanked for its documentation alone"),
+)
+_LICENCES = Array(items=forms.LICENCE, example=("MIT", "BSD-3-Clause", "Apache-2.0"), min_items=1, unique=True)
 
 
 class Audit(Struct, frozen=True):
-    """`[audit]`: what `envspec audit` accepts; nothing of it is locked.
+    """`[audit]`: What `envspec audit` accepts. Nothing of it is locked.
 
-    `licences` maps a package (normalised name) to its licence, where the metadata doesn't say it or is wrong. `ignore`
-    maps an advisory's identifier to why it doesn't concern this environment, `accept` a package (normalised name) and
-    the code of another finding to why it is taken.
+    allow_licences  The licences that packages may have; with this list, they may have no other.
+    deny_licences   The licences that no package may have.
+    licences        The licences of packages, conda's too, whose metadata names no licence or a wrong one.
+    ignore          Advisories that don't concern this environment, each with the reason, and its end.
+    accept          Other findings that are taken knowingly: by package and code, each with the reason.
+
+    Names of packages are normalised.
     """
 
-    allow_licences: tuple[str, ...] = ()
-    deny_licences: tuple[str, ...] = ()
-    licences: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
-    ignore: Mapping[str, Waiver] = field(default_factory=lambda: _NO_WAIVERS)
-    accept: Mapping[tuple[str, str], Waiver] = field(default_factory=lambda: _NO_ACCEPTED)
+    allow_licences: Annotated[tuple[str, ...], _LICENCES] = ()
+    deny_licences: Annotated[tuple[str, ...], replace(_LICENCES, example=("AGPL-*",))] = ()
+    licences: Annotated[Mapping[str, str], Names(names=forms.ANY_PACKAGE, values=forms.LICENCE)] = field(
+        default_factory=lambda: _EMPTY
+    )
+    ignore: Annotated[Mapping[str, Waiver], Names(names=forms.ADVISORY, values=_IGNORE)] = field(
+        default_factory=lambda: _NO_WAIVERS
+    )
+    accept: Annotated[Mapping[tuple[str, str], Waiver], Names(names=forms.ANY_PACKAGE, values=_ACCEPT)] = field(
+        default_factory=lambda: _NO_ACCEPTED
+    )
 
     def licence_of(self, package: str, stated: str | None) -> str | None:
         """Return a package's licence: by the spec, else by its metadata."""

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from envspec.base.reader.nodes import BadValue
 from envspec.packages.requirement import canonical_name
 from envspec.spec.model import NewerFor, Spec
-from envspec.spec.values import BadValue, utc_time
+from envspec.spec.times import utc_time
 
 _HOURS = {"hour": 1, "day": 24, "week": 168}
 

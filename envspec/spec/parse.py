@@ -9,16 +9,18 @@ from typing import Any
 
 from envspec.base.errors import Place, SpecError
 from envspec.base.reader.document import decode, key_path, parse_toml, show
+from envspec.base.reader.nodes import Text, table_of
 from envspec.base.reader.positions import Path
 from envspec.base.reader.structure import Checked
 from envspec.base.texts import nearest
 from envspec.packages.names import channel_name
 from envspec.packages.python_range import parse_python
 from envspec.packages.requirement import canonical_name
+from envspec.spec import forms
 from envspec.spec.advice import slug
 from envspec.spec.cluster import KubernetesTable, SlurmTable
 from envspec.spec.document import read_bytes
-from envspec.spec.image_schema import BASES, SERVICE_ALIASES
+from envspec.spec.forms import BASES, ENV_NAME, PYTHONS, SERVICE_ALIASES
 from envspec.spec.matrix import NO_TABLES, Lookups
 from envspec.spec.model import (
     AskedProject,
@@ -28,18 +30,18 @@ from envspec.spec.model import (
     Image,
     NewerFor,
     PipTable,
-    Reference,
+    ProjectParts,
     Smoke,
     Spec,
     Target,
-    Waiver,
 )
 from envspec.spec.newer import span_of
-from envspec.spec.pip_terms import check_names, check_stated_metadata, flat_names, pip_terms, project_parts
+from envspec.spec.pip_terms import check_names, check_stated_metadata, flat_names, pip_terms
 from envspec.spec.project import with_project
-from envspec.spec.schema import ENV_NAME, FORMAT, PYTHONS
+from envspec.spec.schema import FORMAT
 from envspec.spec.targets import targets
-from envspec.spec.values import BadValue, conda_dependencies, pip_dependencies, utc_time
+from envspec.spec.times import utc_time
+from envspec.spec.values import conda_dependencies, pip_dependencies
 
 _KEY = "exclude-newer"
 
@@ -62,7 +64,7 @@ def _newer_for(checked: Checked, whole: str | None) -> Iterator[NewerFor]:
                 checked.problem((*path, _KEY), f"{key_path(path)}: an age needs one in [env] exclude-newer, too", hint)
             elif of_index:
                 _check_index(checked, path, name)
-            until = last_day(checked, *path, "until")
+            until = checked.read(forms.UNTIL, *path, "until")
             reason = str(checked.value(*path, "reason") or "")
             yield NewerFor(name if of_index else canonical_name(name), of_index, bound, reason, until)
 
@@ -77,32 +79,18 @@ def _check_index(checked: Checked, path: tuple[str | int, ...], name: str) -> No
         checked.problem(path, f"{key_path(path)}: the spec has no index {show(name)}", hint)
 
 
+_BOUND = Text(example="7 days", read=lambda value: value if span_of(str(value)) else utc_time(value))
+
+
 def bound_in_time(checked: Checked, *path: str | int) -> str | None:
     """Read a moment, as RFC 3339 in UTC, or a duration."""
-    value = checked.value(*path)
-    if value is None or (isinstance(value, str) and span_of(value) is not None):
-        return value
-    return _moment(checked, value, path)
-
-
-def last_day(checked: Checked, *path: str | int) -> str | None:
-    """Read the last day on which something of the spec counts."""
-    value = checked.value(*path)
-    moment = None if value is None else _moment(checked, value, path)
-    return moment and moment[:10]
-
-
-def _moment(checked: Checked, value: object, path: tuple[str | int, ...]) -> str | None:
-    try:
-        return utc_time(value)  # type: ignore[arg-type]  # a text or a TOML date: the format allows no other
-    except BadValue as error:
-        checked.problem(path, f"{key_path(path)}: {show(value)} {error.reason}", error.hint)
-        return None
+    bound: str | None = checked.read(_BOUND, *path)
+    return bound
 
 
 def slurm_of(checked: Checked) -> SlurmTable:
     """Read `[slurm]`. Problems go to `checked`."""
-    asked = checked.record(SlurmTable, "slurm", memory=checked.value("slurm", "mem"))
+    asked = checked.record(SlurmTable, "slurm")
     if (
         checked.sound("slurm", "min-nodes")
         and checked.has("slurm", "min-nodes")
@@ -130,43 +118,21 @@ def slurm_of(checked: Checked) -> SlurmTable:
 
 def audit_of(checked: Checked, targets: Collection[str]) -> Audit:
     """Read `[audit]` of a spec with these targets. Problems go to `checked`."""
-    return Audit(
-        allow_licences=tuple(licence for _, licence in checked.children("audit", "allow-licences")),
-        deny_licences=tuple(licence for _, licence in checked.children("audit", "deny-licences")),
-        licences=MappingProxyType(
-            {canonical_name(str(path[-1])): text for path, text in checked.children("audit", "licences")}
-        ),
-        ignore=MappingProxyType(
-            {str(path[-1]): _waiver(checked, path, targets) for path, _ in checked.children("audit", "ignore")}
-        ),
-        accept=MappingProxyType(
-            {
-                (canonical_name(str(path[-2])), str(path[-1])): _waiver(checked, path, targets)
-                for package, _ in checked.children("audit", "accept")
-                for path, _ in checked.children(*package)
-            }
-        ),
-    )
+    waivers = [path for path, _ in checked.children("audit", "ignore")]
+    accepted = [path for package, _ in checked.children("audit", "accept") for path, _ in checked.children(*package)]
+    for path in (*waivers, *accepted):
+        _check_targets(checked, (*path, "targets"), targets)
+    taken = checked.read(table_of(Audit).keys["accept"], "audit", "accept") or {}
+    by_code = {(package, code): waiver for package, codes in taken.items() for code, waiver in codes.items()}
+    return checked.record(Audit, "audit", accept=_freeze(by_code))
 
 
-def _waiver(checked: Checked, path: Path, targets: Collection[str]) -> Waiver:
-    value = checked.value(*path)
-    if not isinstance(value, dict):
-        return Waiver(str(value or ""))
-    return Waiver(
-        str(checked.value(*path, "reason") or ""), last_day(checked, *path, "until"), _targets(checked, path, targets)
-    )
-
-
-def _targets(checked: Checked, path: Path, known: Collection[str]) -> tuple[str, ...]:
-    found = []
-    for at, name in checked.children(*path, "targets"):
+def _check_targets(checked: Checked, path: Path, known: Collection[str]) -> None:
+    for at, name in checked.children(*path):
         if name not in known and checked.sound_throughout("targets") and checked.sound_throughout("matrix"):
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"its targets: {', '.join(known)}"
-            checked.problem(at, f"{key_path(path)}: the spec has no target {show(name)}", hint)
-        found.append(str(name))
-    return tuple(sorted(found))
+            checked.problem(at, f"{key_path(path[:-1])}: the spec has no target {show(name)}", hint)
 
 
 def load_spec(path: str | os.PathLike[str], lookups: Lookups = NO_TABLES) -> Spec:
@@ -232,7 +198,7 @@ def parse_spec(text: str, path: str, lookups: Lookups = NO_TABLES) -> Spec:
         conda=_conda(checked),
         image=_image(checked),
         base=_base(checked, parsed),
-        smoke=_smoke(checked),
+        smoke=checked.record(Smoke, "smoke"),
         slurm=slurm_of(checked),
         kubernetes=checked.record(KubernetesTable, "kubernetes"),
         audit=audit_of(checked, tuple(target.name for target in parsed)),
@@ -277,22 +243,13 @@ def _project(checked: Checked) -> AskedProject | None:
     value = checked.value(*path)
     if value is None or isinstance(value, str):
         return AskedProject(value) if value else None
-    return AskedProject(checked.value(*path, "path") or ".", project_parts(checked, *path))
+    return AskedProject(checked.value(*path, "path") or ".", checked.record(ProjectParts, *path))
 
 
 def _pip(checked: Checked) -> PipTable:
     dependencies = pip_dependencies(checked, "pip", "dependencies")
-    allowed = checked.children("pip", "allow-source")
-    without = checked.children("pip", "without-corrections")
     terms = pip_terms(checked, "pip")
-    return PipTable(
-        dependencies,
-        allow_source=frozenset(canonical_name(name) for _, name in allowed),
-        without_corrections=frozenset(name for _, name in without),
-        indexes=_freeze({path[-1]: url for path, url in checked.children("pip", "indexes")}),
-        sources=_sources(checked),
-        terms=terms,
-    )
+    return checked.record(PipTable, "pip", dependencies=dependencies, sources=_sources(checked), terms=terms)
 
 
 _NO_INDEX = (
@@ -366,26 +323,6 @@ def _base(checked: Checked, targets: Collection[Target]) -> Base | None:
         checked.problem(("base", given[0]), message, "give each platform a spec of its own", at_key=True)
     replaced = {canonical_name(str(path[-1])): str(why) for path, why in checked.children("base", "replace")}
     return Base(given[0], str(checked.value("base", given[0]) or ""), _freeze(replaced))
-
-
-def _smoke(checked: Checked) -> Smoke:
-    return checked.record(Smoke, "smoke", references=MappingProxyType(references_of(checked, "smoke", "references")))
-
-
-def references_of(checked: Checked, *table: str) -> dict[str, Reference]:
-    """Read the references of a table, by the figure's name."""
-    return {str(path[-1]): _reference(checked, *path) for path, _ in checked.children(*table)}
-
-
-def _reference(checked: Checked, *path: str | int) -> Reference:
-    value, low, high = (checked.value(*path, key) for key in ("value", "low", "high"))
-    return Reference(
-        value=float(value or 0),
-        low=None if low is None else float(low),
-        high=None if high is None else float(high),
-        unit=checked.value(*path, "unit") or "",
-        gpus=tuple(checked.value(*path, "gpus") or ()),
-    )
 
 
 def _freeze(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:

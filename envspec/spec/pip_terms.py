@@ -1,23 +1,28 @@
-"""The terms of `[pip]` and `[targets.X.pip]` besides dependencies: their keys, their reading, packages from source."""
+"""The terms of `[pip]` and `[targets.X.pip]` besides dependencies: their reading, packages from source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 
 from envspec.base.errors import Place
 from envspec.base.reader.document import key_path, show
-from envspec.base.reader.nodes import LINE, NAME, PACKAGE, PLACE, Array, Boolean, Either, Names, Node, Table, Text
+from envspec.base.reader.nodes import (
+    Text,
+)
 from envspec.base.reader.positions import Path
 from envspec.base.reader.structure import Checked
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
-from envspec.spec import advice
-from envspec.spec.model import Located, PipTerms, ProjectParts, of_one
-from envspec.spec.values import BadValue, Dependency, bound, override, pip_dependencies, specifier
+from envspec.spec.model import Located, PipTerms, of_one
+from envspec.spec.values import Dependency, bound, override, pip_dependencies, specifier
 
 # A checked document's project, and its packages that are built from source.
+
+
+_VERSION = Text(example="2.8.3", read=specifier)
+_OVERRIDE = Text(example="numpy>=2", read=override)
 
 
 def stated_metadata(checked: Checked, *table: str | int) -> tuple[StatedMetadata, ...]:
@@ -27,24 +32,13 @@ def stated_metadata(checked: Checked, *table: str | int) -> tuple[StatedMetadata
     """
     found: list[StatedMetadata] = []
     for path, _ in checked.children(*table):
-        name, version = checked.value(*path, "name"), _version(checked, (*path, "version"))
+        name, version = checked.value(*path, "name"), checked.read(_VERSION, *path, "version") or ""
         lines = (normalise_requirement(one.text) for one in pip_dependencies(checked, *path, "dependencies"))
         one = StatedMetadata(canonical_name(name or ""), version, tuple(sorted(lines)))
         if any((other.name, other.version) == (one.name, one.version) for other in found):
             checked.problem(path, f"{key_path(path)} states {one.title} a second time", "remove one of them")
         found.append(one)
     return tuple(sorted(found, key=lambda one: one.name))
-
-
-def _version(checked: Checked, path: Path) -> str:
-    text = checked.value(*path)
-    if text is None:
-        return ""
-    try:
-        return specifier(text)
-    except BadValue as error:
-        checked.problem(path, f"{key_path(path)}: {show(text)} {error.reason}", error.hint)
-        return ""
 
 
 def check_stated_metadata(
@@ -74,35 +68,16 @@ def build_dependencies(checked: Checked, *table: str | int) -> dict[str, tuple[L
     return found
 
 
-def project_parts(checked: Checked, *table: str | int) -> ProjectParts:
-    """Return the extras and dependency groups that the table at `table` names."""
-
-    def names(key: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(canonical_name(name) for _, name in checked.children(*table, key)))
-
-    return ProjectParts(names("extras"), names("groups"))
-
-
-_KEYS = (
-    "constraints", "overrides", "find-links", "accept", "metadata", "build-dependencies", "no-build-isolation",
-    "inspect",
-)  # fmt: skip
-
-
 def pip_terms(checked: Checked, *path: str | int) -> PipTerms:
     """Return the terms of the pip table at `path`; problems go to `checked`."""
-    if not any(checked.has(*path, key) for key in _KEYS):
-        return PipTerms()
-    unisolated = checked.children(*path, "no-build-isolation")
-    return PipTerms(
-        pip_dependencies(checked, *path, "constraints", parse=bound),
-        _overrides(checked, *path, "overrides"),
-        MappingProxyType({str(item[-1]): url for item, url in checked.children(*path, "find-links")}),
-        MappingProxyType(dict(_acceptances(checked, *path, "accept"))),
-        stated_metadata(checked, *path, "metadata"),
-        MappingProxyType(build_dependencies(checked, *path, "build-dependencies")),
-        frozenset(canonical_name(name) for _, name in unisolated),
-        checked.value(*path, "inspect"),
+    return checked.record(
+        PipTerms,
+        *path,
+        metadata=stated_metadata(checked, *path, "metadata"),
+        build_dependencies=MappingProxyType(build_dependencies(checked, *path, "build-dependencies")),
+        constraints=pip_dependencies(checked, *path, "constraints", parse=bound),
+        overrides=_overrides(checked, *path, "overrides"),
+        accept=MappingProxyType(dict(_acceptances(checked, *path, "accept"))),
     )
 
 
@@ -124,7 +99,7 @@ def _overrides(checked: Checked, *path: str | int) -> tuple[Located, ...]:
         if text is None or reason is None:
             continue
         at = (*item, "requirement")
-        parsed = _parse_override(checked, at, text)
+        parsed: Dependency | None = checked.read(_OVERRIDE, *at)
         if parsed is None:
             continue
         place = checked.place(*at)
@@ -135,14 +110,6 @@ def _overrides(checked: Checked, *path: str | int) -> tuple[Located, ...]:
         lines[parsed.identity] = place.line
         found.append(Located(parsed.text, place, reason.strip()))
     return tuple(found)
-
-
-def _parse_override(checked: Checked, at: Path, text: str) -> Dependency | None:
-    try:
-        return override(text)
-    except BadValue as error:
-        checked.problem(at, f"{key_path(at)}: {show(text)} {error.reason}", error.hint)
-        return None
 
 
 def check_names(checked: Checked) -> None:
@@ -167,89 +134,3 @@ def _tables(checked: Checked) -> list[Path]:
 
 def _line(place: Place) -> str:
     return f" (line {place.line})" if place.line else ""
-
-
-# The keys that `[pip]` and `[targets.X.pip]` share besides dependencies. Part of `envspec.spec.schema`'s `FORMAT`.
-
-INDEX_NAME = Text(
-    doc="The index's name.",
-    example="internal",
-    says="a free name of lower-case letters, digits, '.', '_' and '-'",
-    pattern=rf"(?!(?:pypi|git|url)$|pytorch){NAME}",
-    max_length=100,
-    advice=advice.index_name,
-)
-
-
-def _reason(example: str) -> Text:
-    return Text(
-        doc="Why: for whoever reads the spec, and in every diff that adds or changes it.",
-        example=example,
-        says="a reason in one line",
-        pattern=LINE,
-        max_length=300,
-    )
-
-
-def pip_terms_keys(requirement: Text) -> Mapping[str, Node]:
-    """Return the keys. `requirement` is the format's node for one."""
-    return {
-        "constraints": Array(
-            doc="Bounds that ask for nothing: they hold for a package that something else requires.",
-            items=requirement,
-            example=("numpy<2.3",),
-        ),
-        "overrides": Array(
-            doc="Requirements that take the place of all others on their package, whatever asks for it.",
-            items=Table(
-                doc="An override.",
-                required=("requirement", "reason"),
-                keys={"requirement": requirement, "reason": _reason("its tests pass with numpy 2")},
-            ),
-            example=({"requirement": "numpy>=2", "reason": "its tests pass with numpy 2"},),
-        ),
-        "find-links": Names(
-            doc="Flat indexes: single pages with links to files, or folders of files. Packages come from one by "
-            "`sources`.",
-            names=INDEX_NAME,
-            values=Text(
-                doc="The URL of its page, without credentials, which netrc, the keyring or uv hold; or its folder, "
-                "relative to the spec.",
-                example="https://packages.example.org/torch-2.8.0+cu128.html",
-                says="an http, https or file URL without credentials, or a folder relative to the spec",
-                pattern=PLACE,
-                secret=True,
-                advice=advice.index_url,
-            ),
-        ),
-        "accept": Names(
-            doc="Findings of the rules that are taken knowingly, by code, each with its reason.",
-            names=Text(
-                doc="The finding's code.",
-                example="cuda-major-mixed",
-                says="the code of a finding",
-                pattern="[a-z0-9][a-z0-9-]*",
-                max_length=100,
-            ),
-            values=Either(
-                text=_reason("it loads the libraries of its own CUDA"),
-                table=Names(
-                    doc="The finding is taken of these packages alone, each with its reason.",
-                    names=Text(
-                        doc="A package.",
-                        example="mlserver",
-                        says="the name of a package",
-                        pattern=PACKAGE,
-                    ),
-                    values=_reason("its tests pass with Python 3.13"),
-                    not_empty=True,
-                ),
-            ),
-        ),
-        "inspect": Boolean(
-            doc="Whether `lock` reads in wheels what their METADATA leaves out, and bounds the packages beside them: "
-            "that they were compiled for NumPy 1, or import pkg_resources.",
-            example=False,
-            default=True,
-        ),
-    }

@@ -16,18 +16,18 @@ from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import NotPlain, Place, SpecError, SpecErrors, StorageError
 from envspec.base.open_folder import Location
 from envspec.base.reader.document import Document, decode, key_path, show
-from envspec.base.reader.nodes import PACKAGE
+from envspec.base.reader.nodes import PACKAGE, BadValue
 from envspec.base.reader.positions import Path as KeyPath, TooDeep, toml_positions
 from envspec.base.texts import nearest
 from envspec.packages.names import requirement_name
 from envspec.packages.python_range import narrow, parse_python
 from envspec.packages.requirement import canonical_name, head_of, is_requirement, parse_specifier
 from envspec.spec.document import MAX_BYTES, project_root
+from envspec.spec.forms import PYTHONS
 from envspec.spec.matrix import NO_TABLES, Lookups
 from envspec.spec.model import Located, Project, ProjectParts, Spec
 from envspec.spec.newer import span_of
-from envspec.spec.schema import PYTHONS
-from envspec.spec.values import BadValue, requirement
+from envspec.spec.values import requirement
 
 # The dependencies of a local pyproject.toml, as a spec's own: [project] (PEP 621), its extras, and dependency groups
 # (PEP 735). Pure.

@@ -11,7 +11,7 @@ from envspec.base.reader.structure import Checked
 from envspec.base.texts import nearest, printable
 from envspec.spec.matrix import Lookups, expand_matrix
 from envspec.spec.model import Target
-from envspec.spec.pip_terms import pip_terms, project_parts
+from envspec.spec.pip_terms import pip_terms
 from envspec.spec.values import conda_dependencies, pip_dependencies
 
 _KEYS = ("platform", "cuda", "gpus", "driver", "cpu", "cuda-compat", "glibc")
@@ -51,7 +51,6 @@ def _read_target(checked: Checked, path: Path, lookups: Lookups) -> Target:
         pip=pip_dependencies(checked, *path, "pip", "dependencies"),
         conda=conda_dependencies(checked, *path, "conda", "dependencies"),
         terms=pip_terms(checked, *path, "pip"),
-        project=project_parts(checked, *path, "project"),
         place=checked.place(*path, at_key=True),
         places={key: checked.place(*path, key) for key in _KEYS if checked.has(*path, key)},
     )

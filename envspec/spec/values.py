@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -14,23 +13,15 @@ from packaging.specifiers import SpecifierSet
 from envspec.base.errors import ToolError
 from envspec.base.extras import require_extra
 from envspec.base.reader.document import key_path, show
+from envspec.base.reader.nodes import BadValue
 from envspec.base.reader.positions import Path
 from envspec.base.reader.structure import Checked
-from envspec.base.redact import has_credentials, redact
+from envspec.base.redact import has_credentials
 from envspec.packages.requirement import canonical_name, parse_requirement, too_much
 from envspec.spec.model import Located
 
 if TYPE_CHECKING:
     from rattler import MatchSpec
-
-
-class BadValue(Exception):
-    """The fault of a value, as the end of a sentence that begins with the value, and the remedy."""
-
-    def __init__(self, reason: str, hint: str) -> None:
-        self.reason = redact(reason)
-        self.hint = hint
-        super().__init__(self.reason)
 
 
 class Dependency(Struct, frozen=True):
@@ -160,44 +151,6 @@ def _conda_name(parsed: MatchSpec) -> str:
     name = parsed.name
     assert name is not None, "a match spec without a name doesn't parse"
     return name.normalized
-
-
-_RFC_3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))?)?", re.ASCII
-)
-
-
-def utc_time(value: str | date) -> str:
-    """Return an RFC 3339 date or time as `2026-11-01T00:00:00Z`.
-
-    A bare date is its first moment, a time without offset is UTC, and fractions of a second are dropped.
-    """
-    try:
-        moment = _moment(value) if isinstance(value, str) else _aware(value)
-        moment = moment.astimezone(timezone.utc)
-    except (ValueError, OverflowError) as error:
-        raise BadValue(f"isn't a date or time: {error}", "for example: 2026-11-01 or 2026-11-01T12:00:00Z") from None
-    return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
-
-
-def _moment(text: str) -> datetime:
-    found = _RFC_3339.fullmatch(text)
-    if found is None:
-        raise ValueError("RFC 3339 has years, months and days: YYYY-MM-DD")
-    numbers = [int(part or 0) for part in found.groups()[:6]]
-    offset = timedelta(0)
-    if found[7]:
-        hours, minutes = int(found[8]), int(found[9])
-        if hours > 23 or minutes > 59:
-            raise ValueError("offset must be below 24:00")
-        offset = timedelta(hours=hours, minutes=minutes) * (-1 if found[7] == "-" else 1)
-    return datetime(*numbers, tzinfo=timezone(offset))  # type: ignore[misc,arg-type]  # six numbers, never tzinfo
-
-
-def _aware(value: date) -> datetime:
-    if not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day, tzinfo=timezone.utc)
-    return value if value.tzinfo else value.replace(tzinfo=timezone.utc)
 
 
 # The arrays of requirements and match specs in a checked document.

@@ -32,7 +32,7 @@ variables = { FI_CXI_DEFAULT_TX_SIZE = "16384", NCCL_SOCKET_IFNAME = "", NCCL_PR
 def load(tmp_path: Path, text: str) -> UserConfig:
     path = tmp_path / "config.toml"
     path.write_text(text, encoding="utf-8")
-    return load_user_config({"ENVSPEC_CONFIG": str(path)}, "/nonexistent")
+    return load_user_config({"ENVSPEC_CONFIG": str(path)}, str(tmp_path / "missing"))
 
 
 def test_what_is_there(tmp_path: Path) -> None:

@@ -36,21 +36,21 @@ def test_sizes(text: str, size: int | None) -> None:
 def load(tmp_path: Path, text: str) -> object:
     path = tmp_path / "config.toml"
     path.write_text(text, encoding="utf-8")
-    return load_user_config({"ENVSPEC_CONFIG": str(path)}, "/nonexistent")
+    return load_user_config({"ENVSPEC_CONFIG": str(path)}, str(tmp_path / "missing"))
 
 
 def test_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    assert load_user_config({}, "/nonexistent").cache_size is None
+    assert load_user_config({}, str(tmp_path / "missing")).cache_size is None
     path.write_text('[cache]\nmax-size = "20 GB"\n[timeouts]\ninternal = 120\npypi = 2.5\n')
-    found = load_user_config({"ENVSPEC_CONFIG": str(path)}, "/nonexistent")
+    found = load_user_config({"ENVSPEC_CONFIG": str(path)}, str(tmp_path / "missing"))
     assert found.cache_size == 20_000_000_000 and found.timeouts == {"internal": 120.0, "pypi": 2.5}
 
 
 def test_what_runs_begin_with(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('[run]\nenvironments = "$SCRATCH/envs"\ntargets = ["cu128-*", "cpu"]\n')
-    found = load_user_config({"ENVSPEC_CONFIG": str(path)}, "/nonexistent")
+    found = load_user_config({"ENVSPEC_CONFIG": str(path)}, str(tmp_path / "missing"))
     assert (found.environments, found.run_targets) == ("$SCRATCH/envs", ("cu128-*", "cpu"))
 
 

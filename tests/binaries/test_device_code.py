@@ -147,6 +147,7 @@ def test_a_large_wheel_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found.libraries) == 4
 
 
+@pytest.mark.slow
 def test_no_more_is_read_once_code_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is for the target's GPU there is enough; else `lock` reads to the end."""
     monkeypatch.setattr(module, "_ENOUGH", 1 << 20)

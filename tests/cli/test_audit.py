@@ -1,6 +1,7 @@
 """`envspec audit`, asked of a loopback index that has PyPI's JSON, of one that hasn't, and of nobody."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -9,12 +10,15 @@ from typing import Any
 import pytest
 from cli_project import TWO, Envspec, Project, pin, served, without_settings
 from msgspec.structs import replace
-from support.audit import Pypi, vulnerability
+from support.audit import Pypi, package, vulnerability
 from support.documents import valid
 from support.index import status
+from support.osv import Osv
 from support.packages import wheel
 
 from envspec.lock.model import Artifact, Pin
+from envspec.review.audit.malicious import look_for_malicious
+from envspec.spec.model import Audit
 
 pytest_plugins = ["cli_fixtures"]
 
@@ -371,3 +375,69 @@ def test_files_that_nobody_wants_to_know_of(pypi: Pypi, envspec: Envspec, osv: C
     pypi.asked.clear()
     assert as_json(envspec, "--skip-files")["findings"] == []
     assert pypi.paths("/simple/") == []
+
+
+def advisory(identifier: str, *, fixed: str = "2.6", package: str = "lib") -> dict[str, Any]:
+    """An advisory as OSV's service gives it."""
+    events = [{"introduced": "0"}, {"fixed": fixed}]
+    return {
+        "id": identifier,
+        "modified": OLD,
+        "aliases": [identifier.replace("GHSA", "CVE")],
+        "summary": "Things go wrong.",
+        "database_specific": {"severity": "HIGH"},
+        "affected": [
+            {
+                "package": {"name": package, "ecosystem": "PyPI"},
+                "ranges": [{"type": "ECOSYSTEM", "events": events}],
+            }
+        ],
+    }
+
+
+@pytest.fixture
+def service(pypi: Pypi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Osv]:
+    """OSV's service, which the user named; PyPI here is a mirror of the files."""
+    pypi.database = False
+    with Osv() as running:
+        monkeypatch.setenv("ENVSPEC_OSV_URL", running.url)
+        yield running
+
+
+def test_a_named_service_gets_one_query_about_all(pypi: Pypi, envspec: Envspec, service: Osv) -> None:
+    service.found = {"lib 2.5": ["GHSA-1", "MAL-2026-7"]}
+    service.records = {name: advisory(name) for name in service.found["lib 2.5"]}
+    document = as_json(envspec, code=1)
+    assert sorted(codes(document)) == [("lib", "malicious"), ("lib", "vulnerability")]
+    assert document["database"]["name"] == f"{service.url}/v1/querybatch" and document["complete"]
+    assert service.asked == [["app 1.4", "lib 2.5"]] and sorted(service.details) == ["GHSA-1", "MAL-2026-7"]
+    assert not pypi.paths("/json$")
+    assert codes(as_json(envspec, "--offline", code=1)) == codes(document) and len(service.asked) == 1
+
+
+def test_a_query_has_pages(envspec: Envspec, service: Osv) -> None:
+    service.found, service.most = {"lib 2.5": ["GHSA-1", "GHSA-2", "GHSA-3"]}, 2
+    service.records = {name: advisory(name) for name in service.found["lib 2.5"]}
+    assert len(as_json(envspec, code=1)["findings"]) == 3
+    assert service.asked == [["app 1.4", "lib 2.5"], ["lib 2.5"]]
+
+
+@pytest.mark.parametrize(("status", "body"), [(503, b""), (200, b"[]"), (200, b'{"results": []}')])
+def test_a_service_without_a_whole_answer_is_no_pass(envspec: Envspec, service: Osv, status: int, body: bytes) -> None:
+    service.status, service.body = status, body
+    document = as_json(envspec, code=3)
+    assert not document["complete"] and len(document["unread"]) == 1 and len(service.asked) == 1
+
+
+def test_an_advisory_that_cant_be_read_is_no_pass(envspec: Envspec, service: Osv) -> None:
+    service.found, service.records = {"lib 2.5": ["GHSA-1"]}, {"GHSA-1": {"id": "GHSA-1"}}
+    document = as_json(envspec, code=3)
+    assert not document["complete"] and "GHSA-1" in document["unread"][0]
+
+
+def test_answers_about_malware_alone_are_no_audit(envspec: Envspec, service: Osv) -> None:
+    service.found = {"lib 2.5": ["GHSA-1"]}
+    pins, now = [package("app", "1.4"), package("lib", "2.5")], datetime.now(timezone.utc)
+    look = look_for_malicious(pins, Audit(), os.environ, now, service=service.url, offline=False)
+    assert look.found == () and service.asked and not service.details
+    assert as_json(envspec, "--offline", code=3)["complete"] is False

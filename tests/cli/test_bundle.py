@@ -292,6 +292,7 @@ def with_sources(machine: Machine, index: Index) -> Machine:
     return machine
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no other disk to write to")
 def test_scratch_may_be_on_another_disk_than_the_cache(with_sources: Machine) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as made:

@@ -96,6 +96,7 @@ def test_a_conda_package_goes_whole_with_its_mark(filled: Machine) -> None:
     assert (filled.cache / "conda" / "packages" / ".cache.lock").exists(), "what rattler's installers hold"
 
 
+@pytest.mark.slow
 def test_clean_leaves_what_isnt_ours(filled: Machine) -> None:
     notes = put(filled, "notes.txt", 5)
     thesis = put(filled, "my-thesis/chapter", 5)

@@ -432,6 +432,7 @@ def test_a_bump_that_its_index_publishes(published: Index, project: Project, env
         assert "1 of 1 changed file is as its index publishes it" in shown
 
 
+@pytest.mark.slow
 def test_another_file_that_the_index_holds_is_low(published: Index, project: Project, envspec: Envspec) -> None:
     published.add(OTHER)
     project.lock(lambda target: (pin_of(OTHER),))
@@ -446,6 +447,7 @@ def test_another_file_that_it_does_not_hold_is_refuted(published: Index, project
     assert found["verified"]["pins"] == {"asked": 1, "proved": 0, "refuted": 1, "facts": 0}
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("reason", ["broken on arrival", ""])
 def test_a_yanked_release_is_told(published: Index, project: Project, envspec: Envspec, reason: str) -> None:
     """As medium, in every form; once, where an audit says it too."""

@@ -52,6 +52,7 @@ def indexed(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         yield ours, theirs
 
 
+@pytest.mark.slow
 def test_an_index_that_moves_is_high_in_every_format(
     indexed: tuple[Index, Index], project: Project, envspec: Envspec
 ) -> None:
@@ -113,6 +114,7 @@ def test_images_waivers_and_jobs_are_changes(indexed: tuple[Index, Index], proje
     ]
 
 
+@pytest.mark.slow
 def test_a_rendered_file_edited_by_hand_is_a_high_row_with_its_line_and_the_command(
     indexed: tuple[Index, Index], project: Project, envspec: Envspec
 ) -> None:

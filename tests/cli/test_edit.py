@@ -57,6 +57,7 @@ def test_what_fails_changes_nothing(demo: Machine, words: list[str], status: int
         assert json.loads(ran.out)["schema"] == "envspec/error/1"
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("command", ["add", "upgrade", "remove", "lock"])
 def test_what_a_source_is_told_with_does_as_it_says(machine: Machine, index: Index, command: str) -> None:
     """After a refused edit the spec is as it was, so another command's option would do nothing."""
@@ -77,6 +78,7 @@ def test_what_a_source_is_told_with_does_as_it_says(machine: Machine, index: Ind
     assert ran.status == 2 and "--dry-run writes nothing" in ran.err
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_nothing(demo: Machine) -> None:
     before, files = text(demo), demo.files()
     ran = demo.envspec("add", "specs/demo.toml", "beta", "--dry-run")

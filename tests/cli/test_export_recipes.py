@@ -186,6 +186,7 @@ def test_the_folder_that_held_the_check_goes(exported: Path, envspec: Envspec) -
     assert not (shared / "check").exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_the_user_put_in_a_recipes_place_is_moved_by_the_hint(exported: Path, envspec: Envspec) -> None:
     (exported / "cpu" / "Dockerfile").write_text("FROM scratch\n")
     (hint,) = re.findall("^hint: (.*)$", envspec("check").err, re.MULTILINE)
@@ -197,6 +198,7 @@ def test_a_file_that_the_user_put_in_a_recipes_place_is_moved_by_the_hint(export
     assert (exported / "cpu" / "Dockerfile.own").read_text() == "FROM scratch\n"
 
 
+@pytest.mark.slow
 def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(
     exported: Path, project: Project, envspec: Envspec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +225,7 @@ def test_many_files_of_a_target_are_one_line_with_a_path_that_opens(
     assert f"  {project.folder}/recipes/demo/cpu/target.json is missing" in envspec("check", "demo.toml").out
 
 
+@pytest.mark.slow
 def test_the_hint_names_what_was_exported(project: Project, envspec: Envspec) -> None:
     asked = ["--target", "cpu", "--target", "cu126-volta", "--format", "dockerfile", "--format", "slurm"]
     assert envspec("export", "specs/demo.toml", *asked, "-o", "recipes/demo").code == 0
@@ -251,6 +254,7 @@ def test_a_file_of_the_users_own_is_never_replaced(form: str, file: str, project
     assert [envspec(*again).code for _ in range(2)] == [0, 0]
 
 
+@pytest.mark.slow
 def test_a_missing_file_and_one_too_many(exported: Path, envspec: Envspec) -> None:
     (exported / "cpu" / "target.json").unlink()
     (exported.parent / "_shared" / "more.sh").touch()
@@ -286,6 +290,7 @@ def test_a_format_that_was_not_exported_is_not_missed(exported: Path, envspec: E
     assert envspec("check").code == 0
 
 
+@pytest.mark.slow
 def test_what_is_of_a_target_that_is_gone_goes(exported: Path, project: Project, envspec: Envspec) -> None:
     before = names(exported / "requirements")
     own = exported / "cu126-volta" / "notes.md"
@@ -303,6 +308,7 @@ def test_what_is_of_a_target_that_is_gone_goes(exported: Path, project: Project,
     assert names(exported / "requirements") < before
 
 
+@pytest.mark.slow
 def test_what_no_export_wrote_is_the_users_to_remove(exported: Path, envspec: Envspec) -> None:
     """One or several: the export of the hint leaves them, and the line says so."""
     for number, said in enumerate(("wrote it: remove it", "wrote them: remove them")):
@@ -313,6 +319,7 @@ def test_what_no_export_wrote_is_the_users_to_remove(exported: Path, envspec: En
     assert envspec(*again.split()).code == 0 and "wrote them: remove them" in envspec("check").out
 
 
+@pytest.mark.slow
 def test_what_earlier_exports_named_goes_with_the_last_target(exported: Path, envspec: Envspec) -> None:
     """A Dockerfile that wasn't exported anew still builds."""
     text = "app==1.0\n"

@@ -132,6 +132,7 @@ def test_uv_installs_a_pylock(locked: Machine, environment: Path) -> None:
     assert installed(locked, environment) == EVERYTHING
 
 
+@pytest.mark.slow
 def test_uv_needs_no_index_for_a_pylock(locked: Machine, index: Index, environment: Path) -> None:
     path = pylock(locked)
     index.asked.clear()
@@ -140,6 +141,7 @@ def test_uv_needs_no_index_for_a_pylock(locked: Machine, index: Index, environme
     assert index.paths("/simple/") == []
 
 
+@pytest.mark.slow
 def test_uv_refuses_a_changed_file_of_a_pylock(locked: Machine, index: Index, environment: Path) -> None:
     path = pylock(locked)
     index.fail(rf"/files/{LIB.file}$", another_wheel)

@@ -138,6 +138,7 @@ def test_every_command_that_takes_a_spec_takes_the_only_one() -> None:
                 assert not param.required, name
 
 
+@pytest.mark.by_day(7)
 @pytest.mark.parametrize("name", sorted({*COMMANDS} - {*_TOO, "base", "lock", "git-unreviewed"}))
 def test_no_command_asks_for_the_only_spec(
     envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -72,6 +72,7 @@ def test_a_cuda_is_chosen_that_the_gpu_and_its_driver_run(envspec: Envspec) -> N
     assert envspec("doctor", "specs/demo.toml", "--gpu", "A100", "--driver", "535.104").code == 0
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("gpu", ["GB200", "DGX Spark", "Jetson T5000"])
 def test_a_gpu_beside_an_arm_cpu_decides_the_platform(envspec: Envspec, gpu: str) -> None:
     assert envspec("init", "demo", "--gpu", gpu).code == 0

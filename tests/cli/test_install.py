@@ -34,6 +34,7 @@ from envspec.resolve.uv.program import find_uv
 APP, APP2, LIB = wheel("app", "1.0", "lib"), wheel("app", "2.0"), wheel("lib", "1.0")
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_virtual_environment(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     serve_lock(machine, index, APP, LIB)
@@ -363,6 +364,7 @@ def test_a_git_commit(machine: Machine, prefix: Path, install: Install) -> None:
     assert "nothing to do" in install().out
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_credentials_are_in_no_command_line(machine: Machine, index: Index, prefix: Path, install: Install) -> None:
     index.credentials = ("me", "s3cret")

@@ -214,8 +214,12 @@ _MORE = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_failure_of_each_command_is_one_document(project: Project, envspec: Envspec, command: str) -> None:
+def test_each_failure_of_each_command_is_one_document(
+    project: Project, envspec: Envspec, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file that isn't there, no spec, no TOML, no text; a folder, another tool's file, a damaged lock, no name."""
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     text = (project.folder / "specs" / "demo.toml").read_text().replace('"demo"', '"damaged"')
     for name, content in {
         "bad.toml": b"[env]\nx = 1\n",

@@ -105,6 +105,7 @@ def test_what_is_compiled_where_it_is_installed_is_not_called_linked(
     )
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("damage", ["", "x", "eJw="])
 def test_a_damaged_entry_counts_as_absent(machine: Machine, index: Index, acme: Dist, foo: Dist, damage: str) -> None:
     locked(machine, index, acme, foo)

@@ -100,6 +100,7 @@ def test_a_change_of_the_spec_moves_no_moment(index: Index, project: Project, en
     assert (moment(project), versions(project)) == (began, {"lib": "1.1", "other": "1.1"})
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("more", [["-U"], ["-P", "lib"]])
 def test_an_upgrade_counts_from_now(index: Index, project: Project, envspec: Envspec, more: list[str]) -> None:
@@ -247,6 +248,7 @@ def test_exceptions_are_rows_of_a_review(
     assert f"for lib ended on {ago(9)[:10]}: remove it" in reviewed(envspec)["exception-ended"][1]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("reason", "told"), [("it eats files", "it eats files"), ("\n", "its index gives no reason")])
 @pytest.mark.parametrize("form", ["json", "html"])
 def test_a_yanked_release_that_the_spec_pins_is_a_warning(

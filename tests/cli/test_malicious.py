@@ -169,6 +169,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envspec.review.audit.malicious.FRESH", timedelta(seconds=-1))
 
 
+@pytest.mark.slow
 def test_a_site_that_asks_takes_no_waiver_and_no_other_service(
     osv: Osv, project: Project, envspec: Envspec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
         yield tmp_path / "mirror", url
 
 
+@pytest.mark.slow
 def test_a_plain_web_server_is_the_mirror_of_what_is_locked(
     machine: Machine, index: Index, served: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_channel_of_the_mirror_has_repodata(machine: Machine, served: tuple[Pa
     assert (machine.folder / "p/share/tool.txt").read_text() == "as published"
 
 
+@pytest.mark.slow
 def test_a_flat_index_has_its_pages(machine: Machine, served: tuple[Path, str], tmp_path: Path) -> None:
     mirror, url = served
     flat = tmp_path / "flat"

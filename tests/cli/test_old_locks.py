@@ -66,6 +66,7 @@ def lock(put: Callable[[Put], Lock]) -> Lock:
     return put(old)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     "command",
     [
@@ -84,6 +85,7 @@ def test_a_finding_is_of_the_target_that_was_asked_for(lock: Lock, envspec: Envs
     assert told.code == 0 and FLOOR in told.out + told.err, told
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("command", ["bundle", "image", "smoke", "run"])
 def test_no_other_command_calls_it_unsound(
     lock: Lock, envspec: Envspec, command: str, monkeypatch: pytest.MonkeyPatch
@@ -141,6 +143,7 @@ def test_a_floor_that_is_no_driver_is_refused(put: Callable[[Put], Lock], envspe
         assert told.code in (1, 2) and "a driver version" in told.out + told.err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("locked", "written"), [(("sm_80", "sm_120"), "12.0"), (("sm_80",), "10.0;12.0"), ((), "10.0;12.0")]
 )

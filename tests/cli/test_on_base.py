@@ -97,6 +97,7 @@ def test_only_what_is_added_is_locked(site: Machine, base: Path) -> None:
     assert site.files() == before
 
 
+@pytest.mark.slow
 def test_a_package_of_the_base_stands_against_a_requirement(site: Machine, base: Path) -> None:
     spec = site.spec(SPEC.format(base=base, more="").replace("torch>=2.9", "acme-new"))
     ran = site.envspec("lock", spec, status=1)
@@ -106,6 +107,7 @@ def test_a_package_of_the_base_stands_against_a_requirement(site: Machine, base:
     assert "asks for torch>=2.10, but the base has torch 2.9.0" in site.envspec("lock", asked, status=1).err
 
 
+@pytest.mark.slow
 def test_replacing_a_package_of_the_base_is_told_where_it_gives_a_lock(site: Machine, tmp_path: Path) -> None:
     base = prefix(tmp_path / "opt", {f"torch=={TORCH}": ("numpy",), "numpy==1.26.4": ()})
     text = SPEC.format(base=base, more="").replace("torch>=2.9", "acme-new")
@@ -115,6 +117,7 @@ def test_replacing_a_package_of_the_base_is_told_where_it_gives_a_lock(site: Mac
     site.envspec("lock", site.spec(SPEC.format(base=base, more=way).replace("torch>=2.9", "acme-new")), status=0)
 
 
+@pytest.mark.slow
 def test_what_is_replaced_is_bounded_by_what_stays(site: Machine, base: Path, tmp_path: Path) -> None:
     more = 'replace = { numpy = "acme-new needs numpy 2" }'
     text = SPEC.format(base=base, more=more).replace("torch>=2.9", "acme-new")
@@ -138,6 +141,7 @@ def test_a_base_that_is_another(site: Machine, base: Path, old: str, new: str, s
     assert ran.status == (1 if "asks for" in said else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "cuda", "tags"),
     [("torch>=2.10", "13.1", "25.12"), ("torch>=2.11", "13.2", "26.03"), ("torch>=2.12", "13.2", None)],
@@ -169,6 +173,7 @@ def test_an_inventory_that_was_changed(site: Machine, base: Path) -> None:
     assert inventory.read_text() == whole
 
 
+@pytest.mark.slow
 def test_another_base_makes_a_lock_stale(site: Machine, base: Path, tmp_path: Path) -> None:
     spec = site.spec(SPEC.format(base=base, more=""))
     site.envspec("lock", spec, status=0)
@@ -192,15 +197,20 @@ def hashes(folder: Path) -> dict[str, str]:
     }
 
 
+UNUSED = (
+    *("site-packages", "test", "tests", "share", "idlelib", "tkinter", "turtledemo", "lib2to3"),
+    *("pydoc_data", "config-*", "*.a", "*.opt-*.pyc"),
+)
+"""Of a Python, what no test here runs: more than half of its bytes."""
+
+
 def vendors(folder: Path, *, virtual: bool = False) -> Path:
     """Make a prefix with a Python that runs and a vendor's packages: a copy of this Python without packages, or a
     virtual environment."""
     if virtual:
         subprocess.run([PYTHON, "-m", "venv", "--without-pip", folder], check=True)
     else:
-        shutil.copytree(
-            PYTHON.parents[1], folder, symlinks=True, ignore=shutil.ignore_patterns("site-packages", "test")
-        )
+        shutil.copytree(PYTHON.parents[1], folder, symlinks=True, ignore=shutil.ignore_patterns(*UNUSED))
     site = folder / f"lib/python{MINOR}/site-packages"
     for made in (wheel("torch", TORCH, "numpy<2"), wheel("numpy", "1.26.4")):
         with zipfile.ZipFile(io.BytesIO(made.content)) as archive:
@@ -208,7 +218,8 @@ def vendors(folder: Path, *, virtual: bool = False) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("virtual", [False, True])
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("virtual", [True, False])
 def test_an_environment_sees_the_vendors_packages(site: Machine, tmp_path: Path, virtual: bool) -> None:
     opt = vendors(tmp_path / "opt", virtual=virtual)
     before = hashes(opt)
@@ -225,6 +236,7 @@ def test_an_environment_sees_the_vendors_packages(site: Machine, tmp_path: Path,
     assert hashes(opt) == before
 
 
+@pytest.mark.slow
 def test_what_replaces_a_package_stands_before_it(site: Machine, tmp_path: Path) -> None:
     opt = vendors(tmp_path / "opt")
     before = hashes(opt)
@@ -273,6 +285,7 @@ BESIDE = {
 """The commands that read no lock; a shell, which is a run with a terminal; and a signature, which is of bytes."""
 
 
+@pytest.mark.slow
 def test_each_command_knows_a_base_or_refuses(site: Machine, tmp_path: Path) -> None:
     assert KNOWING.keys() | REFUSING.keys() | BESIDE == {*COMMANDS}
     opt = vendors(tmp_path / "opt")
@@ -307,6 +320,7 @@ def test_what_a_base_cannot_be(machine: Machine, old: str, new: str, said: str) 
     assert said in ran.err and "specs/demo.toml:" in ran.err
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -332,6 +346,7 @@ def test_an_inventory_that_was_forged_with_its_lock(site: Machine, base: Path, o
         assert "\x1b[31m" not in ran.out + ran.err and "\nhint\n" not in ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_a_base_that_has_all(site: Machine, tmp_path: Path) -> None:
     opt = vendors(tmp_path / "opt")
     text = SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"').replace(', "acme-models"', "")
@@ -347,6 +362,7 @@ def test_a_base_that_has_all(site: Machine, tmp_path: Path) -> None:
     assert said.stdout.decode().strip() == TORCH
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("asker", ["spec", "package"])
 def test_an_extra_of_the_base_comes_by_the_delta(site: Machine, index: Index, tmp_path: Path, asker: str) -> None:
     index.add(wheel("opt-einsum", "3.4"), wheel("deep", "1.0"), wheel("acme-extra", "1.0", "torch[optional]"))
@@ -380,6 +396,7 @@ def test_what_the_base_lacks_is_told(site: Machine, tmp_path: Path) -> None:
     assert "the base lacks packages that its own require: torch requires sympy>=1.13" in ran.err
 
 
+@pytest.mark.slow
 def test_a_diff_says_what_another_base_brings(site: Machine, base: Path, tmp_path: Path) -> None:
     spec = site.spec(SPEC.format(base=base, more=""))
     site.envspec("lock", spec, status=0)
@@ -415,6 +432,7 @@ def test_doctor_judges_a_base_by_its_inventory(site: Machine, base: Path) -> Non
     assert "driver" in ran.out
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_link_asks_the_bases_libraries(site: Machine, index: Index, tmp_path: Path) -> None:
     opt, make = vendors(tmp_path / "opt"), Compiler(tmp_path / "made")
@@ -437,6 +455,7 @@ def test_link_asks_the_bases_libraries(site: Machine, index: Index, tmp_path: Pa
     assert "torch::gone" in ran.out + ran.err and TORCH in ran.out + ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("virtual", [False, True])
 def test_a_bundle_installs_on_its_base_without_network(site: Machine, tmp_path: Path, virtual: bool) -> None:
     opt = vendors(tmp_path / "opt", virtual=virtual)
@@ -493,6 +512,7 @@ def module(machine: Machine, tmp_path: Path) -> Path:
 ON_MODULE = SPEC.replace('prefix = "{base}"', 'module = "{base}"').replace('"3.12"', f'"{MINOR}"')
 
 
+@pytest.mark.slow
 def test_a_module_is_a_base(site: Machine, module: Path, tmp_path: Path) -> None:
     before = hashes(module)
     more = 'replace = { numpy = "a repair" }'
@@ -524,6 +544,7 @@ def test_a_module_is_a_base(site: Machine, module: Path, tmp_path: Path) -> None
     assert hashes(module) == before
 
 
+@pytest.mark.slow
 def test_a_module_that_changed_is_seen_by_a_run_that_was_ready(site: Machine, module: Path, tmp_path: Path) -> None:
     spec = site.spec(ON_MODULE.format(base="pytorch/2.9", more=""))
     site.envspec("lock", spec, status=0)
@@ -539,6 +560,7 @@ def test_a_module_that_changed_is_seen_by_a_run_that_was_ready(site: Machine, mo
     assert "module load pytorch/2.9 failed" in ran.err and "pytorch/2.9" in ran.err
 
 
+@pytest.mark.slow
 def test_a_prefix_that_changed_is_seen_by_a_run_that_was_ready(site: Machine, tmp_path: Path) -> None:
     opt = vendors(tmp_path / "opt")
     text = SPEC.format(base=opt, more="").replace('"3.12"', f'"{MINOR}"')

@@ -40,6 +40,7 @@ def reasons(one: dict[str, Any]) -> list[str]:
     return [hold["reason"] for hold in one["holds"]]
 
 
+@pytest.mark.slow
 def test_who_holds_what_back(demo: Machine) -> None:
     found = newer(demo, "--all")
     assert sorted(found) == ["bound", "free", "lib"], "a pre-release is no news"
@@ -61,6 +62,7 @@ def test_for_people(demo: Machine) -> None:
     assert demo.files() == before
 
 
+@pytest.mark.slow
 def test_offline_takes_the_pages_as_they_were_read(demo: Machine) -> None:
     assert newer(demo, "--offline") == {}
     found = newer(demo)
@@ -97,6 +99,7 @@ def test_the_bound_is_one_reason_and_has_the_newest_within(later: Machine) -> No
     assert [hold["kind"] for one in found.values() for hold in one["holds"]] == ["bound", "bound"]
 
 
+@pytest.mark.slow
 def test_what_the_old_pins_alone_hold_back_is_held_by_nothing(later: Machine) -> None:
     """app 1.0 asks for lib<2, and app itself may move: a consequence of the lock isn't what holds lib."""
     later.spec(bounded("2026-03-01"))
@@ -106,6 +109,7 @@ def test_what_the_old_pins_alone_hold_back_is_held_by_nothing(later: Machine) ->
     assert found["app"]["holds"] == [] and reasons(found["lib"]) == ["app 2.1 asks for lib<3"]
 
 
+@pytest.mark.slow
 def test_targets_whose_releases_differ_are_told_and_why(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0"))
     two = """[targets.a]
@@ -131,6 +135,7 @@ constraints = ["lib>=2"]
     )
 
 
+@pytest.mark.slow
 def test_what_cant_be_upgraded_as_a_whole_is_told_by_the_old_pins(demo: Machine, index: Index) -> None:
     index.fail("^/simple/old/", status(404))
     ran = demo.envspec("outdated", "specs/demo.toml")

@@ -37,6 +37,7 @@ def refused(machine: Machine, *arguments: str, code: str, key: str, advice: str 
     return ran.err
 
 
+@pytest.mark.slow
 def test_nothing_newer_is_locked(project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     project.locked()
     assert project.versions("cpu")["beta"] == "2.0"
@@ -71,6 +72,7 @@ def test_an_exception_of_a_spec_counts_as_far_as_the_site_lets_it(
     assert "note: nothing published after 20" in ran.err and " is taken, not even of beta: " in ran.err
 
 
+@pytest.mark.slow
 def test_the_policy_is_what_holds_a_package_back(
     project: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def project(machine: Machine, index: Index) -> Machine:
     return machine
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_known_dates_suffice_where_nobody_answers(
     project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -150,6 +151,7 @@ def test_a_mirror_of_the_sites_own_is_the_index_that_it_mirrors(
     assert "[index-forbidden]" in project.envspec("lock", SPEC, "--upgrade", status=1).err and not index.asked
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_bundle_brings_the_dates(
     project: Machine, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -180,6 +182,7 @@ def test_without_such_a_rule_a_bundle_has_none(project: Machine) -> None:
         assert "dates.json" not in tar.getnames()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize("rule", ["dates", "advisories"])
 @pytest.mark.parametrize("kind", ["bundle", "image"])

@@ -392,6 +392,7 @@ def for_gpus(machine: Machine, index: Index) -> Machine:
     return machine
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_the_gpu_of_this_machine_decides(for_gpus: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     shows(monkeypatch, H100)
@@ -400,6 +401,7 @@ def test_the_gpu_of_this_machine_decides(for_gpus: Machine, monkeypatch: pytest.
     assert document["variables"]["TORCH_CUDA_ARCH_LIST"] == "9.0"
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     "nvidia", [Nvidia(), Nvidia(driver="550.54.15", devices=(Device("NVIDIA H100", "9.0"),), visible="-1")]

@@ -62,6 +62,7 @@ def written(home: Path) -> tuple[int, int]:
     return len(found), sum(one.st_size for one in found if stat.S_ISREG(one.st_mode))
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_what_is_filled_is_fetched_and_made_once_for_all(project: Machine, index: Index, tmp_path: Path) -> None:
     ran = project.envspec("cache", "fill", SPEC, "--json", status=0)
@@ -134,6 +135,7 @@ def test_a_shared_folder_that_isnt_there_yet_is_no_obstacle(project: Machine, tm
     assert not (tmp_path / "shared").exists()
 
 
+@pytest.mark.by_day(2)
 @ROOT_ONLY
 @pytest.mark.parametrize("what", ["owner", "group", "all"])
 @pytest.mark.parametrize("key", ["cache", "run"])
@@ -154,6 +156,8 @@ def tamper(path: Path, what: str) -> None:
         path.chmod(0o775 if what == "group" else 0o757)
 
 
+@pytest.mark.by_day(1)
+@pytest.mark.by_commit(4)
 @ROOT_ONLY
 @pytest.mark.e2e
 @pytest.mark.parametrize("what", ["owner", "group", "all"])
@@ -191,6 +195,7 @@ def test_a_shared_file_that_rotted_is_fetched_for_what_leaves_the_machine(
     assert file.read_bytes() == content
 
 
+@pytest.mark.by_day(1)
 @ROOT_ONLY
 @pytest.mark.e2e
 @pytest.mark.parametrize("part", [".", str(STATE_PATH), "begun", "newer"])
@@ -273,6 +278,7 @@ def test_two_plain_users_share_what_root_filled(
         assert not [one.path for one in index.asked if one.path.startswith("/files/")]
 
 
+@pytest.mark.slow
 @ROOT_ONLY
 @pytest.mark.e2e
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")

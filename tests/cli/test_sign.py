@@ -30,6 +30,7 @@ def sign(machine: Machine, key: Key) -> None:
     assert ran.status == 0 and "wrote locks/demo/envspec.lock.sig: signed by SHA256:" in ran.err, ran.err
 
 
+@pytest.mark.slow
 def test_what_is_signed_verifies(project: Machine, ada: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lock = project.lock_path().read_bytes()
     sign(project, ada)
@@ -135,6 +136,7 @@ def one_of_two(ada: Key, bob: Key, more: str = "") -> str:
     return f"[signatures]\nsigners = ['{ada.public}', '{bob.public}']\n{more}"
 
 
+@pytest.mark.slow
 def test_the_last_key_that_signs_is_the_one(
     project: Machine, ada: Key, bob: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -153,6 +155,7 @@ def test_the_last_key_that_signs_is_the_one(
     assert "signature-foreign" in project.envspec("bundle", SPEC, "-o", "x", status=1).err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("day", ["2020-01-01", "2099-01-01"])
 def test_a_revoked_key_counts_until_its_day(
     project: Machine, ada: Key, bob: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, day: str

@@ -74,6 +74,7 @@ def smoke(machine: Machine, index: Index, monkeypatch: pytest.MonkeyPatch) -> Sm
     return call
 
 
+@pytest.mark.slow
 def test_a_plan_comes_first_where_reports_are_kept(answered: Smoke) -> None:
     ran = answered(SPEC, "--evidence", "kept")
     told = [line for line in ran.err.splitlines() if line.startswith(("plan: ", "  demo"))]

@@ -105,6 +105,7 @@ def test_a_tree_keeps_its_trunk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 SOME_WIDTHS = (60, 100, 200)
 
 
+@pytest.mark.slow
 def test_audit_outdated_link_and_inspect(
     pypi: Pypi, envspec: Envspec, demo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

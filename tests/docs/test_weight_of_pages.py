@@ -10,7 +10,7 @@ from tools.reference.__main__ import PAGES
 
 README = 1500
 WORDS = 46_025
-"""The words of README.md and docs/ but for decisions and generated text. It may only fall."""
+"""The words of README.md and docs/ but for docs/design and generated text. It may only fall."""
 
 _MADE = "<!-- Made by "
 _PART = re.compile(r"<!-- (made|mutants|proof|tests/facts).*?<!-- end.*?-->", re.DOTALL)
@@ -26,7 +26,7 @@ def written(page: Path) -> str:
 def pages() -> Iterator[Path]:
     yield ROOT / "README.md"
     docs = ROOT / "docs"
-    yield from sorted(page for page in docs.rglob("*.md") if docs / "decisions" not in page.parents)
+    yield from sorted(page for page in docs.rglob("*.md") if docs / "design" not in page.parents)
 
 
 def test_the_readme_is_read_in_a_few_minutes() -> None:

@@ -13,8 +13,8 @@ from envspec.base.errors import Place
 from envspec.cli.main import run
 from envspec.draft.gather import Gathered
 from envspec.packages.python_range import releases_of
+from envspec.spec.forms import PYTHONS
 from envspec.spec.parse import load_spec
-from envspec.spec.schema import PYTHONS
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +85,7 @@ CLAUSES = st.one_of(
 BOUNDS = st.lists(st.lists(CLAUSES, min_size=1, max_size=3).map(",".join), min_size=1, max_size=2).map("|".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(BOUNDS)
 @example("3.11.5=h955ad1f_0")

@@ -51,6 +51,7 @@ def valued_by_uv() -> set[str]:
     return {name for row in rows for name in row if name}
 
 
+@pytest.mark.slow
 def test_no_value_of_an_option_of_pip_or_uv_is_a_package() -> None:
     """`--index-strategy unsafe-best-match`, `--timeout 100`: names that anybody can register."""
     valued = {"pip install": valued_by_pip(), "uv pip install": valued_by_uv()}

@@ -46,6 +46,7 @@ def test_an_index_goes_before_its_images(hub: Hub) -> None:
     assert pushed not in (one, two) and digest(f"{hub.host}/both:1") == pushed
 
 
+@pytest.mark.slow
 def test_what_is_not_there(hub: Hub) -> None:
     hub.push("there:1")
     for name in ("there:2", "missing:1"):

@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ class Image:
     """A folder that looks to the scripts like an image: a prefix with Python and stand-ins, and the carried files."""
 
     def __init__(self, folder: Path) -> None:
+        self._started: list[subprocess.Popen[str]] = []
         self.carried = folder / "envspec"
         shutil.copytree(DATA, self.carried, ignore=shutil.ignore_patterns("__pycache__"))
         for path in ("__main__.py", *(f"envspec_check/{one}.py" for one in ("__init__", "capability", "lock", "nvml"))):
@@ -59,14 +62,24 @@ class Image:
     def start(
         self, *arguments: str, script: str = "entrypoint.sh", shell: str = "sh", **env: str
     ) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [shell, str(self.carried / script), *arguments],
             env={**self.env, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        """End what a failed test left running."""
+        for process in self._started:
+            with process:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
 
     def run(
         self, *arguments: str, script: str = "entrypoint.sh", shell: str = "sh", **env: str
@@ -77,5 +90,7 @@ class Image:
 
 
 @pytest.fixture
-def image(tmp_path: Path) -> Image:
-    return Image(tmp_path)
+def image(tmp_path: Path) -> Iterator[Image]:
+    made = Image(tmp_path)
+    yield made
+    made.close()

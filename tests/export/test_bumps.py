@@ -104,6 +104,7 @@ def lines(folder: Path) -> dict[str, int]:
     return {path: int(added) + int(removed) for added, removed, path in rows}
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("name", "groups"), [("numpy", 1), ("nvidia-cublas-cu12", 2), ("deepspeed", 1), ("torch", 4)])
 def test_a_package_that_moves_is_a_line_in_each_group_of_targets(repository: Path, name: str, groups: int) -> None:
     commit(repository, files(moved(name)))
@@ -123,6 +124,7 @@ BOTH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BOTH)
 def test_what_branches_change_plain_git_merges(repository: Path, case: str) -> None:
     """As it merges spec and lock: into what an export of these writes."""

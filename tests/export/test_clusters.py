@@ -151,6 +151,7 @@ def test_ssh_has_the_port_that_the_spec_asks_for_and_the_host_another_where_its_
     assert "on port 2222" in text and "SSH_PORT" not in text
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("place", [".", "recipes/llm-v2.9"])
 def test_jobs_name_the_slices_that_they_are_for(place: str) -> None:
     """But for those in a repository's `recipes/`, which plain git merges."""
@@ -175,6 +176,7 @@ def test_jobs_name_the_slices_that_they_are_for(place: str) -> None:
             assert (ran.returncode, ran.stdout) == (0, f"{own}\n"), ran.stderr
 
 
+@pytest.mark.slow
 def test_a_job_of_a_repository_reads_the_slices_beside_it(tmp_path: Path) -> None:
     folder = all_recipes() / "llm-v2.9"
     spec, lock = parsed("llm-v2.9")
@@ -190,6 +192,7 @@ def test_a_job_of_a_repository_reads_the_slices_beside_it(tmp_path: Path) -> Non
             assert (ran.returncode, ran.stderr, ran.stdout.split()) == (0, "", told)
 
 
+@pytest.mark.slow
 def test_a_manifest_of_a_repository_gets_its_slice_as_its_head_says(tmp_path: Path) -> None:
     """By the very words of the head, up to kubectl; all else in the manifest stays. kubectl reads the answer."""
     of = plan(place="recipes/llm-v2.9").targets[-1]

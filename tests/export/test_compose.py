@@ -27,6 +27,7 @@ def document(plan: SpecPlan) -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.by_day(4)
 @pytest.mark.parametrize("name", SPECS)
 def test_it_is_as_the_compose_specification_has_it(name: str, tmp_path: Path) -> None:
     """By the specification's own JSON Schema, which check-jsonschema brings."""
@@ -57,6 +58,7 @@ def test_podmans_program_reads_it(tmp_path: Path) -> None:
     assert found["cpu"]["volumes"] == ["/data:/workspace"]
 
 
+@pytest.mark.slow
 def test_a_service_is_what_its_dockerfile_builds() -> None:
     for name in SPECS:
         plan = shipped_spec(name)

@@ -83,6 +83,7 @@ def test_every_recipe_says_how_it_is_used() -> None:
         assert {one.file.parent for one in PRINTED} >= {target, target.parent}
 
 
+@pytest.mark.slow
 def test_a_line_is_pasted_whole(tmp_path: Path) -> None:
     """With what is said behind the command, which is a comment then, and with folders that have blanks."""
     for module in (htcondor, edf):
@@ -97,6 +98,7 @@ def test_a_line_is_pasted_whole(tmp_path: Path) -> None:
         assert not re.search(r'(?<!["{])\$(?!\{)[A-Z_]+[^"]*$', line.partition(" # ")[0]), f"unquoted: {line}"
 
 
+@pytest.mark.by_day(4)
 @pytest.mark.parametrize("file", sorted({one.file.name for one in PRINTED}))
 def test_what_a_head_names_is_there(file: str) -> None:
     for one in PRINTED:
@@ -131,6 +133,7 @@ def test_a_compose_command_without_a_name_starts_nothing() -> None:
     assert len(services(("docker", "compose", "--profile", "all", "build"), document)) == len(document["services"])
 
 
+@pytest.mark.slow
 def test_docker_knows_the_options_of_docker_run() -> None:
     if shutil.which("docker") is None:
         pytest.skip("no docker")

@@ -169,6 +169,7 @@ def test_odd_names_are_names(names: Names) -> None:
     whole(names, Words())
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(3)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("field", by_day(FIELDS, lambda field: field in ("name", "target", "channel")))

@@ -104,6 +104,7 @@ def test_carried_code_is_the_packages_own() -> None:
             assert text == (package / path).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_every_pip_package_is_installed_once_from_its_own_index() -> None:
     for name in ("mm-v2.9", "hpc-v2.7", "deit-v2.6"):
         spec, lock = parsed(name)

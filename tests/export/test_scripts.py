@@ -64,6 +64,7 @@ def test_the_preflight_comes_first_and_can_be_left_out(image: Image) -> None:
     assert image.run("echo", "started", ENVSPEC_SKIP_PREFLIGHT="1")[:2] == (0, "started\n")
 
 
+@pytest.mark.slow
 def test_preflight_prints_the_hardware_and_nvcc(image: Image, tmp_path: Path) -> None:
     """Of no driver and no compiler first, then of a compiler where CUDA_HOME says."""
     bare = {"CUDA_HOME": str(tmp_path / "cuda"), "PATH": "/usr/bin:/bin"}
@@ -91,6 +92,7 @@ def test_conda_activation_is_read(image: Image) -> None:
     assert image.run("sh", "-c", "echo $FROM_CONDA")[1] == "-yes\n"
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 def test_conda_activation_is_bashs(image: Image, shell: str) -> None:
@@ -143,16 +145,17 @@ def test_the_active_environment_is_this_one(image: Image) -> None:
 def test_a_home_that_cannot_be_written_is_replaced(image: Image) -> None:
     """By the same folder each time, as caches stand there."""
     own = image.tmp / f"envspec-home.{os.getuid()}"
-    for home in ("/nonexistent", "", "/dev/null"):
+    missing = str(image.tmp / "missing")
+    for home in (missing, "", "/dev/null"):
         assert image.run("sh", "-c", "echo $HOME", HOME=home)[1] == f"{own}\n"
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
-    assert image.run("sh", "-c", "echo $HOME", HOME="", TMPDIR="/nonexistent")[1].startswith("/tmp/envspec-home.")
+    assert image.run("sh", "-c", "echo $HOME", HOME="", TMPDIR=missing)[1].startswith("/tmp/envspec-home.")
     assert image.run("sh", "-c", "echo $HOME")[1] == f"{image.home}\n"
 
 
 def test_a_link_under_the_name_of_the_home_is_not_followed(image: Image) -> None:
     (image.tmp / f"envspec-home.{os.getuid()}").symlink_to(image.home)
-    home = Path(image.run("sh", "-c", "echo $HOME", HOME="/nonexistent")[1].strip())
+    home = Path(image.run("sh", "-c", "echo $HOME", HOME=str(image.tmp / "missing"))[1].strip())
     assert home.is_dir() and home.parent == image.tmp and home.resolve() == home
 
 
@@ -185,6 +188,7 @@ def cached(path: Path) -> Path:
     return Path(importlib.util.cache_from_source(str(path)))
 
 
+@pytest.mark.slow
 def test_it_is_unchecked_and_the_same_every_time(tmp_path: Path) -> None:
     folders = [tmp_path / "a" / "pkg", tmp_path / "b" / "pkg"]
     for folder in folders:

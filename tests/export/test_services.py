@@ -127,6 +127,7 @@ def test_hardware_is_a_network_of_the_machines(image: Image) -> None:
     assert "--ip=127.0.0.1" in image.run("jupyter", JUPYTER_TOKEN="x", SLURM_JOB_ID="")[1].splitlines()
 
 
+@pytest.mark.slow
 def test_a_server_that_loses_a_signal_is_asked_again(image: Image) -> None:
     """Jupyter's handler fails where the signal comes while it writes its log."""
     image.service("jupyter")
@@ -139,6 +140,7 @@ def test_a_server_that_loses_a_signal_is_asked_again(image: Image) -> None:
     process.communicate()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("how", ["ends", "fails", "is stopped"])
 def test_a_service_leaves_nothing_behind(image: Image, how: str) -> None:
     image.service("jupyter")
@@ -223,6 +225,7 @@ def test_sshd_is_not_started_as_root(image: Image) -> None:
     assert code == 1 and "not started as root" in err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("version", "read"),
     [
@@ -249,6 +252,7 @@ def test_values_with_quotes_backslashes_and_hashes_are_handed_on_where_sshd_read
     assert ("HF_HOME" in set_env) == ("NCCL_DEBUG" in set_env) == read
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("least", "port"), [("0", "22"), ("1024", "2222")])
 def test_sshd_has_the_port_of_the_spec_where_a_user_may_have_it(image: Image, least: str, port: str) -> None:
     """Docker gives users all ports; the others keep those below 1024 for root."""

@@ -186,6 +186,7 @@ def written(folder: Path) -> dict[str, str]:
     return {p.relative_to(folder).as_posix(): decode(p.read_bytes()) for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("name", SPECS)
 def test_those_in_the_repository_are_what_export_writes(name: str) -> None:
     """All of mm-v2.9, and a target or two of each other spec."""
@@ -209,6 +210,7 @@ def test_every_target_of_every_spec_is_read(name: str) -> None:
         assert read_target(str(target))["lock_digest"] == of.lock_digest
 
 
+@pytest.mark.by_day(4)
 @pytest.mark.parametrize("name", SPECS)
 def test_a_formats_row_names_its_files(name: str) -> None:
     assert sorted((*OF_A_SPEC, *OF_A_TARGET)) == sorted(RECIPES), "a format is a target's or a spec's"
@@ -261,6 +263,7 @@ def test_what_exports_wrote_can_be_removed() -> None:
     assert list(removable([*paths, earlier, own], {}, texts.get)) == [*paths, earlier]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("flat", [False, True], ids=["simple", "flat"])
 def test_a_build_logs_in_at_the_specs_own_index_by_a_netrc(tmp_path: Path, *, flat: bool) -> None:
     """The command of the Dockerfile, run by a shell and uv. uv.toml's logins are of simple indexes alone."""

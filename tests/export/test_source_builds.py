@@ -76,6 +76,7 @@ def environment(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("commands", first_by_day(1, [dockerfile_commands, apptainer_commands]))
 @pytest.mark.parametrize("sees", [True, False])

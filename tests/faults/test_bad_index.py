@@ -181,6 +181,7 @@ def test_unsatisfiable(machine: Machine, packages: Index) -> None:
     assert not machine.locks.exists() or machine.files() == {}
 
 
+@pytest.mark.slow
 def test_unsatisfiable_names_every_target_that_shares_it(machine: Machine, packages: Index) -> None:
     machine.spec(cpu("alpha>5", targets="[targets.a]\nplatform = 'linux-64'\n[targets.b]\nplatform = 'linux-64'\n"))
     ran = quick(machine)

@@ -117,6 +117,7 @@ def test_in_the_url_of_a_direct_requirement(machine: Machine, private: Index) ->
     quiet(machine, ran, but=(spec,))
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("code", [401, 403, 500])
 def test_errors_hold_none(machine: Machine, private: Index, code: int) -> None:
     private.fail("/simple/beta", status(code))
@@ -126,6 +127,7 @@ def test_errors_hold_none(machine: Machine, private: Index, code: int) -> None:
     quiet(machine, ran)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("code", [401, 500])
 def test_errors_of_envspecs_own_reading_hold_none(machine: Machine, private: Index, code: int) -> None:
     machine.default = private.url_with(USER, PASSWORD)
@@ -227,6 +229,7 @@ def test_so_has_one_of_a_conda_channel(machine: Machine, served: str, tmp_path: 
     assert condarc.files().keys() == machine.files().keys()
 
 
+@pytest.mark.slow
 def test_a_lock_made_through_a_proxy_has_the_same_bytes(machine: Machine, index: Index, tmp_path: Path) -> None:
     index.add(*WHEELS)
     machine.locked(spec=cpu("alpha", "acme"))
@@ -262,6 +265,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.by_day(6)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("by", ["keyring", "netrc"])
 def test_a_login_reaches_every_command_that_asks_an_index(machine: Machine, command: str, by: str) -> None:

@@ -357,6 +357,7 @@ def test_edited_rendered_files_are_made_again(machine: Machine, packages: Index)
     assert machine.files() == before
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
@@ -379,6 +380,7 @@ def test_a_damaged_lock_that_reads_as_one_is_judged_and_made_right(
     assert machine.files() == before
 
 
+@pytest.mark.slow
 def test_damaged_caches_are_made_again(machine: Machine, packages: Index) -> None:
     before = machine.locked(spec=cpu("alpha"))
     for path in machine.cache.rglob("*.json"):

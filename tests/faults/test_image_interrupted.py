@@ -1,12 +1,13 @@
 """Ctrl-C, a kill and a full disk while an image is made: an older image stays whole, and the next run finishes."""
 
 import json
+import os
 import signal
-import time
 from functools import cache
 from pathlib import Path
 
 import pytest
+from support.at_event import signal_at
 from support.base_image import system, write_base
 from support.index import Index
 from support.installs import PYTHON, SPEC, pip_pin, write_lock
@@ -16,6 +17,8 @@ from support.packages import Dist, wheel
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 OLD = wheel("lib", "1.0")
+RENAMES_A_BLOB = "event == 'os.rename' and str(args[0])[0] == '.' and str(args[0]).endswith('.part')"
+"""Of a blob, all is written and nothing is in its place."""
 
 
 @cache
@@ -48,13 +51,13 @@ def whole(layout: Path) -> str:
 @pytest.mark.parametrize("to", ["out.tar", pytest.param("out", marks=pytest.mark.nightly)])
 def test_what_is_stopped_leaves_the_older_image(number: signal.Signals, to: str, old: Path, machine: Machine) -> None:
     before = whole(old)
-    process = machine.start("image", SPEC, "--base", "./base", "-o", to)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        if list(machine.base.rglob("blobs/sha256/.*.part")):
-            break
-        time.sleep(0.002)
+    stop = signal_at(machine.base / "hook", 1, signal.SIGSTOP, RENAMES_A_BLOB)
+    process = machine.start("image", SPEC, "--base", "./base", "-o", to, env=stop)
+    stopped = os.waitpid(process.pid, os.WUNTRACED)[1]
+    assert os.WIFSTOPPED(stopped), stopped
+    assert list(machine.base.rglob("blobs/sha256/.*.part"))
     process.send_signal(number)
+    process.send_signal(signal.SIGCONT)
     process.wait(30)
     assert whole(old) == before and not (machine.folder / "out.tar").exists()
     if number != signal.SIGKILL:

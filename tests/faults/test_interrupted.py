@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.at_event import signal_at
 from support.index import Index, hanging, slow, until
 from support.machine import Machine, cpu
 from support.matrix import first_by_day
@@ -70,6 +71,7 @@ def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, 
     return out, err
 
 
+@pytest.mark.slow
 def test_ctrl_c(machine: Machine, slow_index: Index) -> None:
     machine.locked(spec=cpu("pkg0<2"))
     before = machine.files()
@@ -330,27 +332,22 @@ def test_while_the_modules_are_still_being_read(machine: Machine, number: int) -
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted: nothing was changed\n")
 
 
+STARTED = "event.startswith('cpython.run_')"
+"""Python's own start-up is done, and no line of envspec's has run."""
+READING = "'envspec.cli.main' in sys.modules"
+
+
 @pytest.mark.parametrize("program", ["envspec", "-m envspec"])
-def test_within_the_first_tenths_of_a_second(machine: Machine, program: str) -> None:
+@pytest.mark.parametrize(("condition", "count"), [(STARTED, 1), (READING, 1), (READING, 30), (READING, 300)])
+def test_from_the_first_moment_on(machine: Machine, program: str, condition: str, count: int) -> None:
     """Before the first line of envspec's runs, the signal is Python's own, which may show its start-up and no more."""
     beside = str(Path(sys.executable).with_name("envspec"))
     words = [beside] if program == "envspec" else [sys.executable, "-m", "envspec"]
-    interrupted = 0
-    for after in range(0, 300, 12):
-        with subprocess.Popen(
-            [*words, "gpus"], cwd=machine.folder, env=machine.environment(), stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True,
-        ) as process:  # fmt: skip
-            time.sleep(after / 1000)
-            process.send_signal(signal.SIGINT)
-            said = process.communicate(timeout=60)[1]
-        interrupted += process.returncode == 130
-        if process.returncode in (0, 130):
-            # outside of the command itself it isn't known what was changed
-            right = ("",) if process.returncode == 0 else ("interrupted: nothing was changed\n", "interrupted\n")
-            assert said.lstrip("\n") in right, (process.returncode, said)
-        else:
-            assert process.returncode in (1, -signal.SIGINT), said
-            frames = [line for line in said.splitlines() if line.startswith("  File ")]
-            assert not any("/envspec/" in line for line in frames), said
-    assert interrupted
+    env = machine.environment(signal_at(machine.base / "hook", count, signal.SIGINT, condition))
+    ran = subprocess.run([*words, "gpus"], cwd=machine.folder, env=env, capture_output=True, text=True)
+    if condition == READING:
+        assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted: nothing was changed\n")
+    else:
+        assert ran.returncode in (1, -signal.SIGINT), ran.stderr
+        frames = [line for line in ran.stderr.splitlines() if line.startswith("  File ")]
+        assert not any("/envspec/" in line for line in frames), ran.stderr

@@ -203,6 +203,7 @@ def test_an_export(project: Project, before: str, begun: str, each: int) -> None
     pytest.fail("an export has more changes than this test knows")
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(3)
 @pytest.mark.parametrize(("before", "begun"), first_by_day(1, WAYS))
 def test_a_lock(project: Project, before: str, begun: str) -> None:
@@ -223,6 +224,7 @@ def test_a_lock(project: Project, before: str, begun: str) -> None:
     pytest.fail("a lock has more changes than this test knows")
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("formats", [["all"], ["dockerfile", "devcontainer"]], ids=" ".join)
 def test_an_export_of_one_target_forgets_no_file_of_the_others(project: Project, formats: list[str]) -> None:

@@ -15,6 +15,8 @@ from envspec.base.storage import shortage
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.slow
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize("count", [5, 6, 8, 10, 12, 14, 16, 20, 32])
 def test_the_limit_is_named(machine: Machine, index: Index, count: int) -> None:
     serve_lock(machine, index, wheel("alpha", "1.0"))

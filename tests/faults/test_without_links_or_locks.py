@@ -33,6 +33,7 @@ def poor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(name)
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 def test_all_commands_work(poor: str, machine: Machine, index: Index, tmp_path: Path) -> None:
     index.add(wheel("alpha", "1.0"), wheel("beta", "1.0"))

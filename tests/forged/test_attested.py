@@ -133,6 +133,7 @@ def publisher(lock: Lock) -> Publisher | None:
     return pin.publisher
 
 
+@pytest.mark.slow
 def test_lock_records_who_the_index_says_published_a_file(machine: Machine, index: Index) -> None:
     app = wheel("app", "1.0")
     index.add(app)
@@ -148,6 +149,7 @@ def test_lock_records_who_the_index_says_published_a_file(machine: Machine, inde
     assert not index.paths("/integrity/"), "what the lock has isn't asked again"
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     "body",
     [

@@ -169,6 +169,7 @@ def test_each_field_has_its_place(root: Path) -> None:
     assert placed(root).keys() == FIELDS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", by_day(LOCKS, DAY.__contains__))
 def test_each_change_is_refused_or_listed(name: str, root: Path, request: pytest.FixtureRequest) -> None:
     spec = read_spec(str(root / "specs" / f"{name}.toml"))

@@ -42,6 +42,7 @@ def test_there_is_no_shipped_lock_that_is_not_judged(root: Path) -> None:
     assert tuple(sorted(path.parent.name for path in (root / "locks").glob("*/envspec.lock"))) == SHIPPED
 
 
+@pytest.mark.by_day(5)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_no_false_alarm(name: str, root: Path) -> None:
     lock = load(root / "locks" / name / "envspec.lock")
@@ -159,6 +160,7 @@ def test_no_command_takes_it(
     assert (tmp_path / "locks" / case.lock / "envspec.lock").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WARNED, ids=lambda case: case.name)
 def test_what_only_warns_is_exported_as_the_stricter(
     case: Forgery, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said

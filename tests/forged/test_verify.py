@@ -70,6 +70,7 @@ def codes(document: dict[str, Any]) -> set[str]:
     return {one["code"] for one in document["forged"]}
 
 
+@pytest.mark.slow
 def test_an_honest_lock(demo: Machine, index: Index) -> None:
     ran, document = verify(demo)
     assert ran.status == 0 and document["ok"] and document["complete"], ran
@@ -222,6 +223,7 @@ def test_what_no_index_of_packages_has_is_not_called_proved(demo: Machine) -> No
 # What it proved, and what it didn't
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("sidecars", [True, "hashed", "silent"])
 @pytest.mark.parametrize(
     "change", [("Requires-Dist: below\n", ""), ("Version: 1.0", "Version: 2.0")], ids=["edge", "version"]
@@ -307,6 +309,7 @@ def test_what_is_published_and_lock_would_not_take_is_told_apart(machine: Machin
     assert told.endswith("1 as published; `envspec lock` wouldn't take 1 of them\n"), told
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("taken", "others", "spec"),
     [
@@ -366,6 +369,7 @@ def test_only_what_changed(demo: Machine, index: Index) -> None:
     assert "4 pins: 2 as at HEAD, 2 NOT as published" in told, told
 
 
+@pytest.mark.slow
 def test_a_later_exclude_newer_changes_no_pin(demo: Machine, index: Index) -> None:
     user = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     for command in (("init", "-q"), ("add", "."), (*user, "commit", "-q", "-m", "locked")):

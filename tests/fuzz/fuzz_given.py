@@ -8,6 +8,7 @@ from fuzz_guard import Parser
 
 from envspec.base.errors import InputError, Place
 from envspec.base.reader.document import decode
+from envspec.base.reader.nodes import BadValue
 from envspec.base.redact import has_credentials, redact, without_credentials
 from envspec.base.texts import printable
 from envspec.binaries.inspect import inspect
@@ -47,7 +48,8 @@ from envspec.spec.matrix import Lookups
 from envspec.spec.model import ProjectParts
 from envspec.spec.parse import parse_spec
 from envspec.spec.project import parse_project
-from envspec.spec.values import BadValue, match_spec, requirement, utc_time
+from envspec.spec.times import utc_time
+from envspec.spec.values import match_spec, requirement
 
 SEPARATOR = b"\n%%%%\n"
 """Between the parts of an input that is several texts."""

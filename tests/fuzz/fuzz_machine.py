@@ -1,5 +1,6 @@
 """What lies on a machine: settings, environments, unpacked packages, and what Slurm, the kernel and NVML say."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +27,7 @@ from envspec.resolve.conda.channels import channel_addresses, load_conda_config
 from envspec.resolve.uv.program import _user_settings
 
 URL = "https://packages.example.org/simple/lib9/"
-NOBODY = {"UV_CONFIG_FILE": "/nonexistent", "PIP_CONFIG_FILE": "/dev/null"}
+NOBODY = {"UV_CONFIG_FILE": os.devnull, "PIP_CONFIG_FILE": os.devnull}
 
 
 def settings(data: bytes, folder: Path) -> object:

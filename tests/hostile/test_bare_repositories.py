@@ -41,6 +41,7 @@ def plant(folder: Path, mark: Path, head: str) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("head", ["ref: refs/heads/main", NO_COMMIT], ids=["branch", "commit"])
 @pytest.mark.parametrize("place", ["locks/demo", "locks"])
 def test_its_programs_dont_run(repository: Hostile, tmp_path: Path, place: str, head: str) -> None:

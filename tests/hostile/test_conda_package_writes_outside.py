@@ -216,6 +216,7 @@ def test_a_record_that_lists_what_is_outside(
     assert (victim / "precious").read_text() == "precious"
 
 
+@pytest.mark.slow
 def test_an_honest_package_with_links_is_installed(machine: Machine, channel: Channel, prefix: Path) -> None:
     """Links inside, a link to a file outside, names that differ in case alone: real packages have them."""
     members = [

@@ -156,6 +156,8 @@ def test_a_public_source_is_neither_built_nor_offered(
         assert not witness.exists()
 
 
+@pytest.mark.by_day(1)
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize("way", ["", "acme-utils ; sys_platform == 'win32'", "numpy"])
 @pytest.mark.parametrize("held", ["a wheel", "a source", "another release", "nothing", "no page for this target"])
 def test_a_public_source_of_what_has_an_index_of_its_own_is_never_looked_at(

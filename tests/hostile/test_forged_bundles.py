@@ -97,6 +97,7 @@ def there(machine: Machine, locked: Index, tmp_path: Path) -> tuple[Path, str]:
     return folder, bundled(machine, folder)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("forge", [*FORGERIES, missing_wheel])
 def test_a_forged_file(there: tuple[Path, str], tmp_path: Path, forge: Callable[[Path], None]) -> None:
     forge(there[0])
@@ -105,6 +106,7 @@ def test_a_forged_file(there: tuple[Path, str], tmp_path: Path, forge: Callable[
     assert not (tmp_path / "env").exists()
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("forge", FORGERIES)
 def test_forged_sums(there: tuple[Path, str], tmp_path: Path, forge: Callable[[Path], None]) -> None:
     """Whoever changes SHA256SUMS with the file is caught by the digest that was told when the bundle was made."""
@@ -162,6 +164,8 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
+@pytest.mark.by_commit(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_than_the_sums_name(there: tuple[Path, str], tmp_path: Path, kind: Callable[[Path, Path], None]) -> None:
     """Whatever it is and however it's called: refused before anything of the bundle runs, and by the check by hand."""
@@ -194,6 +198,8 @@ def by_hand(bundle: Path) -> str:
     return ran.stdout.decode("utf-8", "replace")
 
 
+@pytest.mark.by_day(3)
+@pytest.mark.by_commit(3)
 @pytest.mark.parametrize("kind", [pipe, device, link, folder, folder_by_a_link])
 @pytest.mark.parametrize("name", ["requirements.txt", "SHA256SUMS", "envspec/target.json", "LIMITS", "wheels"])
 def test_another_kind_of_thing_in_a_files_place(
@@ -212,6 +218,7 @@ def test_another_kind_of_thing_in_a_files_place(
     assert not (tmp_path / "env").exists()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
 def test_the_shells(there: tuple[Path, str], tmp_path: Path, shell: str) -> None:
     program = shutil.which(shell)
@@ -244,6 +251,7 @@ PLANTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("installer", ["uv", "pip"])
 def test_an_honest_bundle_from_a_folder_of_anothers(there: tuple[Path, str], tmp_path: Path, installer: str) -> None:
     """A clone with modules that Python would take up, and variables that bring Python code from it."""
@@ -268,7 +276,7 @@ def test_an_honest_bundle_from_a_folder_of_anothers(there: tuple[Path, str], tmp
         assert (tmp_path / f"env-{number}" / "bin" / "python").exists()
 
 
-@pytest.mark.parametrize("installer", ["uv", "pip"])
+@pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.slow)])
 def test_what_settings_of_uv_and_pip_would_change(there: tuple[Path, str], tmp_path: Path, installer: str) -> None:
     """An excluded package was left out, a target of pip's configuration took all, and either ended with 0."""
     files = {
@@ -287,12 +295,11 @@ def test_what_settings_of_uv_and_pip_would_change(there: tuple[Path, str], tmp_p
         **dict.fromkeys(("UV_OVERRIDE", "UV_CONSTRAINT", "PIP_CONSTRAINT", "PIP_PYTHON"), str(tmp_path / "versions")),
     }
     tools = f"{uv_alone(tmp_path)}:" if installer == "uv" else ""
-    for name, value in given.items():
-        ran = install(there[0], tmp_path / name, tools=tools, **{name: value})
-        assert ran.returncode == 0, (name, ran.stderr)
-        (site,) = (tmp_path / name).glob("lib/python3*/site-packages")
-        assert (site / "app-1.0.dist-info").is_dir() and (site / "lib-1.0.dist-info").is_dir(), (name, ran.stderr)
-        assert not (tmp_path / "elsewhere").exists(), name
+    ran = install(there[0], tmp_path / "env", tools=tools, **given)
+    assert ran.returncode == 0, ran.stderr
+    (site,) = (tmp_path / "env").glob("lib/python3*/site-packages")
+    assert (site / "app-1.0.dist-info").is_dir() and (site / "lib-1.0.dist-info").is_dir(), ran.stderr
+    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.slow

@@ -136,6 +136,7 @@ def test_who_asks_for_a_signature_refuses(
     assert not any((project.folder / name).exists() for name in ("p", "x.tar", "layout", "out"))
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("what", ["link", "folder", "pipe"])
 def test_a_signature_that_is_no_file_ends_the_command(project: Machine, keys: tuple[Key, Key], what: str) -> None:
     ada, _ = keys
@@ -203,6 +204,7 @@ def revocation(folder: Path, kind: str, ada: Key, eve: Key) -> Path:
 REVOCATIONS = {"a KRL": 1, "a KRL by hashes": 1, "public keys": 1, "a KRL cut off": 1, "no revocation file": 1}
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kind", [*REVOCATIONS, "a KRL of others", "nothing"])
 def test_a_key_that_is_revoked(
     project: Machine, keys: tuple[Key, Key], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -238,6 +240,7 @@ WEAK = {
 }
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("kind", WEAK)
 def test_a_kind_of_key(project: Machine, tmp_path: Path, kind: str) -> None:
     """What this OpenSSH takes of a signer that is allowed, and nothing of one that isn't."""
@@ -317,6 +320,7 @@ def theirs(text: bytes, lock: bytes, allowed: Path, folder: Path) -> bool:
     return subprocess.run(words, input=lock, capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [25, pytest.param(500, marks=pytest.mark.nightly)])
 def test_a_signature_mangled_at_random(project: Machine, keys: tuple[Key, Key], tmp_path: Path, count: int) -> None:
     """None is taken that OpenSSH itself doesn't take for this lock, this key and this purpose."""

@@ -44,6 +44,7 @@ def served(channel: Channel) -> Iterator[tuple[str, list[str]]]:
         yield url, asked
 
 
+@pytest.mark.slow
 def test_a_channel_at_the_root_of_a_server(machine: Machine, served: tuple[str, list[str]]) -> None:
     """It has no name but its host and port: the lock reads back, is fresh, and installs; each file is fetched once."""
     url, asked = served

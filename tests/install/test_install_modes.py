@@ -79,6 +79,7 @@ def test_umask_027_and_002_are_kept(machine: Machine, index: Index) -> None:
         assert stat.S_IMODE((prefix / "etc/envspec/install.json").stat().st_mode) == mode
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_what_a_killed_run_had_begun_to_write_is_swept(machine: Machine, index: Index) -> None:
     app = wheel("app", "1.0")

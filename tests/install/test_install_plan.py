@@ -136,6 +136,7 @@ def test_done_is_done(old: Sequence[Pin], new: Sequence[Pin]) -> None:
     assert changes(new, there(*new), known(*new)) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child")
 def test_uv_ends_with_whoever_started_it() -> None:
     code = (

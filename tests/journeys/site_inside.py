@@ -317,7 +317,7 @@ def refusals(site: Site) -> list[str]:
         own = site.folder / "bob/.config/envspec"
         own.mkdir(parents=True)
         (own / "config.toml").write_text(f'[mirrors]\npypi = "{evil.url}"\n')
-        site.refused(f"envspec install {SPEC} --prefix /nonexistent", 1, "[index-elsewhere]", user="bob")
+        site.refused(f"envspec install {SPEC} --prefix {site.folder}/bob/missing", 1, "[index-elsewhere]", user="bob")
         shutil.rmtree(own)
         config.write_text(whole)
         text = TEXT.replace("'torch-like', 'acme'", "'source'").replace(

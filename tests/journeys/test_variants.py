@@ -194,6 +194,7 @@ def test_a_better_variant_is_news_and_no_forgery(machine: Machine, indexes: tupl
     assert "variant cu130 → cu130_new" in ran.out and "SAME VERSION" not in ran.out
 
 
+@pytest.mark.slow
 def test_what_the_index_says_of_the_label_is_what_verify_compares(
     machine: Machine, indexes: tuple[Index, Index]
 ) -> None:
@@ -205,6 +206,7 @@ def test_what_the_index_says_of_the_label_is_what_verify_compares(
     assert ran.status == 1 and "the properties of torch-2.9.1-py3-none-any-cu130.whl" in ran.out + ran.err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", ["torch", "extension"])
 def test_a_cpu_variant_in_a_cuda_target_is_refused(name: str, machine: Machine, indexes: tuple[Index, Index]) -> None:
     pypi, index = indexes
@@ -220,6 +222,7 @@ def test_a_cpu_variant_in_a_cuda_target_is_refused(name: str, machine: Machine, 
         assert machine.envspec("lock", machine.spec(text)).status == 0
 
 
+@pytest.mark.slow
 def test_one_variant_for_several_gpus_says_what_each_alone_would_get(
     machine: Machine, indexes: tuple[Index, Index]
 ) -> None:
@@ -234,6 +237,7 @@ def test_one_variant_for_several_gpus_says_what_each_alone_would_get(
     assert "extension 1.0 is the variant both, which serves all of its GPUs; sm_80 alone both, sm_90 alone new" in said
 
 
+@pytest.mark.slow
 def test_processors_have_a_key(machine: Machine, indexes: tuple[Index, Index]) -> None:
     pypi, index = indexes
     levels = {"null": {}, **{f"v{n}": {"x86_64": {"level": [f"v{n}"]}} for n in (2, 3, 4)}}
@@ -272,6 +276,7 @@ def test_a_release_without_a_fitting_variant_is_passed_over_in_one_line(
     ), ran.err
 
 
+@pytest.mark.slow
 def test_a_release_whose_variants_can_t_be_read_is_not_passed_over(
     machine: Machine, indexes: tuple[Index, Index]
 ) -> None:

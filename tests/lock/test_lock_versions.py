@@ -21,6 +21,7 @@ READERS = [
 ]
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("schema", range(1, LOCK_VERSION))
 def test_it_is_refused_and_lock_writes_it_anew(machine: Machine, index: Index, schema: int) -> None:
     index.add(wheel("alpha", "1.0"))

@@ -57,6 +57,7 @@ def normalised(calls: Counter[str]) -> tuple[int, int]:
     return calls[spec_inputs.__name__], calls[target_inputs.__name__]
 
 
+@pytest.mark.slow
 def test_check_normalises_each_target_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SPEC.parents[1])
     calls, deepest = watched(lambda: states_of(["specs/mm-v2.9.toml"], None))

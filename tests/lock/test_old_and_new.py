@@ -90,6 +90,7 @@ def test_a_newer_lock_is_refused_with_the_version_that_reads_it_and_stays(
 POLICED = [words for words in COMMANDS if words[0] not in ("tree", "why", "doctor", "report")]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("policy", "message", "remedy"),
     [
@@ -141,6 +142,7 @@ def test_a_policy_for_this_version_or_an_older_one_is_obeyed(
         assert "[index-forbidden]" in project.envspec("lock", SPEC, status=1).err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     "content", [b'{"format": 99, "is": "new"}', b"\x80\x05new", b"{}"], ids=["json", "bytes", "{}"]
 )
@@ -160,6 +162,7 @@ def test_what_a_newer_envspec_kept_in_the_cache_is_no_obstacle(project: Machine,
     project.envspec("cache", "prune", "--older-than", "1h", status=0)
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_an_environment_of_a_newer_envspec_is_left_alone(project: Machine, tmp_path: Path) -> None:
     prefix = tmp_path / "p"

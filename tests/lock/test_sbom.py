@@ -156,6 +156,7 @@ def test_the_serial_number_is_the_locks() -> None:
     assert document(both, TARGET)["serialNumber"] != document(both, twin)["serialNumber"]
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(3)
 @pytest.mark.parametrize("name", by_day(SHIPPED, lambda name: name in ("cpu-py311", "deit-v2.6")))
 def test_a_real_lock(name: str, root: Path) -> None:

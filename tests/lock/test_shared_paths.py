@@ -5,8 +5,6 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
-from pip._internal.resolution.resolvelib.resolver import get_topological_weights
-from pip._vendor.resolvelib.structs import DirectedGraph
 from support.examples import examples
 
 from envspec.lock.model import LockedTarget, Pin, TargetInputs
@@ -23,6 +21,9 @@ def locked(asked: list[str], requires: Mapping[str, list[str]]) -> LockedTarget:
 
 def of_pip(asked: list[str], requires: Mapping[str, list[str]]) -> list[str]:
     """The order that pip makes of the same graph (`Resolver.get_installation_order`)."""
+    from pip._internal.resolution.resolvelib.resolver import get_topological_weights
+    from pip._vendor.resolvelib.structs import DirectedGraph
+
     graph: DirectedGraph[str | None] = DirectedGraph()
     graph.add(None)
 

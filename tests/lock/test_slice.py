@@ -13,6 +13,7 @@ from envspec.lock.write import dumps
 LOCKS = sorted((Path(__file__).resolve().parents[2] / "locks").glob("*/envspec.lock"))
 
 
+@pytest.mark.by_day(5)
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.parent.name)
 def test_it_is_what_the_lock_would_say_with_that_target_alone(path: Path) -> None:
     lock = load(path)

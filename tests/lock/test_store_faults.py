@@ -222,6 +222,7 @@ def test_two_writers(tmp_path: Path, how: str, there: bool) -> None:
     assert on_disk(store.folder) == files_of(new_lock())
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("how", ["folder", "file"])
 def test_a_killed_writer_holds_nobody_up(store: LockFolder, how: str) -> None:

@@ -1,6 +1,7 @@
 """The fetcher of the user's settings: what it knows of logins, time-outs, certificates and proxies."""
 
 import ast
+import os
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from envspec.net.connections import index_fetcher, patience_of
 from envspec.net.transport import proxy_for
 
 ALPHA = wheel("alpha", "1.0")
-NO_NETRC = {"NETRC": "/nonexistent", "UV_HTTP_RETRIES": "0"}
+NO_NETRC = {"NETRC": os.devnull, "UV_HTTP_RETRIES": "0"}
 
 
 @PARSED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def stalling(handler: _Handler, answer: Answer) -> None:
 
 
 def fetcher(retries: int) -> Fetcher:
-    return Fetcher(credentials={}, env={"UV_HTTP_RETRIES": str(retries), "NETRC": "/nonexistent"}, read_seconds=0.3)
+    return Fetcher(credentials={}, env={"UV_HTTP_RETRIES": str(retries), "NETRC": os.devnull}, read_seconds=0.3)
 
 
 @pytest.mark.by_day(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ WANTED = WantedFile(ALPHA.file, ALPHA.sha256, len(ALPHA.content), BY_INDEX)
 @pytest.fixture
 def store(index: Index, tmp_path: Path) -> FileStore:
     index.add(ALPHA)
-    return FileStore(tmp_path, Fetcher(credentials={}, env={"UV_HTTP_RETRIES": "0", "NETRC": "/nonexistent"}))
+    return FileStore(tmp_path, Fetcher(credentials={}, env={"UV_HTTP_RETRIES": "0", "NETRC": os.devnull}))
 
 
 @pytest.mark.parametrize(("change", "said"), [({"sha256": "0" * 64}, "the content has sha256 "), ({"size": 7}, "")])

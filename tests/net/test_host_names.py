@@ -1,5 +1,6 @@
 """A host's name is looked up once for all connections to it."""
 
+import os
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -104,6 +105,6 @@ def test_a_name_that_nobody_knows() -> None:
 
 
 def test_a_name_that_is_none() -> None:
-    fetcher = Fetcher(credentials={}, env={"UV_HTTP_RETRIES": "0", "NETRC": "/nonexistent"})
+    fetcher = Fetcher(credentials={}, env={"UV_HTTP_RETRIES": "0", "NETRC": os.devnull})
     with pytest.raises(IndexFailure):
         fetcher.get(f"http://{'a' * 70}.test/")

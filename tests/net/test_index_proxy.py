@@ -199,7 +199,7 @@ def compiled(
         "--only-binary", ":all:", "--index", proxy.with_login(proxy.url(variant)), "--default-index", index.url,
             "--no-config",
     ]  # fmt: skip
-    env = {"HOME": str(folder), "PATH": "/nonexistent"}
+    env = {"HOME": str(folder), "PATH": str(folder / "missing")}
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     packages = tomli.loads(ran.stdout)["packages"]

@@ -1,6 +1,7 @@
 """How long is waited: for an index with a time-out of its own, and for a server that says when to come back."""
 
 import json
+import os
 import time
 from email.utils import formatdate
 
@@ -32,7 +33,7 @@ def later(asked: str, times: int, status: int = 429) -> Fault:
 def fetcher(tries: int = 2, longest: float = 300.0, patience: dict[str, Patience] | None = None) -> Fetcher:
     return Fetcher(
         credentials={},
-        env={"UV_HTTP_RETRIES": str(tries), "NETRC": "/nonexistent"},
+        env={"UV_HTTP_RETRIES": str(tries), "NETRC": os.devnull},
         read_seconds=5,
         bounds=replace(LIMITS, whole_seconds=longest),
         patience=patience,
@@ -115,7 +116,7 @@ def test_a_slow_index_may_have_longer_than_all_others(index: Index) -> None:
     index.add(ALPHA)
     index.fail("^/simple/", slow(1.2))
     quick = {"read_seconds": 0.2, "bounds": replace(LIMITS, first_seconds=0.5)}
-    env = {"UV_HTTP_RETRIES": "0", "NETRC": "/nonexistent"}
+    env = {"UV_HTTP_RETRIES": "0", "NETRC": os.devnull}
     url = f"{index.url}/alpha/"
     with pytest.raises(IndexFailure):
         Fetcher(credentials={}, env=env, **quick).get(url)  # type: ignore[arg-type]

@@ -68,6 +68,7 @@ COMPOUND = (
 )
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("extra", ["", "x", "y", "z", "b"])
 def test_an_extra_is_compared_by_two_operators(extra: str, served: Index, tmp_path: Path) -> None:
     """By any other than `==` and `!=` a comparison says nothing: it isn't judged anew for each extra."""

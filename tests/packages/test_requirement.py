@@ -5,6 +5,7 @@ from hypothesis import given, strategies as st
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from envspec.base.reader.nodes import BadValue
 from envspec.packages.requirement import (
     canonical_name,
     head_of,
@@ -13,7 +14,7 @@ from envspec.packages.requirement import (
     published_requirement,
 )
 from envspec.rules import wanted
-from envspec.spec.values import BadValue, requirement
+from envspec.spec.values import requirement
 
 RELEASES = st.lists(st.integers(0, 30).map(str), min_size=1, max_size=4).map(".".join)
 SPACES = st.sampled_from(["", "", " "])

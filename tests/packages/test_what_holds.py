@@ -122,6 +122,7 @@ BY_EXTRA = {
 }
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("overridden", [False, True])
 @pytest.mark.parametrize("form", BY_EXTRA)
 def test_chained_extras_cost_what_they_weigh(monkeypatch: pytest.MonkeyPatch, form: str, overridden: bool) -> None:

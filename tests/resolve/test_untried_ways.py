@@ -63,6 +63,7 @@ def test_no_hint_names_a_change_of_the_spec_that_nobody_tried(path: Path) -> Non
     assert not [one for one in untried if not any(part in one[1] for part in OF_WHAT_IS_WRITTEN)]
 
 
+@pytest.mark.slow
 def test_a_wheel_that_no_installer_takes_is_avoided_where_an_older_one_will_do(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("lib", "2.0", files={"lib-2.0.data/data/pyvenv.cfg": b"x"}))
     index.sidecars = False
@@ -78,6 +79,7 @@ def test_a_wheel_that_no_installer_takes_is_avoided_where_an_older_one_will_do(m
     assert ran.status == 3 and "constraints" not in ran.hint, ran.err
 
 
+@pytest.mark.slow
 def test_a_source_whose_build_fails_is_avoided_where_an_older_one_will_do(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), sdist("lib", "2.0", static=False, files={"backend.py": "raise SystemExit('no')"}))
     ran = machine.envspec("lock", machine.spec(cpu("lib", extra='allow-source = ["lib"]')))

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from envspec.base.codes import meanings
 from envspec.base.errors import SpecError
 from envspec.lock.inputs import spec_inputs, target_inputs
+from envspec.spec.forms import ACCEPTABLE
 from envspec.spec.model import Audit, Waiver
 from envspec.spec.parse import load_spec, parse_spec
-from envspec.spec.schema import ACCEPTABLE
 
 SPEC = Path(__file__).parent / "valid" / "audit.toml"
 

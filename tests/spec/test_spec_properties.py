@@ -10,12 +10,13 @@ from hypothesis import example, given, strategies as st
 
 from envspec.base.errors import SpecError, SpecErrors
 from envspec.base.reader.document import decode, show
+from envspec.base.reader.nodes import BadValue
 from envspec.spec import values
 from envspec.spec.advice import slug
-from envspec.spec.image_schema import SERVICES
+from envspec.spec.forms import ENV_NAME, PLATFORMS, PYTHONS, SERVICES, WORKLOADS
 from envspec.spec.parse import parse_spec
-from envspec.spec.schema import ENV_NAME, PLATFORMS, PYTHONS, WORKLOADS
-from envspec.spec.values import BadValue, match_spec, requirement, utc_time
+from envspec.spec.times import utc_time
+from envspec.spec.values import match_spec, requirement
 
 FOLDER = Path(__file__).parent
 TEXTS = [case.read_text() for folder in ("valid", "invalid") for case in sorted((FOLDER / folder).glob("*.toml"))]

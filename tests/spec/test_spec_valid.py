@@ -105,6 +105,17 @@ def test_what_an_image_is_built_with() -> None:
     assert Image().fabric == "infiniband" and not Image().nvcc
 
 
+@pytest.mark.parametrize("written", ["2026-11-01", '"2026-11-01"', "2026-11-01T12:00:00Z"])
+def test_the_day_of_a_snapshot_is_text_however_toml_has_it(written: str) -> None:
+    spec = parse_spec(f"{MINIMAL}\n[image]\nsnapshot = {written}\n", "x.toml")
+    assert spec.image.snapshot == "2026-11-01"
+
+
+def test_the_day_of_a_snapshot_is_one_of_the_calendar() -> None:
+    with pytest.raises(SpecError, match=r"image\.snapshot: '2026-02-31' isn't a date or time"):
+        parse_spec(f'{MINIMAL}\n[image]\nsnapshot = "2026-02-31"\n', "x.toml")
+
+
 def test_inline_tables_and_git_requirements() -> None:
     path = str(FOLDER / "inline-everything.toml")
     spec = load_spec(path)

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = (
     "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL);"
     "from envspec.__main__ import _end, main; signal.signal(signal.SIGINT, _end);"  # as from main's first line on
-    "from envspec.base import places; places.ETC = '/nonexistent';"  # this machine's site is no part of a test
+    "from envspec.base import places; places.ETC = {etc!r};"  # this machine's site is no part of a test
     "main()"
 )
 
@@ -111,7 +111,7 @@ class Machine:
     def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start `envspec` in a session of its own, so that a test can see what is left of it."""
         process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *arguments],
+            [sys.executable, "-c", _PROGRAM.format(etc=str(self.base / "etc")), *arguments],
             cwd=self.folder, env=self.environment(env), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip

@@ -3,25 +3,24 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from envspec.resolve.pip.indexes import Question
+from envspec.resolve.pip.loop import Answer
+from envspec.resolve.pip.problem import Problem
 from envspec.resolve.pip.request import Request
-from envspec.resolve.uv.answer import Found
+from envspec.resolve.pip.target_solver import TargetSolver
 
 
 @contextmanager
-def questions() -> Iterator[dict[Path, list[Request]]]:
-    """Give what uv is asked for each solution, which its folder stands for."""
-    asked, ask = defaultdict[Path, list[Request]](list), Question.ask
+def questions() -> Iterator[dict[str, list[Request]]]:
+    """Give what uv is asked for each solution, by its target."""
+    asked, ask = defaultdict[str, list[Request]](list), TargetSolver.ask
 
-    def asking(self: Question, request: Request, *more: Any) -> tuple[Found, ...]:
-        asked[self.folder].append(request)
-        return ask(self, request, *more)
+    def asking(self: TargetSolver, problem: Problem) -> Answer:
+        asked[self.label].append(problem.question)
+        return ask(self, problem)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Question, "ask", asking)
+        patched.setattr(TargetSolver, "ask", asking)
         yield asked

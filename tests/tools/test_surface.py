@@ -9,7 +9,7 @@ from tools.surface import keys, surface
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = (ROOT / "tests" / "data" / "surface.txt").read_text(encoding="utf-8").splitlines()
 LOST: dict[str, str] = {
-    "library Complaint": "decisions/0373-one-finding-one-text-one-details.md",
+    "library Complaint": "design/37-command-line.md",
     **dict.fromkeys(("code another-file", "code source", "code young"), "scope.md"),
     **dict.fromkeys(("command audit --min-age", "command diff --min-age"), "scope.md"),
     "key audit.json releases": "scope.md",

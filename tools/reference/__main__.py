@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.reference import architecture, codes, commands, decisions, demands, documents, examples, forged, spec
+from tools.reference import architecture, codes, commands, demands, design, documents, examples, forged, spec
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = {
@@ -17,7 +17,7 @@ PAGES = {
     "spec.md": spec.page,
     "cli.md": commands.page,
     "codes.md": codes.page,
-    "decisions/README.md": decisions.page,
+    "design/README.md": design.page,
     "examples.md": examples.page,
     "reference-stacks.md": demands.page,
 }

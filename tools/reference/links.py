@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 LOG = logging.getLogger("mkdocs.hooks.links")
-LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./|ci/|decisions/|evidence/)[^)#]*)(#[^)]*)?\)")
+LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./|ci/|design/|evidence/)[^)#]*)(#[^)]*)?\)")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -25,7 +25,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
     def rewrite(found: re.Match[str]) -> str:
         words, link, _ = found.groups()
         there = (folder / link).resolve()
-        if there.is_relative_to(docs) and there.parts[len(docs.parts)] not in ("ci", "decisions", "evidence"):
+        if there.is_relative_to(docs) and there.parts[len(docs.parts)] not in ("ci", "design", "evidence"):
             return found[0]
         if not there.exists():
             LOG.warning("%s links to %s, which isn't there", page.file.src_uri, link)

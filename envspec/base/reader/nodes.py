@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import replace
+
+from envspec.base.redact import redact
 
 CONTROL = r"\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069"
 """The character class, in a regular expression, of what no text may contain: control characters and changes of reading
@@ -16,7 +21,7 @@ CONTROL_BUT_LINES = r"\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066
 """The same, with tab and newline allowed."""
 
 
-class Text(Struct, frozen=True):
+class Text(Struct, frozen=True, kw_only=True):
     """A string.
 
     says        what a good value is, for messages ("a CUDA version X.Y")
@@ -27,9 +32,10 @@ class Text(Struct, frozen=True):
     date        a TOML date or date-time is allowed too
     secret      never quoted in a message: it may hold a password
     advice      from a bad value to a hint, or None
+    read        from a value of this form to what a record gets; raises BadValue
     """
 
-    doc: str
+    doc: str = ""
     example: str
     says: str = "text"
     pattern: str | None = None
@@ -41,6 +47,7 @@ class Text(Struct, frozen=True):
     secret: bool = False
     default: str | None = None
     advice: Callable[[str], str | None] | None = None
+    read: Callable[[Any], Any] | None = None
 
     @property
     def forbidden(self) -> str:
@@ -80,65 +87,68 @@ class Text(Struct, frozen=True):
         return self.forbidden_in(value) is None and self.fits(value)
 
 
-class Integer(Struct, frozen=True):
+class Integer(Struct, frozen=True, kw_only=True):
     """A whole number from `minimum` to `maximum`, both included."""
 
-    doc: str
+    doc: str = ""
     example: int
     minimum: int
     maximum: int
     default: int | None = None
 
 
-class Boolean(Struct, frozen=True):
+class Boolean(Struct, frozen=True, kw_only=True):
     """True or false."""
 
-    doc: str
+    doc: str = ""
     example: bool
-    default: bool
+    default: bool | None = None
 
 
-class Number(Struct, frozen=True):
+class Number(Struct, frozen=True, kw_only=True):
     """A finite number, whole or not, from `minimum` to `maximum` where they're given."""
 
-    doc: str
+    doc: str = ""
     example: float
     minimum: float | None = None
     maximum: float | None = None
 
 
-class Array(Struct, frozen=True):
-    """An array of `items`. `unique` refuses equal elements."""
+class Array(Struct, frozen=True, kw_only=True):
+    """An array of `items`. `unique` refuses equal elements; one that isn't `ordered` is sorted in a record."""
 
-    doc: str
+    doc: str = ""
     items: Node
     example: tuple[Any, ...]
     min_items: int = 0
     unique: bool = False
+    ordered: bool = True
 
 
-class Table(Struct, frozen=True):
-    """A table with known keys. It must have at least one of `any_of`, and every key of `required`."""
+class Table(Struct, frozen=True, kw_only=True):
+    """A table with known keys: at least one of `any_of`, and every key of `required`. `record` is the type of
+    its values where `table_of` describes it."""
 
-    doc: str
+    doc: str = ""
     keys: Mapping[str, Node]
     required: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
     missing: str | None = None
     """The hint for a table that holds none of `any_of`."""
     not_empty: bool = False
+    record: type[Struct] | None = None
 
 
-class Names(Struct, frozen=True):
+class Names(Struct, frozen=True, kw_only=True):
     """A table whose keys are the user's own names, each of the form `names`, and whose values are all alike."""
 
-    doc: str
+    doc: str = ""
     names: Text
     values: Node
     not_empty: bool = False
 
 
-class Either(Struct, frozen=True):
+class Either(Struct, frozen=True, kw_only=True):
     """A string, or a table for those who have more to say."""
 
     text: Text
@@ -150,6 +160,85 @@ class Either(Struct, frozen=True):
 
 
 Node: TypeAlias = Text | Boolean | Integer | Number | Array | Table | Names | Either
+
+
+class BadValue(Exception):
+    """The fault of a value, as the end of a sentence that begins with the value, and the remedy."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        self.reason = redact(reason)
+        self.hint = hint
+        super().__init__(self.reason)
+
+
+# A record as the description of its table. A field is a key where its annotation has a node: of its name with hyphens,
+# or of the name that msgspec's `field` gives it, in which a dot leads into a table.
+
+
+class KeyField(Struct, frozen=True):
+    """A field that is a key: its name, its path in the table, its node and its default; none is NODEFAULT."""
+
+    field: str
+    path: tuple[str, ...]
+    node: Node
+    default: object
+
+
+@cache
+def table_of(record: type[Struct]) -> Table:
+    """Describe the table of a record. A field without a default is a required key.
+
+    The record's docstring has the docs: the table's in its first paragraph, behind its name; a key's behind the field's
+    name and two spaces; that of a table within behind `[key]`. Without docstrings (`python -OO`) there are none.
+    """
+    docs, required = _docs(record), []
+    keys: dict[str, Node] = {}
+    within: dict[str, dict[str, Node]] = {}
+    for one in keys_of(record):
+        *above, key = one.path
+        for table in above:
+            keys[table] = Table(doc=docs.get(f"[{table}]", ""), keys=within.setdefault(table, {}))
+        (within[above[0]] if above else keys)[key] = _with_defaults(one.node, docs.get(one.field), one.default)
+        required += [key] if one.default is NODEFAULT else []
+    return Table(doc=docs[""], keys=keys, required=tuple(required), record=record)
+
+
+@cache
+def keys_of(record: type[Struct]) -> tuple[KeyField, ...]:
+    """List the keys of a record, in order. Its annotations are texts, and resolving all would double a spec's time."""
+    names, defaults = record.__struct_fields__, record.__struct_defaults__
+    known = dict(zip(reversed(names), reversed(defaults), strict=False))
+    return tuple(
+        KeyField(
+            name,
+            tuple((name.replace("_", "-") if key == name else key).split(".")),
+            eval(annotation, vars(sys.modules[record.__module__])).__metadata__[0],
+            known.get(name, NODEFAULT),
+        )
+        for name, key in zip(names, record.__struct_encode_fields__, strict=True)
+        for annotation in [record.__annotations__[name]]
+        if annotation.startswith("Annotated[")
+    )
+
+
+def _with_defaults(node: Node, doc: str | None, default: object) -> Node:
+    own: dict[str, Any] = {"doc": doc} if doc and not node.doc else {}
+    if isinstance(node, (Text, Boolean, Integer)) and node.default is None:
+        own |= {"default": default} if isinstance(default, (str, int)) and default != "" else {}
+    return replace(node, **own) if own else node
+
+
+def _docs(record: type[Struct]) -> dict[str, str]:
+    head, _, rest = (record.__doc__ or "").partition("\n\n")
+    docs, name = {"": " ".join(head.split()).rpartition("`: ")[2]}, "-"
+    for line in rest.partition("\n\n")[0].splitlines():
+        text = line.strip()
+        begin, gap, after = text.partition("  ")
+        # the lines that go on stand below the docs; Python 3.13 takes a docstring's indent away
+        if gap and len(line) - len(text) <= 4:
+            name, text = begin, after.strip()
+        docs[name] = f"{docs.get(name, '')} {text}".strip()
+    return docs
 
 
 # Starts with a letter or digit, has no "..", and no dot at its end, so that it's always a safe name of one folder.

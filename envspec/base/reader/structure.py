@@ -11,13 +11,25 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
 from msgspec.structs import replace
 
 from envspec.base.documents import finite_number
 from envspec.base.errors import MOST, Place, SpecError, SpecErrors
 from envspec.base.reader.document import Document, key_path, kind, show, table_name, toml, within
-from envspec.base.reader.nodes import Array, Boolean, Either, Integer, Names, Node, Number, Table, Text
+from envspec.base.reader.nodes import (
+    Array,
+    BadValue,
+    Boolean,
+    Either,
+    Integer,
+    Names,
+    Node,
+    Number,
+    Table,
+    Text,
+    keys_of,
+)
 from envspec.base.reader.positions import Path
 from envspec.base.redact import redact
 from envspec.base.texts import nearest
@@ -271,17 +283,43 @@ class Checked:
         return [((*path, key), child) for key, child in pairs if self.sound(*path, key)]
 
     def record(self, form: type[_Record], *table: str | int, **own: object) -> _Record:
-        """Make the record of a table: a field has the sound value of its key, frozen, or its default; `own` are ready.
-        A key is a field's name with hyphens."""
-        keys = {name: name.replace("_", "-") for name in form.__struct_fields__ if name not in own}
-        given = {name: self._freeze(*table, key) for name, key in keys.items()}
-        return form(**{name: value for name, value in given.items() if value is not None}, **own)
+        """Make the record of a table: a field has the sound value of its key, or its default; `own` are ready."""
+        given = dict(own)
+        for one in keys_of(form):
+            if one.field not in own:
+                value = self.read(one.node, *table, *one.path)
+                # a required key that is missing is a problem already, and none of what follows counts
+                if value is not None or one.default is NODEFAULT:
+                    given[one.field] = frozenset(value) if isinstance(one.default, frozenset) else value
+        return form(**given)
 
-    def _freeze(self, *path: str | int) -> Any:
+    def read(self, node: Node, *path: str | int) -> Any:
+        """Read the sound value of a node, frozen, None where there is none. Problems are noted."""
         value = self.value(*path)
-        if isinstance(value, dict):
-            return MappingProxyType(self.table(*path))
-        return tuple(one for _, one in self.children(*path)) if isinstance(value, list) else value
+        if value is None:
+            return None
+        if isinstance(node, Either):
+            record = node.table.record if isinstance(node.table, Table) else None
+            if record and not isinstance(value, dict):
+                return record(value)
+            node = node.table if isinstance(value, dict) else node.text
+        if isinstance(node, Array):
+            items = [self.read(node.items, *item) for item, _ in self.children(*path)]
+            return tuple(items if node.ordered else sorted(items))
+        if isinstance(node, Names):
+            name_of = node.names.read or str
+            return MappingProxyType(
+                {name_of(item[-1]): self.read(node.values, *item) for item, _ in self.children(*path)}
+            )
+        if isinstance(node, Table):
+            return self.record(node.record, *path) if node.record else MappingProxyType(self.table(*path))
+        if isinstance(node, Number):
+            return float(value)
+        try:
+            return node.read(value) if isinstance(node, Text) and node.read else value
+        except BadValue as error:
+            self.problem(path, f"{key_path(path)}: {show(value)} {error.reason}", error.hint)
+            return None
 
     def place(self, *path: str | int, at_key: bool = False) -> Place:
         return self.document.place(path, at_key=at_key)

@@ -16,4 +16,6 @@ PyTorch index that it knows.
 The proxy fetches with the user's own logins and limits, files too, which it looks through: uv needs no login, and
 meets nothing without bounds. Its address stays the same from run to run, so that uv's own cache of pages and METADATA
 serves the next run without asking the proxy at all.
+
+Why it is so: docs/design/05-index-proxy.md.
 """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, field
@@ -388,28 +388,27 @@ def raise_again(error: EnvspecError) -> NoReturn:
     raise error
 
 
-def answer_together(
-    pool: Executor, jobs: Mapping[Request, Callable[[], _Answer]], groups: Mapping[Request, tuple[str, ...]]
-) -> dict[Request, _Answer]:
-    """Run jobs side by side. Raises the first failure, in the jobs' order, once all have ended: of several refusals the
-    first has the others beside it, and equal ones are one."""
-    futures = {request: pool.submit(job) for request, job in jobs.items()}
+def answer_together(pool: Executor, jobs: Mapping[str, Callable[[], _Answer]]) -> dict[str, _Answer]:
+    """Run targets' jobs side by side. Raises the first failure, in the jobs' order, once all have ended: of several
+    refusals the first has the others beside it, and equal ones are one."""
+    futures = {name: pool.submit(job) for name, job in jobs.items()}
     refused: dict[tuple[str, str], AnswerNo] = {}
+    failed: dict[tuple[str, str], EnvspecError] = {}
     answers = {}
-    for request, future in futures.items():
+    for name, future in futures.items():
         try:
-            answers[request] = future.result()
-        except AnswerNo as error:
-            label = ", ".join(groups[request])
-            same = refused.setdefault((error.code, error.message.removeprefix(f"{label}: ")), error)
+            answers[name] = future.result()
+        except (AnswerNo, OutsideError) as error:
+            several: dict[tuple[str, str], Any] = refused if isinstance(error, AnswerNo) else failed
+            said = error.message.removeprefix(f"{name}: ")
+            same = several.setdefault((error.code, said), error)
             if same is not error:
                 same.targets = (*same.targets, *error.targets)
-                same.message = ", ".join(same.targets) + error.message.removeprefix(label)
-        except OutsideError:
-            if not refused:
-                raise
+                same.message = f"{', '.join(same.targets)}: {said}"
     if refused:
         first, *others = refused.values()
         first.beside = tuple(others)
         raise first
+    if failed:
+        raise next(iter(failed.values()))
     return answers

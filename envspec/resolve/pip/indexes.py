@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,13 +18,11 @@ from envspec.net.index_proxy.server import IndexProxy
 from envspec.net.index_proxy.shown import has_variants
 from envspec.packages.names import requirement_name
 from envspec.packages.tags import ReleaseFile, choose_file
-from envspec.resolve.pip.compile import UvCompile, UvIndex, compile_request
+from envspec.resolve.pip.compile import UvIndex
 from envspec.resolve.pip.confusion import is_pytorch
-from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.request import Preferences, Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
-from envspec.resolve.uv.answer import Found, FoundFile
-from envspec.resolve.uv.program import Uv
+from envspec.resolve.uv.answer import FoundFile
 
 _PYTORCH = frozenset((*FAMILY, "triton"))
 """What may come from PyTorch's index."""
@@ -246,47 +242,3 @@ def _own(url: str, request: Request) -> Upstream:
     """Give an index with what a request says of sources."""
     allowed, unfit = frozenset(request.allow_source), frozenset(request.unfit)
     return Upstream(url, allowed, unfit, request.metadata, glibc=request.unlisted_glibc)
-
-
-# One request, and uv with all that it needs to answer it, however often it is asked.
-
-
-class Question(Struct, frozen=True):
-    """The constant part of uv's questions for one solution.
-
-    torch   the PyTorch index of the request, and whether the proxy serves it (`gated`): else uv asks the live one
-    direct  the files that are named by their URL
-    label   the targets' names, for messages
-    folder  holds a folder for each answer
-    """
-
-    uv: Uv
-    indexes: UvIndexes
-    torch: TorchIndex
-    gated: bool
-    proxy: IndexProxy
-    direct: DirectFiles
-    label: str
-    folder: Path
-
-    @property
-    def backend(self) -> str | None:
-        """The variant of the live PyTorch index that uv asks by itself."""
-        return None if self.gated else self.torch.variant
-
-    def ask(self, request: Request, preferences: Preferences, no_pre_releases: Sequence[str]) -> tuple[Found, ...]:
-        """Have uv solve a request, which has the index's own constraints. Raises what `compile_request` raises."""
-        return compile_request(
-            UvCompile(
-                self.uv,
-                request,
-                self.indexes.for_request(request, self.torch if self.gated else None, self.proxy),
-                Path(tempfile.mkdtemp(dir=self.folder)),
-                self.label,
-                self.proxy,
-                preferences,
-                self.direct,
-                self.backend,
-                no_pre_releases,
-            )
-        )

@@ -4,7 +4,7 @@ pages and METADATA come in through functions.
 uv gives what it reads first its newest release, and sends others back for it, by years. So of what the spec asks for by
 name each is held at its newest release that fits: what requires another before that (vllm before torch, torch before
 setuptools), then frameworks, then in the spec's order. No answer in which one falls behind is taken while there is one
-without that: source, DESIGN §3.
+without that (docs/design/04-resolution.md).
 """
 
 from __future__ import annotations

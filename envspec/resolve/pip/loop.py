@@ -1,5 +1,8 @@
 """The loop of a resolution: uv is asked, reviews look at its answer, and it is asked again with the bounds that they
-give, until none is new. Then the spec's own requirements lead, each at the newest release that can be had."""
+give, until none is new. Then the spec's own requirements lead, each at the newest release that can be had.
+
+Why it is so: docs/design/04-resolution.md.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,15 @@ from envspec.net.remote_file import FileHashes
 from envspec.resolve.pip.answer import Resolution, answer_of, drop_unreachable, with_hashes
 from envspec.resolve.pip.leads import Leading
 from envspec.resolve.pip.newest import Releases
+from envspec.resolve.pip.notes import PipAnswer
 from envspec.resolve.pip.problem import Bound, Problem
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.uv.answer import Found
 
 _ROUNDS = 48
 """Questions about one problem: each has a bound more than the one before, or a leader less."""
+_BEGINNINGS = 64
+"""Problems of one target: each has something more than the one before, or less where that left no answer."""
 
 
 class Answer(Struct, frozen=True, dict=True):
@@ -51,14 +57,20 @@ class Answer(Struct, frozen=True, dict=True):
 class Settled(Struct, frozen=True):
     """The end of a loop.
 
-    answer  the one for which no review has a new bound
-    first   uv's first answer from all that it has to see
-    own     the answer before the spec's requirements led
+    answer   the one for which no review has a new bound
+    first    uv's first answer from all that it has to see
+    own      the answer before the spec's requirements led
+    outcome  what is made of it, once reviews of the whole have nothing new
     """
 
     answer: Answer
     first: Answer
     own: Answer
+    outcome: PipAnswer | None = None
+
+    @property
+    def problem(self) -> Problem:
+        return self.answer.problem
 
 
 class Unsettled(Struct, frozen=True):
@@ -68,6 +80,7 @@ class Unsettled(Struct, frozen=True):
     refusal: AnswerNo
 
 
+End = Settled | Unsettled
 Ask = Callable[[Problem], Answer]
 Review = Callable[[Answer], Iterable[Bound]]
 """Gives bounds for the next question. Raises AnswerNo for an answer that is refused."""
@@ -76,15 +89,41 @@ Relaxation = Callable[[Problem, EnvspecError], Iterable[Bound]]
 
 
 class Reviews(Struct, frozen=True):
-    """The functions that look at answers, the cheapest first, and at what stands in the place of one."""
+    """The functions that look at answers, the cheapest first, and at what stands in the place of one.
+
+    of_end  looks at an end. Gives the problem to begin anew with, or the end where it is the last word; raises AnswerNo
+            for an answer that is refused
+    """
 
     of_answers: tuple[Review, ...]
     of_conflicts: tuple[Relaxation, ...]
+    of_end: Callable[[End], Problem | End] = lambda end: end
 
 
-def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> Settled | Unsettled:
-    """Ask until no review has a new bound, and then with as much of what leads as can be had. Raises what `ask` raises,
-    and InternalError after too many questions."""
+def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
+    """Ask until no review has a new bound, and then with as much of what leads as can be had; begin anew as long as an
+    end says so. A refusal of a spare problem leaves the one before it.
+
+    Raises what `ask` raises, and InternalError after too many questions.
+    """
+    refused: Unsettled | None = None
+    problem = begun
+    for _ in range(_BEGINNINGS):
+        end = _settle(problem, ask, reviews, lead)
+        try:
+            following = reviews.of_end(end)
+        except AnswerNo as refusal:
+            end = Unsettled(end.problem, refusal)
+            following = reviews.of_end(end)
+        if isinstance(end, Unsettled):
+            refused = refused if problem.is_spare and refused else end
+        if not isinstance(following, Problem):
+            return refused if refused and isinstance(following, Unsettled) else following
+        problem = following
+    raise InternalError(f"{begun.label}: no end after {_BEGINNINGS} answers")
+
+
+def _settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
     problem = base = begun
     first: Answer | None = None
     own: Answer | None = None

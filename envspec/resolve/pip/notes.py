@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -13,9 +13,9 @@ from envspec.net.index_proxy.releases import is_older, version_of
 from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.pip.answer import Resolution, missing_dates, own_hashes
-from envspec.resolve.pip.direct import DirectFiles
 from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.pins import file_to_install, variant_notes
+from envspec.resolve.pip.problem import Subject
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.static_source import StaticReader
 from envspec.resolve.torch_index.choice import TorchIndex
@@ -26,17 +26,21 @@ _LISTED = 8
 
 
 class PipAnswer(Struct, frozen=True):
-    """A solved request.
+    """A solved target.
 
+    asked     its request, with the variants that were met
     index     that its torch comes from
     findings  what is to be said of how it came about
     shared    the versions that another target has, and that it took where they fit
+    subject   the target itself, with the pins
     """
 
+    asked: Request
     resolution: Resolution
     index: TorchIndex
     findings: tuple[Finding, ...]
     shared: Mapping[str, str]
+    subject: Subject | None = None
 
     @property
     def found(self) -> tuple[Found, ...]:
@@ -44,42 +48,24 @@ class PipAnswer(Struct, frozen=True):
 
 
 class Solution(Struct, frozen=True):
-    """A solved request, with what notes about it need.
+    """The solution of targets with equal requests, with what notes about it need. `kept` has the versions of the old
+    lock, which were told when they were chosen."""
 
-    kept    the versions of the old lock, which were told when they were chosen
-    direct  the files that its requirements name by their URL
-    """
-
-    request: Request
     answer: PipAnswer
     kept: Mapping[str, str]
-    direct: DirectFiles
     pins: tuple[Pin, ...]
-
-
-def last_solutions(
-    made: Mapping[str, Sequence[Solution]], pins: Mapping[str, tuple[Pin, ...]]
-) -> dict[Request, tuple[Solution, tuple[str, ...]]]:
-    """Find the solutions that gave pins, with the names of their targets. `made` has all solutions by target, in their
-    order: targets are solved again where what was found can't work."""
-    found: dict[Request, tuple[Solution, tuple[str, ...]]] = {}
-    for name, several in pins.items():
-        last = next((one for one in reversed(made.get(name, ())) if one.pins == several), None)
-        if last is not None:
-            _, names = found.get(last.request, (last, ()))
-            found[last.request] = (last, (*names, name))
-    return found
+    targets: tuple[str, ...]
 
 
 def notes_of(
-    solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]],
+    solutions: Sequence[Solution],
     releases: Callable[[Request], Releases],
     hashed: Sequence[str],
     static: StaticReader,
 ) -> Iterator[Finding]:
     """Yield what there is to say of solutions' files. `hashed` lists the URLs of files whose pages say no sha256."""
-    groups = {request: names for request, (_, names) in solutions.items()}
-    found = {request: one.answer.found for request, (one, _) in solutions.items()}
+    groups = {one.answer.asked: one.targets for one in solutions}
+    found = {one.answer.asked: one.answer.found for one in solutions}
     yield from variant_notes(found, groups)
     yield from missing_dates(found, groups, releases)
     yield from _yanked_files(found, groups, releases)
@@ -87,19 +73,17 @@ def notes_of(
     yield from merge_targets(_inert_sources(solutions, static))
 
 
-def _inert_sources(
-    solutions: Mapping[Request, tuple[Solution, tuple[str, ...]]], static: StaticReader
-) -> Iterator[Finding]:
+def _inert_sources(solutions: Iterable[Solution], static: StaticReader) -> Iterator[Finding]:
     """Name the sources that need no permission, but for those that the old lock had: they were told then."""
-    for request, (one, names) in solutions.items():
+    for one in solutions:
         found = {package.name: package for package in one.answer.found}
         for pin in one.pins:
             if not pin.is_inert or one.kept.get(pin.name) == pin.version:
                 continue
-            file = file_to_install(found[pin.name], request)
+            file = file_to_install(found[pin.name], one.answer.asked)
             why = static.read(file, pin.name, pin.version).inert if file else ""
             said = f"{pin.name} {pin.version} is built from source without allow-source: {why}"
-            yield Finding("info", "source-inert", said, targets=names, package=pin.name)
+            yield Finding("info", "source-inert", said, targets=one.targets, package=pin.name)
 
 
 def moved_beside(before: Mapping[str, str], after: Mapping[str, str], told: Collection[str]) -> str:

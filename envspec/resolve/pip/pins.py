@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec.structs import replace
 
-from envspec.base.conflict import Conflict
-from envspec.base.errors import Infeasible, InternalError, Unsatisfiable
+from envspec.base.errors import Infeasible
 from envspec.base.finding import Finding
 from envspec.base.redact import without_credentials
 from envspec.base.texts import without_unseen
@@ -26,7 +25,7 @@ from envspec.resolve.pip.edges import for_other_cuda
 from envspec.resolve.pip.metadata import Metadata
 from envspec.resolve.pip.newest import Releases, is_sole, newer
 from envspec.resolve.pip.reading import Description, Reading
-from envspec.resolve.pip.request import Preferences, Request
+from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex, needs_own_triton
 from envspec.resolve.uv.answer import Found, FoundFile
 
@@ -179,82 +178,27 @@ def _extras(provided: tuple[str, ...], lines: tuple[str, ...]) -> frozenset[str]
     return frozenset(map(canonical_name, (*provided, *named)))
 
 
-# Rounds of a resolution: what has variants is asked for again, by each target for its own machines.
-#
-# The first round shares what it can: in it, any variant of a release stands for all. Most solutions have none, and
-# are done. Then each target has pages of its own for the packages with variants, and what is built against torch or
-# NumPy may need one more round, with their versions.
+# What has variants is asked for again, by each target for its own machines: in the first question any variant of a
+# release stands for all. Most solutions have none. What is built against torch or NumPy depends on their versions, too.
 
 _BUILT_AGAINST = ("numpy", "torch")
 """The packages on whose versions variants depend."""
-MAX_ROUNDS = 8
-
-Solve = Callable[[Mapping[str, Request]], Mapping[str, Sequence[Found]]]
-"""Solves the requests of all targets, by name."""
 
 
-def in_rounds(
-    requests: Mapping[str, Request],
-    keep: Mapping[str, Preferences],
-    solve: Solve,
-    named: Callable[[Request, Conflict], Collection[str]],
-) -> dict[str, Request]:
-    """Give the requests with which all targets are solved for the variants of their own machines. `keep` has the old
-    lock's, by target.
-
-    `named` finds in a conflict the packages that have variants. Raises what `solve` raises.
-    """
-    asked = dict(requests)
-    requests = {name: _keeping(request, keep.get(name, Preferences())) for name, request in requests.items()}
-    for _ in range(MAX_ROUNDS):
-        found: Mapping[str, Sequence[Found]] = {}
-        try:
-            found = solve(asked)
-        except Unsatisfiable as conflict:
-            met = {name: named(asked[name], conflict.conflict) for name in conflict.targets if name in asked}
-            again = _again(asked, requests, met, found)
-            if again == asked:
-                raise
-        else:
-            again = _again(asked, requests, {name: _with_variants(several) for name, several in found.items()}, found)
-            if again == asked:
-                return asked
-        asked = again
-    raise InternalError(f"the variants of {', '.join(sorted(asked))} differ in each of {MAX_ROUNDS} rounds")
-
-
-def _keeping(request: Request, keep: Preferences) -> Request:
-    kept = tuple(sorted((name, version, label) for name, (version, label) in keep.variants.items()))
-    own = request.own_machine
-    return replace(request, own_machine=replace(own, kept=kept)) if own and kept else request
-
-
-def _again(
-    asked: Mapping[str, Request],
-    requests: Mapping[str, Request],
-    met: Mapping[str, Collection[str]],
-    found: Mapping[str, Sequence[Found]],
-) -> dict[str, Request]:
-    return {
-        name: _ask_with_variants(one, requests[name], met.get(name, ()), found.get(name, ()))
-        for name, one in asked.items()
-    }
-
-
-def _with_variants(found: Sequence[Found]) -> Collection[str]:
-    return [package.name for package in found if any(file.variant for file in package.files)]
-
-
-def _ask_with_variants(before: Request, own: Request, names: Collection[str], found: Sequence[Found]) -> Request:
-    variants = tuple(sorted({*before.variants, *names}))
-    machine = own.own_machine
+def for_variants(
+    asked: Request, names: Collection[str], found: Iterable[Found], kept: Mapping[str, tuple[str, str]]
+) -> Request:
+    """Give a request with the variants of packages that have some, for its target's own machines, beside what was
+    `found`. `kept` has the version and label of the old lock's variants."""
+    variants = tuple(sorted({*asked.variants, *names}))
+    machine = asked.own_machine
     if not variants or machine is None:
-        return before
-    known = {**dict(before.machine.versions if before.machine else ()), **dict(own.provided)}
+        return asked
+    known = {**dict(asked.machine.versions if asked.machine else ()), **dict(asked.provided)}
     known |= {package.name: package.version for package in found if package.version}
     versions = tuple((name, known[name]) for name in _BUILT_AGAINST if name in known)
-    kept = tuple(one for one in machine.kept if one[0] in variants)
-    return replace(before, variants=variants, machine=replace(machine, versions=versions, kept=kept))
+    labels = tuple((name, *kept[name]) for name in variants if name in kept)
+    return replace(asked, variants=variants, machine=replace(machine, versions=versions, kept=labels))
 
 
 def variant_notes(

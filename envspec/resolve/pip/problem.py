@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from envspec.lock.model import Pin
 from envspec.net.index_proxy.releases import Release
 from envspec.packages.names import requirement_name
 from envspec.packages.python_range import releases_of
 from envspec.packages.tags import takes_python
-from envspec.resolve.pip.request import Request
+from envspec.resolve.pip.request import Preferences, Request, with_constraints
+from envspec.resolve.torch_index.choice import TorchIndex
 
 CODE = "requires-python"
 """The finding of a release that refuses the target's Python. A spec can accept it, by package."""
@@ -114,17 +116,66 @@ class Bound(Struct, frozen=True):
         return requirement_name(self.line)
 
 
-class Problem(Struct, frozen=True, dict=True):
-    """A question about one target, or about several with equal requests.
+_S = TypeVar("_S", bound="Subject")
 
-    label  the targets' names, for messages
-    kept   versions of the last lock that stay where they fit: they were judged when they were chosen
-    """
+
+class Subject(Protocol):
+    """A target of a spec, with all that the answers so far have shown."""
+
+    @property
+    def request(self) -> Request | None:
+        """What its pip half asks for; None without one."""
+
+    @property
+    def preferences(self) -> Preferences | None:
+        """The versions to keep in place of the last lock's; None for those."""
+
+    def review(self: _S, pins: tuple[Pin, ...]) -> _S:
+        """Give the target with what an answer shows, the first that makes it another request; else with the answer.
+        Raises AnswerNo for one that is refused."""
+
+    def without_refusals(self: _S) -> _S | None:
+        """Give the target as it was before the rules' refusals bounded it, where nothing is an answer beside those."""
+
+
+class Unreviewed(Struct, frozen=True):
+    """A request of no target: whatever its answer is, nothing more is asked."""
 
     request: Request
+    preferences: Preferences | None = None
+
+    def review(self, pins: tuple[Pin, ...]) -> Unreviewed:
+        """Give the same."""
+        return self
+
+    def without_refusals(self) -> None:
+        """Give nothing: no rule bounds it."""
+
+
+class Problem(Struct, frozen=True, dict=True):
+    """A question about one target.
+
+    asked     what the target asks for, with the variants that were met
+    label     the target's name, for messages
+    kept      versions of the last lock that stay where they fit: they were judged when they were chosen
+    index     that the torch family comes from
+    is_fresh  no cached page counts, however young
+    is_spare  its answer counts, and a refusal of it says less than the one before
+    """
+
+    asked: Request
     label: str = ""
     bounds: tuple[Bound, ...] = ()
     kept: Mapping[str, str] = field(default_factory=dict)
+    index: TorchIndex = TorchIndex(None)
+    is_fresh: bool = False
+    is_spare: bool = False
+    subject: Subject | None = None
+
+    @cached_property
+    def request(self) -> Request:
+        """What is asked, with the bounds of the torch family's index."""
+        return with_constraints(self.asked, self.index.constraints)
 
     def beside(self, *more: Bound) -> Problem:
         """Give the problem with more bounds."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec.structs import replace
 from packaging.version import Version
 
-from envspec.base.errors import AnswerNo
 from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.net.index_proxy.releases import is_older
@@ -16,7 +15,7 @@ from envspec.packages.names import requirement_name
 from envspec.resolve.pip.newest import own_asks
 from envspec.resolve.pip.notes import PipAnswer
 from envspec.resolve.pip.request import Preferences, Request
-from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin, index_of_older
+from envspec.resolve.torch_index.choice import TorchIndex
 from envspec.resolve.uv.answer import Found
 
 
@@ -31,23 +30,30 @@ def commits_of(found: Sequence[Found], request: Request) -> dict[str, str]:
     return {text: commits[name] for text in request.addressed if (name := requirement_name(text)) in commits}
 
 
-def after(found: Sequence[Found], solved: Request, own: Preferences, index: TorchIndex | None) -> Preferences:
-    """Give the preferences of a request that is solved after another one: its own, else what that one found. With the
-    request's index, the torch family's have the names that it has: uv then takes a release at once, and doesn't go back
-    to it from the newest, one by one."""
-    shared = own.over(Preferences(versions_of(found), commits_of(found, solved)))
-    return localise(shared, index) if index else shared
+def after(
+    begun: PipAnswer, own: Callable[[TorchIndex], Preferences], *, localised: bool
+) -> Callable[[TorchIndex], Preferences]:
+    """Give the preferences of a target that is solved after another one, by index of torch's: its own, else what that
+    one found. `localised`, the torch family's have the names that the index has: uv then takes a release at once, and
+    doesn't go back to it from the newest, one by one."""
+    there = Preferences(versions_of(begun.found), commits_of(begun.found, begun.asked))
+
+    def prefer(index: TorchIndex) -> Preferences:
+        shared = own(index).over(there)
+        return localise(shared, index) if localised else shared
+
+    return prefer
 
 
-def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = ()) -> dict[Request, Preferences]:
-    """Find the requests worth a second solve, so that packages which differ between requests may agree on the lowest
+def to_share(answers: Mapping[str, PipAnswer], apart: Collection[str] = ()) -> dict[str, Preferences]:
+    """Find the targets worth a second solve, so that packages which differ between targets may agree on the lowest
     version that any of them has; those `apart` have a reason to differ.
 
-    Returns for each such request its own versions with the shared ones in their place; empty if all agree already.
+    Returns for each such target its own versions with the shared ones in their place; empty if all agree already.
     """
     versions: dict[str, set[str]] = {}
-    for packages in found.values():
-        for name, version in versions_of(packages).items():
+    for answer in answers.values():
+        for name, version in versions_of(answer.found).items():
             versions.setdefault(name, set()).add(version)
     # NVIDIA's packages differ between CUDA versions by their nature: no other solution would make them meet
     shared = {
@@ -56,11 +62,11 @@ def to_share(found: Mapping[Request, Sequence[Found]], apart: Collection[str] = 
         if len(several) > 1 and name not in apart and not is_toolkit(name)
     }
     again = {}
-    for request, packages in found.items():
-        own = versions_of(packages)
+    for target, answer in answers.items():
+        own = versions_of(answer.found)
         moved = {name: version for name, version in shared.items() if own.get(name, version) != version}
         if moved:
-            again[request] = Preferences({**own, **moved}, commits_of(packages, request))
+            again[target] = Preferences({**own, **moved}, commits_of(answer.found, answer.asked))
     return again
 
 
@@ -102,28 +108,6 @@ def _release(version: str) -> str:
     return version.partition("+")[0]
 
 
-def solve_in_index_of_pin(
-    request: Request, chosen: TorchIndex, pinned: str | None, solve: Callable[[TorchIndex], PipAnswer]
-) -> PipAnswer:
-    """Solve a request with the index of the torch that is to be kept. Where that torch can't stay, solve again with the
-    index that was `chosen` by facts; and where a refusal names torch, with the one that has older releases of it.
-    Raises the first refusal of what was chosen."""
-    index, first = choose_for_pin(request, chosen, pinned), None
-    while True:
-        try:
-            answer = solve(index)
-        except AnswerNo as refusal:
-            if index == chosen:
-                older = index_of_older(request, chosen) if first is None and "torch" in refusal.packages else None
-                if older is None:
-                    raise first or refusal from None
-                first, chosen = refusal, older
-        else:
-            if index == chosen or _version_of("torch", answer.found) == pinned:
-                return answer
-        index = chosen
-
-
 def newest_torch(keep: Mapping[str, Preferences], names: Sequence[str]) -> str | None:
     """Give the torch that a request's targets are to keep; of several the newest."""
     return _own_pins(keep, names).get("torch")
@@ -131,10 +115,6 @@ def newest_torch(keep: Mapping[str, Preferences], names: Sequence[str]) -> str |
 
 def _own_pins(keep: Mapping[str, Preferences], names: Sequence[str]) -> dict[str, str]:
     return _newest([keep[name].versions for name in names if name in keep])
-
-
-def _version_of(name: str, found: Sequence[Found]) -> str | None:
-    return next((package.version for package in found if package.name == name), None)
 
 
 def first_of(keep: Mapping[str, Preferences], names: Sequence[str]) -> Preferences:

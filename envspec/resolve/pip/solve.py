@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, Unsatisfiable, Way
+from envspec.base.errors import AnswerNo, Way
 from envspec.base.finding import Finding, merge_targets
 from envspec.base.progress import Progress
 from envspec.facts import torch_builds
@@ -26,82 +27,71 @@ from envspec.facts.cuda_stack import is_toolkit
 from envspec.facts.wheels import FAMILY
 from envspec.lock.model import Pin
 from envspec.net.index_proxy.pages import Pages
-from envspec.net.index_proxy.releases import is_older
-from envspec.net.index_proxy.server import IndexProxy, open_proxy
+from envspec.net.index_proxy.server import open_proxy
 from envspec.net.remote_file import FileHashes
 from envspec.net.simple_page import LivePages
-from envspec.packages.requirement import head_of
 from envspec.resolve.pip.answer import (
     Describer,
     Resolution,
-    add_corrections,
-    answer_of,
     answer_together,
     attribute_to,
-    in_own_addresses,
-    prefix,
     raise_again,
-    read_metadata,
     refuse_two_answers,
     sources_needed,
-    ways_to_pre_releases,
 )
-from envspec.resolve.pip.behind import OF_TARGET, Behind, behind_findings, find_behind, reason_of
-from envspec.resolve.pip.compile import sources_for_uv
+from envspec.resolve.pip.behind import Behind, behind_findings, find_behind
 from envspec.resolve.pip.confusion import refuse_unsaid, refuse_unsaid_builds
-from envspec.resolve.pip.direct import DirectFiles, DirectReader
-from envspec.resolve.pip.indexes import Question, UvIndexes
-from envspec.resolve.pip.leads import LeadCase, Leading, leading, leads
-from envspec.resolve.pip.loop import Answer, Unsettled, settle
+from envspec.resolve.pip.direct import DirectReader
+from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.metadata import MetadataReader
 from envspec.resolve.pip.newest import (
     Releases,
     find_newest,
-    first_day,
     is_behind,
-    newer_glibc,
 )
-from envspec.resolve.pip.notes import PipAnswer, Solution, downgrades, last_solutions, notes_of, rejected_findings
-from envspec.resolve.pip.outgrown import find_outgrown, refuse_outgrown
-from envspec.resolve.pip.pins import extras_of, in_rounds, pins_of
-from envspec.resolve.pip.problem import Problem
+from envspec.resolve.pip.notes import PipAnswer, Solution, notes_of
+from envspec.resolve.pip.pins import pins_of
+from envspec.resolve.pip.problem import Subject, Unreviewed
 from envspec.resolve.pip.published import Published
-from envspec.resolve.pip.reading import Counting, Reading, git_only_url_error, stray_repository, with_metadata_line
+from envspec.resolve.pip.reading import Counting, Reading
 from envspec.resolve.pip.request import (
     Preferences,
     Request,
-    explain_conflict,
     group,
     refuse_conflicts,
     requests_of,
     with_constraints,
 )
-from envspec.resolve.pip.retreat import caps, lost_extras, refuse_lost_extras
-from envspec.resolve.pip.reviews import addresses_of, reviews_of
+from envspec.resolve.pip.reviews import addresses_of
 from envspec.resolve.pip.sharing import (
     after,
     first_of,
     last_of,
-    last_versions,
     localise,
     newest_torch,
     public,
-    solve_in_index_of_pin,
     to_share,
     versions_of,
     with_torch,
 )
-from envspec.resolve.pip.source import SourceReader, build_requirements, url_requirement_error
+from envspec.resolve.pip.source import SourceReader, build_requirements
+from envspec.resolve.pip.sources_needed import SourcesNeeded
+from envspec.resolve.pip.target_solver import Serving, TargetSolver, TorchIndexes
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
-from envspec.resolve.torch_index.holes import explain_torch
-from envspec.resolve.uv.answer import Found
-from envspec.resolve.uv.errors import UnmetImport
 from envspec.resolve.uv.program import Processes, Uv
 from envspec.resolve.wheels.inspector import WheelInspector
 
 _AT_ONCE = 4
 """Requests at a time, on small machines too: uv waits for pages as much as it computes."""
+
+
+Prefer = Callable[[TorchIndex], Preferences]
+"""Gives the versions to prefer, as an index of torch's names them."""
+_T = TypeVar("_T")
+_S = TypeVar("_S", bound=Subject)
+Answered = tuple[dict[str, _S], SourcesNeeded | None]
+"""Targets with their pins, by name, and the sources that those need."""
 
 
 class PipResolver(Struct, frozen=True):
@@ -135,20 +125,20 @@ class PipResolver(Struct, frozen=True):
     refresh: bool = False
     progress: Progress = field(default_factory=Progress)
     notice: Callable[[Finding], None] = lambda finding: None
-    _solutions: dict[str, list[Solution]] = field(default_factory=dict)
+    _solutions: list[Solution] = field(default_factory=list)
     _chosen: dict[Request, TorchIndex] = field(default_factory=dict)
     _running: list[Processes] = field(default_factory=list)
 
-    def resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
-        """Resolve every target: returns pins by target name.
+    def resolve(self, targets: Mapping[str, _S], keep: Mapping[str, Preferences]) -> Answered[_S]:
+        """Resolve targets, by name; gives them with their pins, and the sources that they need.
 
         `keep` has, by target, the versions of the old lock that stay if they still fit.
 
         That nothing satisfies them is said of pages as they are now, not as they were cached some minutes ago.
 
-        Raises SourcesNeeded, Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
+        Raises Unsatisfiable, Infeasible, IndexFailure, ToolError or SpecError, each naming the target.
         """
-        return self._for_one_question()._resolve(requests, keep)
+        return self._for_one_question()._resolve(targets, keep)
 
     def _for_one_question(self) -> PipResolver:
         """Give the resolver for one question: one that fails ends its own programs, and no others."""
@@ -184,88 +174,64 @@ class PipResolver(Struct, frozen=True):
             if name not in (*FAMILY[1:], "triton") and not is_toolkit(name)
         )
 
-    def _resolve(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> dict[str, tuple[Pin, ...]]:
+    def _resolve(self, targets: Mapping[str, _S], keep: Mapping[str, Preferences]) -> Answered[_S]:
+        requests = {name: one.request for name, one in targets.items() if one.request is not None}
         for name, request in requests.items():
             with attribute_to((name,)):
                 refuse_conflicts(name, request)
         groups = group(requests)
-        counting = Counting(self.progress)
-        with self._serving(groups, counting) as (proxy, sources):
-            allowed = _buildable_packages(groups)
-            addresses = addresses_of(groups)
-            reading = Reading(self.wheels, sources, proxy, allowed, addresses, _below(self.scratch), counting)
-            direct = DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting)
+        with self._serving(groups, Counting(self.progress)) as serving:
             try:
                 refuse_unsaid_builds(groups, self._uv_indexes.has)
-                answered: dict[Request, PipAnswer] = {}
-
-                def solve_round(asked: Mapping[str, Request]) -> dict[str, tuple[Found, ...]]:
-                    # a round without a solution stopped uv
-                    self.uv.processes.begin()
-                    groups = group(asked)
-                    answered.clear()
-                    answered.update(self._solve_all(groups, proxy, keep, reading, direct))
-                    return {name: answered[request].found for request, names in groups.items() for name in names}
-
-                groups = group(in_rounds(requests, keep, solve_round, self._uv_indexes.variants_in))
-                answers = {request: one.resolution for request, one in answered.items()}
+                answers = self._solve_all(targets, groups, keep, serving)
+                solved = group({name: one.asked for name, one in answers.items()})
+                resolutions = {request: answers[names[0]].resolution for request, names in solved.items()}
 
                 def again(solved: Request, asked: Request) -> Resolution:
-                    question = self._question(asked, answered[solved].index, proxy, (), direct.of)
-                    return self._solve(asked, question, Preferences(), reading).resolution
+                    return self._ask_more(answers, solved, asked, serving)
 
-                refuse_unsaid(answers, groups, self._uv_indexes.has, again)
-                refuse_two_answers(answers, groups, reading)
-                needed = sources_needed(answers, groups, self.sources.static, self._uv_indexes.releases)
-                of = self._uv_indexes.releases
-                solved = {
-                    request: pins_of(
-                        one.found, one.edges, request, answered[request].index, proxy, reading, of(request)
-                    )
-                    for request, one in answers.items()
-                }
+                refuse_unsaid(resolutions, solved, self._uv_indexes.has, again)
+                refuse_two_answers(resolutions, solved, serving.reading)
+                needed = sources_needed(resolutions, solved, self.sources.static, self._uv_indexes.releases)
             except BaseException:
                 self.sources.processes.stop()
                 raise
             finally:
-                reading.close()
-        self.inspector.places.add(solved, {request: one.found for request, one in answers.items()})
-        for request, names in groups.items():
-            kept, files = first_of(keep, names).versions, direct.of(request)
-            one = Solution(request, answered[request], kept, files, solved[request])
-            for name in names:
-                self._solutions.setdefault(name, []).append(one)
-        pins = {name: solved[request] for request, names in groups.items() for name in names}
+                serving.reading.close()
+            solutions = tuple(
+                Solution(answers[names[0]], first_of(keep, names).versions, serving.pins_of(answers[names[0]]), names)
+                for names in solved.values()
+            )
+        self._solutions[:] = solutions
         if needed is not None:
             # a wheel of what stays behind comes before a source of what is there for that
             glibcs = {
                 each.cause.glibc: each
-                for name in needed.targets
-                for each in self._behind(self._solutions[name][-1])
+                for one in solutions
+                if {*one.targets} & {*needed.targets}
+                for each in self._behind(one)
                 if each.name in needed.about and each.cause.glibc
             }
             ways = (Way(glibc=glibc, bounds=(f"{one.name}>={one.newest}",)) for glibc, one in glibcs.items())
             needed.ways = (*ways, *needed.ways)
-            raise needed.of(pins)
-        return pins
+        return {name: cast("_S", one.subject) for name, one in answers.items()}, needed
 
-    def findings(self, pins: Mapping[str, tuple[Pin, ...]], others: Iterable[Finding] = ()) -> tuple[Finding, ...]:
-        """Give what there is to say of the solutions that gave these pins (by target), beside what `others` say."""
-        solutions = last_solutions(self._solutions, pins)
+    def findings(self, others: Iterable[Finding] = ()) -> tuple[Finding, ...]:
+        """Give what there is to say of the last solutions, beside what `others` say."""
         hashed = self.hashes.hashed_urls() if self.hashes else ()
-        notes = [*notes_of(solutions, self._uv_indexes.releases, hashed, self.sources.static)]
+        notes = [*notes_of(self._solutions, self._uv_indexes.releases, hashed, self.sources.static)]
         behind: list[Finding] = []
-        for one, names in solutions.values():
-            notes += [replace(finding, targets=names) for finding in one.answer.findings]
-            beside = [other for other in (*others, *notes) if {*names} & {*other.targets}]
-            lags = behind_findings(self._behind(one), one.request, beside)
-            behind += [replace(finding, targets=names) for finding in lags]
+        for one in self._solutions:
+            notes += [replace(finding, targets=one.targets) for finding in one.answer.findings]
+            beside = [other for other in (*others, *notes) if {*one.targets} & {*other.targets}]
+            lags = behind_findings(self._behind(one), one.answer.asked, beside)
+            behind += [replace(finding, targets=one.targets) for finding in lags]
         return (*notes, *merge_targets(behind))
 
     def _behind(self, one: Solution) -> tuple[Behind, ...]:
         """Find what stays behind in a solution."""
         index, answer = one.answer.index, one.answer
-        request = with_constraints(one.request, index.constraints)
+        request = with_constraints(answer.asked, index.constraints)
         case = self._published.case(request, index, answer.found, one.kept, lambda: answer.resolution.lines)
         return tuple(find_behind(case, index, answer.shared))
 
@@ -274,16 +240,38 @@ class PipResolver(Struct, frozen=True):
         return self._uv_indexes.releases(request)
 
     @contextmanager
-    def _serving(
-        self, groups: Mapping[Request, tuple[str, ...]], counting: Counting
-    ) -> Iterator[tuple[IndexProxy, SourceReader]]:
-        """Give the index proxy that answers for these requests, and the reader of their sources."""
-        live = self._live(groups)
-        with self._building(_buildable_packages(groups), counting) as sources:
+    def _serving(self, groups: Mapping[Request, tuple[str, ...]], counting: Counting) -> Iterator[Serving]:
+        """Give what answers for these requests: the index proxy, and the readers of what is chosen."""
+        live, allowed = self._live(groups), _buildable_packages(groups)
+        with self._building(allowed, counting) as sources:
             describe = Describer(self.wheels, sources, _below(self.scratch), counting, self.hashes)
             provided = requests_of(groups)
             with open_proxy(live, provided, pages=self.pages, metadata=describe, folder=self.cache) as proxy:
-                yield proxy, sources
+                addresses, places = addresses_of(groups), _below(self.scratch)
+                reading = Reading(self.wheels, sources, proxy, allowed, addresses, places, counting)
+
+                known: dict[object, tuple[Pin, ...]] = {}
+
+                def pins_of_answer(answer: PipAnswer) -> tuple[Pin, ...]:
+                    asked, index, found = key = (answer.asked, answer.index, answer.found)
+                    if key not in known:
+                        releases, edges = self._uv_indexes.releases(asked), answer.resolution.edges
+                        known[key] = pins_of(found, edges, asked, index, proxy, reading, releases)
+                        self.inspector.places.add({asked: known[key]}, {asked: found})
+                    return known[key]
+
+                yield Serving(
+                    self.uv,
+                    self._uv_indexes,
+                    self._published,
+                    proxy,
+                    reading,
+                    DirectReader(self.cache, self.pages.files, self.wheels, sources, _below(self.scratch), counting),
+                    _below(self.scratch),
+                    lambda variant: self.live_pages(variant) is not None,
+                    pins_of_answer,
+                    self.hashes,
+                )
 
     def _index(self, request: Request) -> TorchIndex:
         """Choose the index of the torch family, once for a request. Raises Infeasible, IndexFailure."""
@@ -304,59 +292,56 @@ class PipResolver(Struct, frozen=True):
 
     def _solve_all(
         self,
+        targets: Mapping[str, Subject],
         groups: Mapping[Request, tuple[str, ...]],
-        proxy: IndexProxy,
         keep: Mapping[str, Preferences],
-        reading: Reading,
-        direct: DirectReader,
-    ) -> dict[Request, PipAnswer]:
-        def solve(request: Request, preferences: Preferences, index: TorchIndex) -> PipAnswer:
-            names = groups[request]
-            with self.progress.solving(names), attribute_to(names):
-                question = self._question(request, index, proxy, names, direct.of)
-                built = self._uv_indexes.with_builds(request, preferences)
-                return self._solve(request, question, replace(built, last=last_of(keep, names)), reading)
+        serving: Serving,
+    ) -> dict[str, PipAnswer]:
+        alike = {name: several for several in groups.values() for name in several}
+        pinned = {name: newest_torch(keep, several) for name, several in alike.items()}
+        # equal targets keep the same, but each the variants of its own machines
+        old = {
+            name: replace(first_of(keep, several), variants=keep[name].variants if name in keep else {})
+            for name, several in alike.items()
+        }
 
-        def answer(request: Request, prefer: Callable[[TorchIndex], Preferences]) -> PipAnswer:
-            return solve_in_index_of_pin(
-                request, chosen[request], pinned[request], lambda index: solve(request, prefer(index), index)
-            )
+        def choose(name: str, request: Request) -> TorchIndexes:
+            chosen = self._index(request)
+            return TorchIndexes(choose_for_pin(request, chosen, pinned[name]), chosen, pinned[name])
 
-        def after_first(request: Request) -> Callable[[TorchIndex], Preferences]:
-            return lambda index: after(begun.found, first, prefer[request](index), None if apart else index)
+        def job(name: str, prefer: Prefer, before: PipAnswer | None = None) -> Callable[[], PipAnswer]:
+            subject = before.subject if before and before.subject else targets[name]
+            torch = partial(_only, TorchIndexes.of(before.index)) if before else partial(choose, name)
+            return partial(self._solve, TargetSolver(subject, name, serving, torch, prefer, last_of(keep, alike[name])))
 
-        old = {request: first_of(keep, names) for request, names in groups.items()}
-        pinned = {request: newest_torch(keep, names) for request, names in groups.items()}
-        chosen = {request: self._index(request) for request in groups}
-        first, *others = groups
         pool = ThreadPoolExecutor(max(_AT_ONCE, os.cpu_count() or 1))
         try:
+            first, *others = alike
             if old[first].versions:
                 shared = public(old[first])
-                kept = {r: partial(localise, old[r].over(shared)) for r in groups}
-                return answer_together(pool, {r: partial(answer, r, kept[r]) for r in groups}, groups)
+                return answer_together(pool, {n: job(n, partial(localise, old[n].over(shared))) for n in alike})
             # without an old lock the first answer sets the versions that the others shall share
-            releases = torch_holes.newest_releases(
-                {request: choose_for_pin(request, index, pinned[request]) for request, index in chosen.items()}
-            )
-            prefer = {request: partial(with_torch, releases.get(request)) for request in groups}
+            begun_in = {request: choose(several[0], request).first for request, several in groups.items()}
+            releases = torch_holes.newest_releases(begun_in)
+            prefer = {n: partial(with_torch, releases.get(r)) for r, several in groups.items() for n in several}
             try:
-                begun = answer(first, prefer[first])
+                begun = job(first, prefer[first])()
             except AnswerNo as error:
-                jobs: dict[Request, Callable[[], PipAnswer]] = {first: partial(raise_again, error)}
-                jobs |= {r: partial(answer, r, prefer[r]) for r in others}
-                return answer_together(pool, jobs, groups)
+                jobs: dict[str, Callable[[], PipAnswer]] = {first: partial(raise_again, error)}
+                return answer_together(pool, jobs | {n: job(n, prefer[n]) for n in others})
             apart = FAMILY if len(set(releases.values())) > 1 else ()
-            following = {r: partial(answer, r, after_first(r)) for r in others}
-            answers = {first: begun, **answer_together(pool, following, groups)}
-            again = to_share({r: one.found for r, one in answers.items()}, apart)
-            sharing = {r: partial(solve, r, preferences, answers[r].index) for r, preferences in again.items()}
-            met = answer_together(pool, sharing, groups)
+            following = {
+                n: job(n, prefer[n] if n in alike[first] else after(begun, prefer[n], localised=not apart))
+                for n in others
+            }
+            answers = {first: begun, **answer_together(pool, following)}
+            again = to_share(answers, apart)
+            met = answer_together(pool, {n: job(n, partial(_only, one), answers[n]) for n, one in again.items()})
             # an older release that has lost or won dependencies is another answer, not the same one shared
             same = {
-                r: one
-                for r, one in met.items()
-                if versions_of(one.found).keys() == versions_of(answers[r].found).keys()
+                n: one
+                for n, one in met.items()
+                if versions_of(one.found).keys() == versions_of(answers[n].found).keys()
             }
         except BaseException:
             self.uv.stop()
@@ -365,144 +350,19 @@ class PipResolver(Struct, frozen=True):
             pool.shutdown(cancel_futures=True)
         return {**answers, **same}
 
-    def _solve(self, request: Request, question: Question, preferences: Preferences, reading: Reading) -> PipAnswer:
-        """Solve a request, with what is to be said of it. Raises what `resolve` raises."""
-        for one in question.direct.values():
-            reading.know(one.file, one.metadata, request.metadata)
-        try:
-            result = self._settle(request, question, preferences, reading)
-        except UnmetImport as failed:
-            raise with_metadata_line(failed, request, reading.sources, _below(self.scratch)) from None
-        except IndexFailure as failure:
-            raise self._explain_failure(failure, request, question) from None
-        if isinstance(result, PipAnswer):
-            return result
-        if isinstance(result.refusal, Unsatisfiable):
-            if not (question.uv.fresh or question.uv.offline):
-                # a page that uv keeps may be older than the release that would do
-                question.uv.fresh = True
-                return self._solve(request, question, preferences, reading)
-            raise self._explain_conflict(result.refusal, request, question, result.problem)
-        raise result.refusal
+    def _solve(self, solver: TargetSolver) -> PipAnswer:
+        names = (solver.label,)
+        with self.progress.solving(names), attribute_to(names):
+            return solver.solve()
 
-    def _settle(
-        self, asked: Request, question: Question, preferences: Preferences, reading: Reading
-    ) -> PipAnswer | Unsettled:
-        index, label = question.torch, question.label
-        request = with_constraints(asked, index.constraints)
-        releases = self._uv_indexes.releases(request)
-        # what another target has was judged for that one alone; of torch's family a release has another label by CUDA
-        last = public(Preferences(preferences.last)).versions
-        stays = {n: held for n, held in preferences.versions.items() if held.partition("+")[0] == last.get(n)}
-        # what another target has is preferred too, and may be older than this one's last lock; but torch is each
-        # one's own
-        shared = {n: held for n, held in preferences.versions.items() if n not in stays and n != "torch"}
-        settled = {n: held for n, held in {**shared, **stays}.items() if not is_older(held, last.get(n))}
-        problem = Problem(request, label, kept=stays)
-
-        def ask(problem: Problem) -> Answer:
-            said = question.ask(problem.question, preferences, problem.lines("final"))
-            packages = in_own_addresses(said, question.proxy, question.direct)
-            return Answer(problem, packages, reading, releases, self.hashes)
-
-        def case_of(answer: Answer) -> LeadCase:
-            found = answer.found
-            return self._published.case(
-                request, index, found, settled, lambda: answer_of(found, request, reading).lines
-            )
-
-        def lead(own: Answer) -> Leading:
-            case = case_of(own)
-            fitting = {name: [one.version for one in case.fitting[name]] for name in case.order}
-            had = {n: v for n, v in last_versions(last, request).items() if v in fitting.get(n, ())}
-            return leading(leads(case), had, case.taken)
-
-        begun = problem.beside(*caps(problem, releases))
-        result = settle(begun, ask, reviews_of(self._uv_indexes), lead)
-        if isinstance(result, Unsettled):
-            return result
-        found, case = result.answer.found, case_of(result.answer)
-        # what went back for another of the spec's own isn't the target's doing
-        own, now = versions_of(result.own.found), versions_of(found)
-        led = {name: version for name, version in now.items() if is_older(version, own.get(name))}
-        refuse_outgrown(find_outgrown(case, index, {**shared, **led}), request, label)
-        self._refuse_lost_extras(case, index, label, reading)
-        gone = downgrades(now, last, case.edges) if last else ()
-        rejected = {bound.package: bound.why for bound in result.answer.problem.bounds if bound.why}
-        passed_over = rejected_findings(rejected, versions_of(result.first.found), now, stays)
-        return PipAnswer(answer_of(found, asked, reading), index, (*gone, *passed_over), shared)
-
-    def _explain_conflict(
-        self, conflict: Unsatisfiable, request: Request, question: Question, problem: Problem
-    ) -> Unsatisfiable:
-        """Add the ways out of a conflict, and what else may be part of it."""
-        conflict = explain_torch(conflict, request, question.torch, gated=question.gated)
-        conflict.ways += ways_to_pre_releases(problem.lines("final"))
-        self._uv_indexes.refuse_flat(request, question.label)
-        proof = conflict.conflict
-        conflict.ways += tuple(self._uv_indexes.ways_to_missing(request, proof))
-        unfit = () if any(one.glibc for one in conflict.ways) else proof.packages_of("no-wheel")
-        conflict.ways = (*newer_glibc(unfit, request, self._uv_indexes.releases(request)), *conflict.ways)
-        if not any(one.cuda for one in conflict.ways):
-            conflict.ways += tuple(first_day(proof, request, self._uv_indexes.releases))
-        return add_corrections(explain_conflict(conflict, request), request.corrections)
-
-    def _explain_failure(self, failure: IndexFailure, request: Request, question: Question) -> EnvspecError:
-        """Say what failed behind the index proxy, or what a package named that the spec didn't."""
-        self._uv_indexes.refuse_flat(request, question.label)
-        proxy, label = question.proxy, question.label
-        if proxy.failures:
-            # uv saw the proxy fail; what failed is behind it
-            return prefix(proxy.failures[0], label)
-        failure.message = proxy.plain(failure.message)
-        if (stray := failure.stray) and not question.backend:
-            url = proxy.plain(stray.url)
-            if not url.startswith("git+"):
-                told = url_requirement_error(url) if stray.building else git_only_url_error(stray.name, url)
-                return prefix(told, label)
-            if not stray.building and stray.name not in sources_for_uv(request):
-                return prefix(stray_repository(stray.name, url, addresses_of((request,))), label)
-        if not question.torch.live or question.gated:
-            return failure
-        return torch_holes.unreachable_index(failure, request, question.torch, label)
-
-    def _refuse_lost_extras(self, case: LeadCase, index: TorchIndex, label: str, reading: Reading) -> None:
-        """Raise Retreated for an extra of the spec's that a solution gives up for the target's sake."""
-        request, wanted = case.request, {head.name for head in map(head_of, case.request.effective) if head.extras}
-        if not wanted:
-            return
-        ahead = {
-            one.name: (one.newest, reason_of([one], request, one.cause.glibc), one.cause.glibc or None)
-            for one in find_behind(case, index, {})
-            if one.name in wanted and one.cause.kind in OF_TARGET
-        }
-
-        def extras_in(package: Found) -> frozenset[str]:
-            return extras_of(read_metadata((package,), request, reading)[package.name])
-
-        lost = lost_extras(case.found, request, extras_in, ahead, self._uv_indexes.releases(request))
-        known = [
-            replace(one, offers=self._published.extras(request, index, one.name, one.release.version)) for one in lost
-        ]
-        # where they can't be read, the warning of an extra that isn't there stands alone
-        refuse_lost_extras([one for one in known if one.extra in one.offers], request, label)
-
-    def _question(
-        self,
-        request: Request,
-        index: TorchIndex,
-        proxy: IndexProxy,
-        names: Sequence[str],
-        direct: Callable[[Request], DirectFiles],
-    ) -> Question:
-        # without a mirror uv asks the live index, which it knows itself
-        own = index.live and index.variant is not None and self.live_pages(index.variant) is None
-        gated, label = index.variant is not None and not own, ", ".join(names)
-        try:
-            files = direct(request)
-        except EnvspecError as error:
-            raise prefix(error, label) from None
-        return Question(self.uv, self._uv_indexes, index, gated, proxy, files, label, _below(self.scratch))
+    def _ask_more(
+        self, answers: Mapping[str, PipAnswer], solved: Request, asked: Request, serving: Serving
+    ) -> Resolution:
+        """Solve a request anew, with more sources than the one that is solved."""
+        name, answer = next((name, one) for name, one in answers.items() if one.asked == solved)
+        torch = partial(_only, TorchIndexes.of(answer.index))
+        prefer = partial(_only, Preferences())
+        return self._solve(TargetSolver(Unreviewed(asked), name, serving, torch, prefer, {})).resolution
 
     @contextmanager
     def _building(self, allowed: frozenset[str], counting: Counting) -> Iterator[SourceReader]:
@@ -521,6 +381,11 @@ class PipResolver(Struct, frozen=True):
     @property
     def _uv_indexes(self) -> UvIndexes:
         return UvIndexes(self.pages, self.indexes, self.flat, self.default_index)
+
+
+def _only(value: _T, whatever: object) -> _T:
+    """Give the same for everything."""
+    return value
 
 
 def _buildable_packages(groups: Iterable[Request]) -> frozenset[str]:

@@ -86,11 +86,10 @@ def with_lines(needs: Iterable[BuildNeeds]) -> list[BuildNeeds]:
 class SourcesNeeded(AnswerNo):
     """The solution needs packages from source whose builds run their code, and that `allow-source` doesn't name.
 
-    `names` are those to allow. `pins` are those of the solution, by target, for whoever judges all that is against it.
+    `names` are those to allow.
     """
 
     code = "source-needed"
-    pins: Mapping[str, tuple[Pin, ...]] | None = None
 
     def __init__(self, needed: Mapping[NeededSource, Sequence[str]]) -> None:
         """`needed` has the targets of each."""
@@ -111,18 +110,13 @@ class SourcesNeeded(AnswerNo):
         self.about = tuple(dict.fromkeys(one.path[0] for one in self.needed))
         self.targets, self.ways = tuple(targets), (*_newer_glibc(self.needed), *_other_python(self.needed))
 
-    def of(self, pins: Mapping[str, tuple[Pin, ...]]) -> SourcesNeeded:
-        """Give it with the pins of its solution."""
-        self.pins = pins
-        return self
-
     def without(self, replaced: Collection[str]) -> SourcesNeeded | None:
         """Give it without the sources that packages of the spec alone lead to in whose place another is to be named;
         None where that is all."""
         left = [one for one in self.needed if one.path[0] not in replaced]
         if len(left) == len(self.needed):
             return self
-        return SourcesNeeded(dict.fromkeys(left, self.targets)).of(self.pins or {}) if left else None
+        return SourcesNeeded(dict.fromkeys(left, self.targets)) if left else None
 
 
 def names_needed(error: EnvspecError) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ Small texts of the archive count, in this order:
     unproved   older PKG-INFO that lists requirements, or requires.txt of an egg-info folder: what a build on the
                author's machine had; one here may have others
     unknown    none of these: only running its code can tell
+
+Why it is so: docs/design/07-resolving-sources.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The index of the torch family for a target: PyPI if its default build has the asked CUDA, else PyTorch's index of
 that CUDA.
 
-Source of the rule: DESIGN §3. Facts: `envspec.facts.torch_builds` (what PyPI's default builds are) and
+Why it is so: docs/design/06-torch-builds.md. Facts: `envspec.facts.torch_builds` (what PyPI's default builds are) and
 `envspec.facts.wheels` (what the PyTorch indexes hold).
 """
 

@@ -436,7 +436,6 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         refuse(refused)
 
     # what speaks of the lock waits until nothing refuses it
-    as_solved = {one.name: one.pip for one in solved}
     by_conda = {one.name: one.conda for one in solved}
     told = [*inspection_findings(solved, kept)]
     solved = with_publishers(solved, old, resolvers.publishers)
@@ -448,7 +447,7 @@ def relock(request: RelockRequest, resolvers: Resolvers, notice: Notice = _untol
         refuse(parts(error))
     told += accepted
     with _placing(spec):
-        of_pip = resolvers.findings(as_solved, told)
+        of_pip = resolvers.findings(told)
     of_conda = resolvers.conda.findings(by_conda) if resolvers.conda is not None else ()
     for one in (*(one for one in of_pip if not join_sacrifice(told, one)), *of_conda):
         notice(one)

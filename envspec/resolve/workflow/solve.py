@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from envspec.base.errors import InternalError, Unsatisfiable, Way, parts
+from envspec.base.errors import InternalError, Unsatisfiable, Way
 from envspec.base.finding import Finding
 from envspec.facts.corrections import Correction, Corrections, of_wheel
 from envspec.facts.cuda_stack import TORCH, stack_of
@@ -32,11 +32,12 @@ from envspec.rules.wheel_code import WheelBuild
 
 
 class Resolver(Protocol):
-    """A resolver of the pip half. `keep` holds, by target, versions to keep where they still fit."""
+    """A resolver of the pip half. `keep` holds, by target, versions to keep where they still fit. Gives the targets
+    with their pins, and the sources that those need."""
 
     def resolve(
-        self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
-    ) -> Mapping[str, tuple[Pin, ...]]: ...
+        self, targets: Mapping[str, Solved], keep: Mapping[str, Preferences]
+    ) -> tuple[Mapping[str, Solved], SourcesNeeded | None]: ...
 
 
 class Inspector(Protocol):
@@ -78,8 +79,7 @@ class Resolvers(Struct, frozen=True):
     builds      resolves what sources are built with; without it, only what the old lock has of that stands in a new one
     publishers  asks the indexes of pins who published them; likewise
     releases    gives, for a request, the releases of a package on the index that it comes from
-    findings    gives what the resolver has to say of the last solution, whose pins it gets by target, beside what is
-                said already
+    findings    gives what the resolver has to say of the last solution, beside what is said already
     is_behind   says whether versions leave something far behind that a request asks for itself; likewise
     stop        ends what runs for the question of the moment
     """
@@ -89,10 +89,30 @@ class Resolvers(Struct, frozen=True):
     inspect: Inspector | None = None
     builds: Callable[[Sequence[BuildWanted]], Mapping[BuildWanted, tuple[BuildPin, ...] | BuildLacks]] = _none
     publishers: Callable[[Iterable[Pin]], Mapping[Pin, Publisher]] = _none
-    findings: Callable[[Mapping[str, tuple[Pin, ...]], Sequence[Finding]], Sequence[Finding]] = lambda pins, others: ()
+    findings: Callable[[Sequence[Finding]], Sequence[Finding]] = lambda others: ()
     releases: Callable[[Request], Releases] = lambda request: lambda name: ()
     is_behind: Callable[[Request, Mapping[str, str]], bool] = lambda request, versions: False
     stop: Callable[[], object] = lambda: None
+
+
+def _nothing(solved: Solved) -> tuple[Finding, ...]:
+    """Refuse nothing."""
+    return ()
+
+
+class TargetReview(Struct, frozen=True):
+    """The readers and rules by which a target looks at its answers.
+
+    judge    refuses pins, of which others may be had
+    inspect  reads what wheels say; None reads nothing
+    locked   what the old lock says that wheels say
+    kept     the versions of the old lock
+    """
+
+    judge: Callable[[Solved], tuple[Finding, ...]]
+    inspect: Inspector | None = None
+    locked: tuple[LockedCorrection, ...] = ()
+    kept: Preferences = Preferences()
 
 
 class Solved(Struct, frozen=True, dict=True):
@@ -100,12 +120,16 @@ class Solved(Struct, frozen=True, dict=True):
 
     prepared     its inputs
     corrections  of published metadata, as the pip half was solved with them
+    looking      the readers and rules by which it looks at answers
     constraints  PEP 508 lines of corrections that can't be shown as METADATA: of git, of a direct URL
     gave_up      pins of earlier solutions that can't work on the target; their bounds hold in this one
+    before       the solution of which the last ones were given up
+    refusals     the solutions of which some were
     read         corrections that were read from wheels, in this solution or an earlier one
     builds       what its wheels are built for, by package, as far as they were read
     cleared      older versions whose wheels don't say what those of newer ones do: name, version and bound
     hopeless     it has no solution without what the rules refuse of this one
+    toolless     its solution without what the build of the spec's project alone requires, which comes last
     conda        the pins of its conda half
     pip          the pins of its pip half
     needed       the sources that the spec would have to allow for them, of all targets
@@ -113,12 +137,16 @@ class Solved(Struct, frozen=True, dict=True):
 
     prepared: Prepared
     corrections: Corrections
+    looking: TargetReview = TargetReview(_nothing)
     constraints: tuple[str, ...] = ()
     gave_up: tuple[GivenUp, ...] = ()
+    before: Solved | None = None
+    refusals: int = 0
     hopeless: bool = False
     read: tuple[LockedCorrection, ...] = ()
     builds: Mapping[str, WheelBuild] = field(default_factory=dict)
     cleared: frozenset[tuple[str, str, str]] = frozenset()
+    toolless: Solved | None = None
     conda: tuple[Pin, ...] = ()
     pip: tuple[Pin, ...] = ()
     needed: SourcesNeeded | None = None
@@ -138,9 +166,12 @@ class Solved(Struct, frozen=True, dict=True):
         prepared = self.prepared
         if not prepared.inputs.requirements:
             return None
+        inputs = prepared.inputs
+        if self.toolless is None and (without := self._without_tools):
+            inputs = replace(inputs, requirements=without)
         found = request_for(
             prepared.shared,
-            prepared.inputs,
+            inputs,
             tuple(sorted({*prepared.constraints, *self.constraints})),
             self._provided,
             self.corrections,
@@ -149,6 +180,46 @@ class Solved(Struct, frozen=True, dict=True):
             tuple(sorted(set(self._bounds))),
         )
         return replace(found, extras=prepared.extras, direct=prepared.direct)
+
+    @property
+    def _without_tools(self) -> tuple[str, ...]:
+        """The requirements without those of the project's build alone; none where it has no such, or no others."""
+        tools = {line for line, _ in self.prepared.tools}
+        lines = self.prepared.inputs.requirements
+        without = tuple(line for line in lines if line not in tools)
+        return without if without != lines else ()
+
+    @property
+    def preferences(self) -> Preferences | None:
+        """The versions to keep in place of the last lock's: those without the project's build tools, beside these."""
+        if self.toolless is None:
+            return None
+        own = preferences_of(LockedTarget(self.name, self.prepared.inputs, self.toolless.pip))
+        before = self.looking.kept
+        return replace(own, last={**before.last, **own.versions}).over(before)
+
+    def review(self, pins: tuple[Pin, ...]) -> Solved:
+        """Give the target with what an answer shows, the first that makes it another request: corrections that it
+        breaks, what its wheels say, pins that the rules refuse and others may avoid, and last what the project's build
+        requires; else with the answer. Raises Unsatisfiable where a build tool takes something back."""
+        solved, looking = replace(self, pip=pins), self.looking
+        if self.toolless is not None:
+            _refuse_setback(self, pins)
+        solved = solved.with_corrections()
+        if solved.request == self.request and looking.inspect is not None:
+            solved = solved.inspect_wheels(looking.inspect, looking.locked)
+        if solved.request == self.request and looking.inspect is not None:
+            solved = solved.with_builds(looking.inspect)
+        if solved.request == self.request and not self.hopeless and self.refusals < _REFUSALS:
+            solved = solved.with_bounds(looking.judge(solved))
+        if solved.request == self.request and self.toolless is None and self._without_tools:
+            return replace(solved, toolless=solved)
+        return solved
+
+    def without_refusals(self) -> Solved | None:
+        """Give the target as it was before the rules' refusals bounded it, where nothing is an answer beside those."""
+        before = self.before
+        return replace(before, hopeless=True) if before and before.gave_up != self.gave_up else None
 
     @property
     def _provided(self) -> tuple[tuple[str, str], ...]:
@@ -259,20 +330,13 @@ class Solved(Struct, frozen=True, dict=True):
 
     def with_bounds(self, findings: Iterable[Finding]) -> Solved:
         """Give the target with bounds that rule out what the rules refuse; itself where there are none to try."""
-        if self.hopeless:
-            return self
         more = sacrifices(findings, self.pip, self.prepared.inputs.requirements, self.prepared.target.cuda)
         new = tuple(one for one in more if one.finding.bound not in self._bounds)
-        return replace(self, gave_up=(*self.gave_up, *new)) if new else self
+        if not new:
+            return self
+        return replace(self, gave_up=(*self.gave_up, *new), before=self, refusals=self.refusals + 1)
 
 
-def _nothing(solved: Solved) -> tuple[Finding, ...]:
-    """Refuse nothing."""
-    return ()
-
-
-_ROUNDS = 64
-"""Questions about the pip halves. Each has something more than the one before, or less where that left no answer."""
 _REFUSALS = 8
 """Answers that the rules may refuse before one stands as it is."""
 
@@ -283,8 +347,7 @@ def solve(
     kept: Kept,
     judge: Callable[[Solved], tuple[Finding, ...]] = _nothing,
 ) -> tuple[Solved, ...]:
-    """Solve both halves of the targets, and the pip halves again as long as an answer shows something new: corrections
-    that it breaks, what its wheels say, and pins that `judge` refuses and others may avoid.
+    """Solve both halves of the targets: conda's first, as its packages count for pip. `judge` refuses pins.
 
     What `kept` holds of what wheels say counts once a wheel confirms it. Where what the judge
     refused leaves no answer, the refused one stands.
@@ -292,98 +355,25 @@ def solve(
     Raises what the resolvers raise, and InternalError for a conda half without a resolver.
     """
     installed = _conda_half(prepared, resolvers.conda, kept)
-    halves = ((one, installed.get(one.name, ())) for one in prepared)
-    targets = tuple(Solved(one.beside(conda), one.corrections, conda=conda) for one, conda in halves)
-    reviews: list[Callable[[Solved], Solved]] = [Solved.with_corrections]
-    if (inspect := resolvers.inspect) is not None:
-        targets = tuple(one.replay(inspect, kept.read.get(one.name, ())) for one in targets)
-        reviews.append(lambda one: one.inspect_wheels(inspect, [row for row, _ in kept.read.get(one.name, ())]))
-    stood: dict[str, Solved] = {}
-    refusals = 0
-    for _ in range(_ROUNDS):
-        try:
-            targets = _ask(targets, resolvers.pip, kept)
-        except Unsatisfiable as conflict:
-            yielding = _let_go(targets, conflict, stood)
-            if yielding == targets:
-                raise
-            targets = yielding
-            continue
-        # what uv chose has published metadata that is wrong: once more, with what that should have said
-        shown = (tuple(map(review, targets)) for review in reviews)
-        again = next((changed for changed in shown if changed != targets), None)
-        if again is None:
-            if inspect is not None:
-                targets = tuple(one.with_builds(inspect) for one in targets)
-            again = tuple(one.with_bounds(judge(one)) for one in targets) if refusals < _REFUSALS else targets
-            if again == targets:
-                return targets
-            refusals += 1
-            stood = {one.name: one for one in targets}
-        targets = again
-    raise InternalError(f"{', '.join(one.name for one in targets)}: no end after {_ROUNDS} questions")
+    inspect = resolvers.inspect
+    targets = {}
+    for one in prepared:
+        conda, rows = installed.get(one.name, ()), kept.read.get(one.name, ())
+        keep = kept.pip.get(one.name, Preferences())
+        looking = TargetReview(judge, inspect, tuple(row for row, _ in rows), keep)
+        begun = Solved(one.beside(conda), one.corrections, looking, conda=conda)
+        targets[one.name] = begun.replay(inspect, rows) if inspect else begun
+    asked = {name: one for name, one in targets.items() if one.request is not None}
+    solved, needed = resolvers.pip.resolve(asked, kept.pip) if asked else ({}, None)
+    bare = {name: one.review(()) for name, one in targets.items() if name not in asked}
+    return tuple(replace({**solved, **bare}[one.name], needed=needed) for one in prepared)
 
 
-def _ask(targets: Sequence[Solved], resolver: Resolver, kept: Kept) -> tuple[Solved, ...]:
-    """Give the targets with the pins of their pip halves. Raises Unsatisfiable."""
-    requests = {one.name: one.request for one in targets if one.request is not None}
-    pins, needed = _pip_halves(targets, requests, resolver, kept) if requests else ({}, None)
-    return tuple(replace(one, pip=tuple(pins.get(one.name, ())), needed=needed) for one in targets)
-
-
-def _let_go(targets: Sequence[Solved], conflict: Unsatisfiable, stood: Mapping[str, Solved]) -> tuple[Solved, ...]:
-    """Give the targets without what the rules refused of the answer that `stood`."""
-    names = {name for part in parts(conflict) for name in part.targets} or {*stood}
-    return tuple(
-        replace(stood[one.name], hopeless=True)
-        if one.name in names and one.name in stood and one.gave_up != stood[one.name].gave_up
-        else one
-        for one in targets
-    )
-
-
-def _pip_halves(
-    targets: Sequence[Solved], requests: Mapping[str, Request], resolver: Resolver, kept: Kept
-) -> tuple[Mapping[str, tuple[Pin, ...]], SourcesNeeded | None]:
-    """Solve the pip halves: what the build of the spec's project alone requires comes last, beside what all else got.
-    Gives the sources that they need, too. Raises Unsatisfiable where that would take something else back."""
-    tools = {one.name: {line for line, _ in one.prepared.tools} for one in targets}
-    without = {
-        name: replace(request, requirements=tuple(line for line in request.requirements if line not in tools[name]))
-        for name, request in requests.items()
-    }
-    if without == requests or not all(request.requirements for request in without.values()):
-        return _answer(resolver, requests, kept.pip)
-    alone, _ = _answer(resolver, without, kept.pip)
-    keep = {}
-    for one in targets:
-        if one.name in alone:
-            before = kept.pip.get(one.name, Preferences())
-            own = preferences_of(LockedTarget(one.name, one.prepared.inputs, alone[one.name]))
-            keep[one.name] = replace(own, last={**before.last, **own.versions}).over(before)
-    pins, needed = _answer(resolver, requests, keep)
-    for one in targets:
-        if one.name in alone:
-            _refuse_setback(one, without[one.name], alone[one.name], pins[one.name])
-    return pins, needed
-
-
-def _answer(
-    resolver: Resolver, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
-) -> tuple[Mapping[str, tuple[Pin, ...]], SourcesNeeded | None]:
-    """Give pins, and the sources that they need: no reason not to judge the rest."""
-    try:
-        return resolver.resolve(requests, keep), None
-    except SourcesNeeded as needed:
-        if needed.pins is None:
-            raise
-        return needed.pins, needed
-
-
-def _refuse_setback(target: Solved, request: Request, alone: Sequence[Pin], pins: Sequence[Pin]) -> None:
+def _refuse_setback(target: Solved, pins: Sequence[Pin]) -> None:
     """Raise Unsatisfiable where a build tool took torch, or what the spec asks for, back."""
-    asked, now = set(map(requirement_name, request.requirements)), {pin.name: pin.version for pin in pins}
-    before = {pin.name: pin.version for pin in alone}
+    assert target.toolless is not None
+    asked = set(map(requirement_name, target._without_tools))
+    before, now = ({pin.name: pin.version for pin in several} for several in (target.toolless.pip, pins))
     back = [
         name
         for name, version in before.items()

@@ -52,7 +52,7 @@ def gather(
     What can't be read is in the facts' `unread` and isn't raised, because the rest is still useful. After its first
     failure, the database or the indexes get no more requests.
     """
-    releases = sorted({p.release for p in packages if p.release is not None}, key=lambda r: (r.name, r.version))
+    releases = releases_of(packages)
     answers, failed = _ask_all(releases, database.ask, lambda done, total: on_progress(done, 2 * total))
     unread = [failed] if failed else []
     if not failed:
@@ -86,6 +86,11 @@ def gather(
     unread_files = [failed] if failed else _without_page(packages, known, nowhere)
     fresh = Stored(kept, {key: (stamp(now), facts) for key, facts in files.items()})
     return Facts(answers, known, tuple(unread), tuple(unread_files)), fresh
+
+
+def releases_of(packages: Iterable[AuditedPackage]) -> list[PublishedRelease]:
+    """List the releases that a database can know, each once."""
+    return sorted({one.release for one in packages if one.release is not None}, key=lambda r: (r.name, r.version))
 
 
 def recall_facts(

@@ -19,9 +19,9 @@ from envspec.net.fetch import Fetcher
 from envspec.net.simple_page import parse_page
 from envspec.resolve.uv.program import find_uv, uvs_default_index
 from envspec.review.audit import store
-from envspec.review.audit.gather import gather, recall_facts, stamp
+from envspec.review.audit.gather import gather, recall_facts, releases_of, stamp
 from envspec.review.audit.model import AuditedPackage, DatabaseAnswer, Facts, FileFacts, PublishedRelease
-from envspec.review.audit.osv import OsvDatabase
+from envspec.review.audit.osv import OsvDatabase, OsvService, batch_address, service_of
 from envspec.review.audit.pypi import parse_release, release_url
 from envspec.review.audit.rules import is_malicious
 
@@ -111,7 +111,7 @@ def file_facts(row: Mapping[str, Any]) -> FileFacts:
 
 
 class How(Struct, frozen=True):
-    """database  a file in the OSV format, None for PyPI's own answers
+    """database  a file in the OSV format, None for the answers of OSV's service or PyPI
     offline   use no network
     max_age   how old the file, or an answer taken offline, may be
     files     whether to ask what indexes say of files
@@ -141,8 +141,9 @@ def look_up_facts(
     """
     osv = OsvDatabase.read(how.database) if how.database else None
     settings = load_settings(env)
-    index = pypi_address(settings, env)
-    source = redact(split_credentials(index)[0])
+    index, service = pypi_address(settings, env), service_of(env)
+    # a service's answers to `lock` and `install` are about malware alone, and kept apart
+    source = redact(split_credentials(batch_address(service) if service else index)[0])
     kept = store.store_path(settings.cache(), source)
     if how.offline:
         shipped = shipped_files(packages) if how.files else None
@@ -153,7 +154,9 @@ def look_up_facts(
         named = settings.index_urls(indexes)
         fetcher = index_fetcher(settings, named, env)
         pages = IndexPages(index, named, settings.pytorch_mirror, fetcher) if how.files else None
-        database = osv or PypiDatabase(index, fetcher, now)
+        asked = releases_of(packages)
+        answering = OsvService(asked, service, fetcher, stamp(now)) if service else PypiDatabase(index, fetcher, now)
+        database = osv or answering
         facts, fresh = gather(packages, database, pages, now, shipped_files(packages), on_progress)
         keep(kept, source, replace(fresh, answers={}) if osv else fresh, on_trouble)
     if osv:

@@ -16,7 +16,7 @@ from envspec.base.redact import redact
 from envspec.base.settings import Settings, load_settings, split_credentials
 from envspec.net.connections import index_fetcher
 from envspec.review.audit import store
-from envspec.review.audit.gather import stamp
+from envspec.review.audit.gather import releases_of, stamp
 from envspec.review.audit.learn import keep
 from envspec.review.audit.model import AuditedPackage, DatabaseAnswer, Facts, PublishedRelease
 from envspec.review.audit.osv import reports_of
@@ -58,7 +58,7 @@ def look_for_malicious(
     service at an address is asked about releases without one of today, and its answers are kept. Raises InputError for
     a broken configuration.
     """
-    releases = sorted({one.release for one in packages if one.release is not None}, key=lambda r: (r.name, r.version))
+    releases = releases_of(packages)
     if not releases:
         return Look(())
     settings = load_settings(env)

@@ -11,12 +11,14 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from urllib.parse import quote
 
 from packaging.version import Version
 
 from envspec.base.documents import read_json
-from envspec.base.errors import IndexFailure, InputError, Place
+from envspec.base.errors import IndexFailure, InputError, OutsideError, Place
 from envspec.base.plain_files import open_plain, read_plain
 from envspec.base.redact import redact
 from envspec.base.settings import split_credentials
@@ -28,15 +30,17 @@ from envspec.packages.requirement import canonical_name
 from envspec.review.audit.model import Advisory, DatabaseAnswer, PublishedRelease
 from envspec.review.audit.pypi import first_line
 
-# OSV's service (https://google.github.io/osv.dev/post-v1-querybatch/), asked which releases are reported as malicious.
-# PyPI's own JSON doesn't have these reports.
+# OSV's service: one query names the advisories about all releases (https://google.github.io/osv.dev/post-v1-querybatch/),
+# and each advisory has a page of its own. PyPI's own JSON doesn't have the reports of malicious releases.
 
 
+_OSV = "https://api.osv.dev"
 _AT_ONCE = 1000
 """The service takes no more queries in a request."""
 _SECONDS = 5.0
 """Whoever locks or installs waits for it."""
 _MOST = 8_000_000
+_MOST_PAGES = 100
 
 
 def reports_of(
@@ -44,33 +48,99 @@ def reports_of(
 ) -> Mapping[PublishedRelease, DatabaseAnswer]:
     """Ask the service at `url` for the reports (`MAL-…`) about PyPI's releases, and nothing else. Raises IndexFailure
     for what isn't a whole answer."""
-    found: dict[PublishedRelease, DatabaseAnswer] = {}
-    for start in range(0, len(releases), _AT_ONCE):
-        some = releases[start : start + _AT_ONCE]
-        for release, names in zip(some, _query(some, url, fetcher), strict=True):
-            advisories = tuple(Advisory(name) for name in sorted(names) if name.startswith("MAL-"))
-            found[release] = DatabaseAnswer(fetched, advisories)
-    return found
+    named = _query(releases, batch_address(url), fetcher)
+    reports = {one: sorted(name for name in names if name.startswith("MAL-")) for one, names in named.items()}
+    return {one: DatabaseAnswer(fetched, tuple(map(Advisory, names))) for one, names in reports.items()}
 
 
-def _query(releases: Sequence[PublishedRelease], url: str, fetcher: Fetcher) -> list[list[str]]:
-    address = f"{url.rstrip('/')}/v1/querybatch"
-    queries = [{"package": {"name": one.name, "ecosystem": "PyPI"}, "version": one.version} for one in releases]
-    return parse_answer(_post(address, {"queries": queries}, fetcher), len(queries), address)
+class OsvService:
+    """OSV's service at an address. The first question is one query about all of `releases`; each advisory that it names
+    is fetched once."""
+
+    def __init__(self, releases: Sequence[PublishedRelease], url: str, fetcher: Fetcher, fetched: str) -> None:
+        self._releases, self._url, self._fetcher, self._fetched = releases, url, fetcher, fetched
+        self._asking = Lock()
+        self._named: dict[PublishedRelease, list[str]] | OutsideError | None = None
+
+    def ask(self, release: PublishedRelease) -> DatabaseAnswer:
+        """Look up a release. Raises IndexFailure."""
+        with self._asking:
+            if self._named is None:
+                try:
+                    self._named = _query(self._releases, batch_address(self._url), self._fetcher)
+                except OutsideError as error:
+                    self._named = error
+        if isinstance(self._named, OutsideError):
+            raise self._named
+        found = [self._advisory(name, release) for name in sorted(self._named[release])]
+        return DatabaseAnswer(self._fetched, tuple(one for one in found if one is not None))
+
+    def _advisory(self, name: str, release: PublishedRelease) -> Advisory | None:
+        address = f"{self._url.rstrip('/')}/v1/vulns/{quote(name, safe='')}"
+        reply = self._fetcher.get(address, headers={"Accept": "application/json"})
+        try:
+            if reply.status == 200:
+                return _advisory(_record(reply.body), release)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            pass
+        raise _no_answer(address)
 
 
-def parse_answer(body: bytes, queries: int, url: str) -> list[list[str]]:
-    """Read the identifiers of the advisories about each of so many queries. Raises IndexFailure."""
+def service_of(env: Mapping[str, str]) -> str | None:
+    """Give the address of OSV's service, None where the user named none: it learns the names of what is asked about.
+
+    uv's own switch counts as well, so that who has turned on its check needn't say it twice.
+    """
+    if url := env.get("ENVSPEC_OSV_URL"):
+        return url
+    if env.get("UV_MALWARE_CHECK", "").lower() in ("1", "true", "yes", "on"):
+        return env.get("UV_MALWARE_CHECK_URL") or _OSV
+    return None
+
+
+def batch_address(url: str) -> str:
+    """Give the address of the service's one query about many releases."""
+    return f"{url.rstrip('/')}/v1/querybatch"
+
+
+def _query(releases: Sequence[PublishedRelease], address: str, fetcher: Fetcher) -> dict[PublishedRelease, list[str]]:
+    """Find the identifiers of the advisories about each release, all of their pages."""
+    found: dict[PublishedRelease, list[str]] = {one: [] for one in releases}
+    waiting = [(one, "") for one in releases]
+    for _ in range(_MOST_PAGES):
+        asked, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
+        queries = [
+            {"package": {"name": one.name, "ecosystem": "PyPI"}, "version": one.version}
+            | ({"page_token": token} if token else {})
+            for one, token in asked
+        ]
+        answers = parse_answer(_post(address, {"queries": queries}, fetcher), len(queries), address)
+        for (release, _), (names, more) in zip(asked, answers, strict=True):
+            found[release] += names
+            waiting += [(release, more)] if more else []
+        if not waiting:
+            return found
+    raise _no_answer(address)
+
+
+def parse_answer(body: bytes, queries: int, url: str) -> list[tuple[list[str], str]]:
+    """Read the identifiers of the advisories about each of so many queries, with the token of the next page or "".
+    Raises IndexFailure."""
     try:
-        document = read_json(body)
-        results = [[str(one["id"]) for one in row.get("vulns") or ()] for row in document["results"]]
-        if len(results) != queries or any(row.get("next_page_token") for row in document["results"]):
+        rows = read_json(body)["results"]
+        results = [
+            ([str(one["id"]) for one in row.get("vulns") or ()], str(row.get("next_page_token") or "")) for row in rows
+        ]
+        if len(results) != queries:
             raise ValueError
         return results
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise IndexFailure(
-            f"{redact(split_credentials(url)[0])} didn't answer as OSV's service does", hint="check ENVSPEC_OSV_URL"
-        ) from None
+        raise _no_answer(url) from None
+
+
+def _no_answer(url: str) -> IndexFailure:
+    bare = redact(split_credentials(url)[0])
+    return IndexFailure(f"{bare} didn't answer as OSV's service does", hint="check ENVSPEC_OSV_URL")
 
 
 def _post(url: str, value: object, fetcher: Fetcher) -> bytes:

@@ -2,6 +2,8 @@
 
 Nothing is given up: of what both sides changed in different ways the newer counts, and is named. The result is what
 `envspec lock` begins with; it may contradict itself as any lock that git merged, and is judged like one.
+
+Why it is so: docs/design/13-merging-locks.md.
 """
 
 from __future__ import annotations

@@ -178,6 +178,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
 def test_documents_of_tomlkit(document: dict[str, Any]) -> None:
     check(tomlkit.dumps(document))

@@ -75,7 +75,7 @@ def test_a_program_is_found_as_exec_finds_it(tmp_path: Path) -> None:
 def test_the_shell_is_the_users_where_it_can_be_started(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("")
     assert shell_of({"SHELL": sys.executable}) == sys.executable
-    for odd in ("bash", "/nonexistent/zsh", str(tmp_path / "text")):
+    for odd in ("bash", str(tmp_path / "missing" / "zsh"), str(tmp_path / "text")):
         assert shell_of({"SHELL": odd}) == "/bin/sh"
 
 

@@ -71,6 +71,7 @@ def test_a_damaged_archive_has_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 TORCH_2_1, TORCH_2_6, TORCH_2_9 = ("mm-v2.1", "cu121"), ("deit-v2.6", "cu124"), ("mm-v2.9", "cu128-hopper")
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("lock", [TORCH_2_1, TORCH_2_6, TORCH_2_9, ("team-v2.9", "cu128-hopper"), ("cpu-py311", "cpu")])
 def test_torch_and_its_cuda_fit_each_other(lock: tuple[str, str]) -> None:
     assert [one for one in judge(packages(*lock), system()) if one.severity == "error"] == []

@@ -63,6 +63,7 @@ def test_a_bad_process_is_one_failed_check(
     assert report["figures"][0]["value"] is None and report["curves"] == {"c": [1.0, None]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "least", "most"),
     [
@@ -82,6 +83,7 @@ def test_what_gets_on_has_its_limit_in_a_processor_s_time(does: str, least: floa
     assert least <= time.monotonic() - patience.began <= most
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("ends", [True, False])
 def test_the_time_of_a_process_has_that_of_all_below_it(ends: bool) -> None:
     child = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)" + ("" if ends else "\ninput()")
@@ -93,6 +95,7 @@ def test_the_time_of_a_process_has_that_of_all_below_it(ends: bool) -> None:
         process.communicate(b"\n\n")
 
 
+@pytest.mark.slow
 def test_a_check_on_a_busy_machine_goes_on_after_its_limit(tmp_path: Path) -> None:
     body = """until = time.monotonic() + 4
     while time.monotonic() < until:
@@ -171,6 +174,7 @@ def test_a_run_of_skips_alone_is_no_yes(tmp_path: Path) -> None:
     assert done.stderr.endswith("0 passed, 0 failed, 1 skipped\n")
 
 
+@pytest.mark.slow
 def test_a_skip_is_no_pass(tmp_path: Path) -> None:
     code, report, _ = run(tmp_path, BODIES["skip"])
     assert code == 0
@@ -199,6 +203,7 @@ def test_what_a_check_starts_dies_with_it_in_whatever_session(tmp_path: Path, se
     assert gone(int(pids.read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", first_by_day(1, [signal.SIGINT, signal.SIGTERM]))
 def test_an_interrupted_run_writes_what_it_knows(tmp_path: Path, number: int) -> None:
     pids = tmp_path / "pids"

@@ -26,6 +26,7 @@ def test_the_packages_of_a_slice() -> None:
     assert pins(lock)[0].provides == ("pip",)
 
 
+@pytest.mark.by_day(12)
 @pytest.mark.parametrize("path", sorted(all_recipes().glob("*/*/target.json")), ids=lambda path: path.parent.name)
 def test_every_exported_target_is_read(path: Path) -> None:
     config = load_config(str(path))

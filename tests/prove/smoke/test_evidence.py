@@ -44,6 +44,7 @@ def test_every_record_is_of_today_s_lock() -> None:
     assert [one.file for one in read_records(FOLDER) if (one.spec, one.target, one.lock_digest) not in today] == []
 
 
+@pytest.mark.slow
 def test_the_evidence_page_says_how_far_each_target_is_proved() -> None:
     """After a lock has changed: make its records anew, or `python -c` with `envspec.app.evidence.write_tables`."""
     page = (FOLDER / "README.md").read_text("utf-8")

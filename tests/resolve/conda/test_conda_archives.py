@@ -104,6 +104,7 @@ def asked(index: Index) -> list[tuple[str, str | None]]:
     return [(one.path.rpartition("/")[2], one.range) for one in archives]
 
 
+@pytest.mark.slow
 def test_one_range_of_an_archive_tells_what_a_wheel_overwrites(
     machine: Machine, index: Index, channel: Channel
 ) -> None:
@@ -144,6 +145,7 @@ def test_without_wheels_nothing_is_asked(machine: Machine, index: Index, channel
     assert asked(index) == []
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
@@ -168,6 +170,7 @@ def test_a_lock_is_made_without_what_a_channel_doesnt_give(
     assert lock(machine, index, "lib-native", "--upgrade") == [MODULES]
 
 
+@pytest.mark.slow
 def test_no_archive_is_fetched_whole(machine: Machine, index: Index, channel: Channel) -> None:
     """One of the older format is read where it lies unpacked in the cache, or on disk."""
     channel.add(CONDA, OLDER)

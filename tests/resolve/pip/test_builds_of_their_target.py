@@ -94,6 +94,7 @@ def test_a_build_with_a_torch_that_the_target_lacks_is_refused(machine: Machine,
 NUMPIES = tuple(wheel("numpy", version) for version in ("1.23.5", "1.26.4", "2.0.2", "2.2.6", "2.4.6"))
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("setuptools", "has"), [("68.0.0", {"setuptools", "wheel"}), ("70.1", {"setuptools"})])
 def test_a_setuptools_that_asks_for_wheel_has_it(
     machine: Machine, index: Index, setuptools: str, has: set[str]
@@ -106,6 +107,7 @@ def test_a_setuptools_that_asks_for_wheel_has_it(
     assert built_with(lock, "cpu").keys() == has
 
 
+@pytest.mark.slow
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("asks", "has", "gets"),
@@ -165,6 +167,7 @@ def asking_for_torch(*, first: str = "pass") -> Dist:
     return sdist("ext", "1.0", static=False, files={"pyproject.toml": project, "backend.py": own + asks % first})
 
 
+@pytest.mark.slow
 def test_a_build_for_metadata_fetches_no_torch_of_stand_in_wheels(machine: Machine, torches: Index) -> None:
     torches.add(asking_for_torch())
     found = built_with(machine.locked(spec=spec("torch==2.9.1", "ext")))
@@ -172,6 +175,7 @@ def test_a_build_for_metadata_fetches_no_torch_of_stand_in_wheels(machine: Machi
     assert not torches.paths(r"torch-2\.14.*\.whl$|nvidia_cublas-13.*\.whl$")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [False, True])
 def test_one_that_imports_torch_is_refused_at_once_with_the_line_to_write(
     machine: Machine, torches: Index, at_once: bool
@@ -187,6 +191,7 @@ def test_one_that_imports_torch_is_refused_at_once_with_the_line_to_write(
     assert not torches.paths(r"torch-2\.14.*\.whl$|nvidia_cublas-13.*\.whl$")
 
 
+@pytest.mark.slow
 def test_a_build_of_git_that_requires_torch_is_refused_at_once_with_the_line_to_write(
     machine: Machine, torches: Index, tmp_path: Path
 ) -> None:
@@ -203,6 +208,7 @@ def test_a_build_of_git_that_requires_torch_is_refused_at_once_with_the_line_to_
     assert machine.versions("t")["ext"] == "1.0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["", ", version='1.0'"])
 def test_a_build_of_git_that_requires_torch_has_its_line_from_its_own_files(
     machine: Machine, torches: Index, tmp_path: Path, said: str

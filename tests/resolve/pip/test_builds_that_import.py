@@ -223,6 +223,7 @@ def test_a_build_without_its_torch_is_refused_with_the_line_to_write(machine: Ma
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_one_that_is_not_allowed_yet_is_told_all_at_once(machine: Machine, torches: Index) -> None:
     torches.add(source())
@@ -232,6 +233,7 @@ def test_one_that_is_not_allowed_yet_is_told_all_at_once(machine: Machine, torch
     machine.locked(spec=written)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize(("cuda", "image"), [(CUDA.format("12.6"), "nvidia/cuda:12.6"), ("platform = 'linux-64'", "")])
 def test_allow_needed_writes_the_line_and_the_recipe_has_nvcc(
@@ -248,6 +250,7 @@ def test_allow_needed_writes_the_line_and_the_recipe_has_nvcc(
     assert ("-devel-" in ran.out) == bool(image) and image in ran.out, ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_the_line_goes_to_the_targets_that_need_it(machine: Machine, torches: Index) -> None:
     torches.add(source())
@@ -261,6 +264,7 @@ def test_the_line_goes_to_the_targets_that_need_it(machine: Machine, torches: In
     assert other is not None and other.pin("ninja", "pip") is None
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_what_several_builds_need_is_one_line(machine: Machine, torches: Index) -> None:
     torches.add(source("import torch\n"), source("import numpy\n", name="other"))
@@ -271,6 +275,7 @@ def test_what_several_builds_need_is_one_line(machine: Machine, torches: Index) 
     machine.envspec("lock", path, "--allow-needed", status=0)
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_lines_that_are_there_already_stay(machine: Machine, torches: Index) -> None:
     torches.add(source(), source("", name="other", needs="numpy"))
@@ -283,6 +288,7 @@ def test_lines_that_are_there_already_stay(machine: Machine, torches: Index) -> 
     assert "other = ['setuptools']" in (machine.folder / path).read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 @pytest.mark.by_day(2)
 @pytest.mark.parametrize(
@@ -307,6 +313,7 @@ def test_a_tool_that_a_build_does_not_declare_is_asked_for(
     assert pin is not None
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_what_comes_with_what_a_build_declares_is_there(machine: Machine, torches: Index) -> None:
     project = '[build-system]\nrequires = ["setuptools", "kit"]\nbuild-backend = "setuptools.build_meta"\n'
@@ -315,6 +322,7 @@ def test_what_comes_with_what_a_build_declares_is_there(machine: Machine, torche
     assert built_with(lock, "cpu") == ("kit", "numpy", "setuptools")
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_metadata_alone_does_not_build(machine: Machine, torches: Index) -> None:
     torches.add(sdist("ext", "1.0", static=False, files={"setup.py": FLASH, "pyproject.toml": ""}))
@@ -324,6 +332,7 @@ def test_metadata_alone_does_not_build(machine: Machine, torches: Index) -> None
     machine.locked(spec=spec("torch==2.9.1", "ext", extra=f"{stated}\n{LINE}"))
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_source_of_git_is_read_too(machine: Machine, torches: Index, tmp_path: Path) -> None:
     project = '[project]\nname = "ext"\nversion = "1.0"\ndependencies = ["torch"]\n'
@@ -335,6 +344,7 @@ def test_a_source_of_git_is_read_too(machine: Machine, torches: Index, tmp_path:
     machine.locked(spec=spec("torch==2.9.1", asked, extra=f"{stated}\n{LINE}"))
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_an_extension_that_a_build_leaves_out_in_silence_is_refused(machine: Machine, torches: Index) -> None:
     torches.add(source(CAUGHT))
@@ -342,6 +352,7 @@ def test_an_extension_that_a_build_leaves_out_in_silence_is_refused(machine: Mac
     assert ran.status == 1 and "the build of ext 1.0 imports torch" in ran.error, ran
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_what_a_lock_builds_with_is_read_again_when_it_moves(machine: Machine, torches: Index) -> None:
     torches.add(source("import torch\n", **{"pyproject.toml": '[build-system]\nrequires = ["torch", "setuptools"]\n'}))

@@ -69,6 +69,7 @@ def test_torchaudio_goes_with_the_torch_of_the_pytorch_index(machine: Machine, i
     assert versions(machine.locked().target("t")) == {"torch": "2.10.0+cu129", "torchaudio": "2.10.0+cu129"}
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_what_was_left_out_is_an_edge_of_the_lock_and_told(machine: Machine, index: Index) -> None:
     """Nothing else asks for torch here: torchaudio's own METADATA would leave it out."""

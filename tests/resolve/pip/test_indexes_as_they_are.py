@@ -16,6 +16,7 @@ def to(url: str) -> Fault:
     return lambda handler, answer: Answer(302, b"", "text/plain", (("Location", url),))
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("form", ["json", "html"])
 @pytest.mark.parametrize("hash", ["", "md5"])
 def test_a_page_without_sha256(machine: Machine, index: Index, form: str, hash: str) -> None:

@@ -138,6 +138,7 @@ def test_a_setup_cfg_of_plain_keys() -> None:
     assert isinstance(judged(cfg=CFG + cfg), Setup)
 
 
+@pytest.mark.slow
 def test_nothing_that_a_backend_imports_may_lie_in_a_source() -> None:
     """Asked of the backends themselves, as far as they are installed here."""
     found: dict[str, str] = {}

@@ -261,6 +261,7 @@ def test_none_is_behind_but_where_one_is_in_every_answer(pages: Pages, order: li
     assert not far or all(behind(pages, other, names) for other in answers(pages, names)), (answer, far)
 
 
+@pytest.mark.slow
 @given(indexes(), st.permutations(("a", "b", "torch", "x")), st.data())
 @settings(max_examples=examples(100, night=400), deadline=None)
 def test_nothing_of_the_spec_goes_below_the_last_lock(pages: Pages, names: list[str], data: st.DataObject) -> None:

@@ -37,6 +37,7 @@ def torch(index: Index) -> Index:
     return index
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("beside", [("setuptools",), ("setuptools", "wheel"), ()])
 def test_naming_what_torch_requires_costs_no_release_of_torch(
     machine: Machine, torch: Index, beside: tuple[str, ...]
@@ -48,6 +49,7 @@ def test_naming_what_torch_requires_costs_no_release_of_torch(
         assert (found["torch"], found["setuptools"]) == ("2.12.1", "81.0.0"), lines
 
 
+@pytest.mark.slow
 def test_nor_does_what_builds_alone_need(machine: Machine, torch: Index) -> None:
     """As flash-attn's build-dependencies; and an upgrade does what `outdated` says."""
     builds = "build-dependencies = { other = ['torch', 'ninja', 'setuptools'] }"
@@ -71,6 +73,7 @@ def test_what_pins_torch_leads_it(machine: Machine, torch: Index) -> None:
         assert max(map(len, asked.values())) <= 3
 
 
+@pytest.mark.slow
 def test_an_extra_of_the_specs_leads_too(machine: Machine, torch: Index) -> None:
     torch.add(wheel("server", "0.2.5", extras=["gpu"]), uploaded="2023-11-01T00:00:00Z")
     torch.add(wheel("server", "0.19", 'torch==2.10.0; extra == "gpu"', extras=["gpu"]), uploaded="2026-04-01T00:00:00Z")
@@ -78,6 +81,7 @@ def test_an_extra_of_the_specs_leads_too(machine: Machine, torch: Index) -> None
     assert (found := versions(lock(machine)))["server"] == "0.19" and found["torch"] == "2.10.0"
 
 
+@pytest.mark.slow
 def test_a_companion_without_a_build_holds_torch_and_is_told(machine: Machine, torch: Index) -> None:
     """torchaudio ends at 2.10 for CUDA 12.6, as far as the facts have its files."""
     ran = machine.envspec("lock", machine.spec(spec("torch", "torchaudio")), status=0)
@@ -86,6 +90,7 @@ def test_a_companion_without_a_build_holds_torch_and_is_told(machine: Machine, t
     assert "warning: t: torch 2.10.0 is locked, not " in ran.err and "torchaudio" in ran.err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("names", [("torch", "jax"), ("jax", "torch"), ("tensorflow", "torch")])
 def test_of_two_frameworks_the_specs_first_is_held(machine: Machine, index: Index, names: tuple[str, str]) -> None:
     """Where their newest don't go together, and neither would be behind."""
@@ -117,6 +122,7 @@ def test_none_falls_behind_to_bring_another_forward(machine: Machine, index: Ind
         assert "warning" not in ran.err, ran.err
 
 
+@pytest.mark.slow
 def test_what_the_spec_bounds_and_what_is_kept_is_not_told(machine: Machine, index: Index) -> None:
     cloud(index)
     bounded = spec("boto3==1.11.0", "s3fs<1", on=targets(t=LINUX))

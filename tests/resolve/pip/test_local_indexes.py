@@ -50,6 +50,7 @@ def spec(machine: Machine, place: str, *names: str, key: str = "find-links") -> 
 APP, LIB = wheel("app", "1.0", "lib>=1"), wheel("lib", "1.5")
 
 
+@pytest.mark.slow
 def test_from_a_folder_to_an_environment(machine: Machine) -> None:
     flat(machine.folder / "specs" / "wheels", APP, LIB)
     path = spec(machine, "./wheels", "app", "lib")
@@ -108,6 +109,7 @@ def test_a_folder_that_is_none(machine: Machine, place: str, key: str, said: str
     assert ran.status != 0 and said in ran.err and ran.hint, ran.err
 
 
+@pytest.mark.slow
 def test_an_index_that_has_what_sources_does_not_name_is_told(machine: Machine, index: Index) -> None:
     """Of a package that the spec asks for, and of one that another leads to: both in one line, as both are needed."""
     index.add(wheel("top", "1.0", "lib>=1"))
@@ -234,6 +236,7 @@ few = settings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # pip leaves pages open
 @few
 @given(places=st.lists(st.sampled_from(WHERE), min_size=6, max_size=6, unique=True))

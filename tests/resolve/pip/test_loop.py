@@ -5,11 +5,12 @@ from itertools import count
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from envspec.base.conflict import Clause, Conflict
 from envspec.base.errors import EnvspecError, IndexFailure, Infeasible, InternalError, Unsatisfiable
 from envspec.resolve.pip.leads import Lead, Leading, leading
-from envspec.resolve.pip.loop import Answer, Reviews, Settled, Unsettled, settle
+from envspec.resolve.pip.loop import Answer, End, Reviews, Settled, Unsettled, settle
 from envspec.resolve.pip.problem import Bound, Problem, Strength
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.pip.request import Request
@@ -173,3 +174,57 @@ def test_the_question_has_all_bounds() -> None:
     assert question.constraints == ("a<2",) and question.unfit == ("c",)
     assert question.requirements == ("app", "b @ git+https://x.example/b")
     assert BEGUN.beside(*bounds).lines("final") == ("d",)
+
+
+def begin_anew(*problems: Problem) -> Callable[[End], Problem | End]:
+    following = iter(problems)
+    return lambda end: next(following, end)
+
+
+def test_an_end_that_isnt_the_last_word_begins_anew() -> None:
+    """Nothing of the first run's bounds is left."""
+
+    def review(one: Answer) -> Iterator[Bound]:
+        if not one.problem.is_fresh:
+            yield Bound("app<2")
+
+    uv = Uv(lambda problem: answer(problem, app="1.0"))
+    again = replace(BEGUN, is_fresh=True)
+    settled = settle(BEGUN, uv, Reviews((review,), (), begin_anew(again)), no_leads)
+    assert isinstance(settled, Settled) and settled.problem == again
+    assert uv.asked == [(), ("constraint app<2",), ()]
+
+
+def test_what_refuses_the_last_answer_is_an_end_to_begin_anew_from() -> None:
+    seen: list[End] = []
+
+    def look(end: End) -> Problem | End:
+        seen.append(end)
+        if isinstance(end, Unsettled):
+            return replace(BEGUN, is_fresh=True)
+        if not end.problem.is_fresh:
+            raise Infeasible("cpu: app 1.0 names no torch")
+        return end
+
+    uv = Uv(lambda problem: answer(problem, app="1.0"))
+    settled = settle(BEGUN, uv, Reviews((), (), look), no_leads)
+    assert isinstance(settled, Settled) and settled is seen[-1]
+    assert [type(one) for one in seen] == [Settled, Unsettled, Settled] and seen[1].problem == BEGUN
+
+
+@pytest.mark.parametrize(("is_spare", "raised"), [(False, "second"), (True, "first")])
+def test_a_refusal_of_a_spare_problem_says_less_than_the_one_before(is_spare: bool, raised: str) -> None:
+    refusals = iter((Infeasible("first"), Infeasible("second")))
+
+    def ask(problem: Problem) -> Answer:
+        raise next(refusals)
+
+    again = replace(BEGUN, is_spare=is_spare)
+    ended = settle(BEGUN, ask, Reviews((), (), begin_anew(again)), no_leads)
+    assert isinstance(ended, Unsettled) and str(ended.refusal) == raised
+
+
+def test_beginning_anew_for_ever_ends_in_an_error_of_ours() -> None:
+    uv = Uv(lambda problem: answer(problem, app="1.0"))
+    with pytest.raises(InternalError, match="cpu: no end after"):
+        settle(BEGUN, uv, Reviews((), (), lambda end: BEGUN), no_leads)

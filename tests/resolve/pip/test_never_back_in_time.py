@@ -103,6 +103,7 @@ def test_allow_needed_writes_them_and_goes_on(machine: Machine, index: Index) ->
     assert machine.envspec("check").status == 0
 
 
+@pytest.mark.slow
 def test_what_runs_no_code_needs_no_permission(machine: Machine, index: Index) -> None:
     """And it alone: one that runs code is asked about, without the other."""
     setup = (

@@ -1,5 +1,5 @@
 """Of a release's files envspec takes the one that uv takes, and pip where uv agrees: both are asked, over generated
-pages. docs/decisions/0346 has whose rule holds where they differ."""
+pages. docs/design/04-resolution.md has whose rule holds where they differ."""
 
 import itertools
 import re
@@ -49,7 +49,7 @@ OF_PIP = {"osx-arm64": ["macosx_14_0_arm64"], "osx-64": ["macosx_14_0_x86_64"], 
 
 NUMBERS = itertools.count()
 OTHER = re.compile("-cp31[13]-|macosx_15")
-"""What wants another Python or a newer macOS than a target's: docs/decisions has another rule than uv's for these."""
+"""What wants another Python or a newer macOS than a target's: docs/design has another rule than uv's for these."""
 
 
 class Row(Struct, frozen=True):
@@ -165,6 +165,7 @@ def test_it_is_uvs_choice_and_pips_where_they_agree(
         assert of_envspec(good(rows), platform).format(2 * number + 1) == uvs[2 * number + 1], rows
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("platform", ENDS)

@@ -46,6 +46,7 @@ def said(ran: Ran) -> str:
     return " ".join(ran.err.split())
 
 
+@pytest.mark.slow
 def test_the_page_that_has_cpu_cuda_and_rocm_side_by_side(machine: Machine, flat: FlatIndex) -> None:
     """PEP 440 sorts rocm behind cu and cpu, so uv takes it: the refusal names the file to take, and that locks."""
     flat.add(*(build(f"0.7.8+pt2.10.0{one}") for one in ("cpu", "cu130", "rocm7.1")))
@@ -60,6 +61,7 @@ def test_the_page_that_has_cpu_cuda_and_rocm_side_by_side(machine: Machine, flat
         assert ran.status == 1 and 'write "pytorch3d==0.7.8+pt2.10.0cu130"' in said(ran), ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "label", ["xpu", "cpu", "rocm", "rocm71torch2.10cxx11abiTRUE", "cu128.torch2.10", "cu130.torch29"]
 )
@@ -72,6 +74,7 @@ def test_each_other_maker_cuda_and_torch_is_refused_by_label(machine: Machine, f
     assert lock(machine, flat.page, more=accept).status == 0
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     "label",
     ["cu130", "cu13torch2.10", "cu130.torch210", "pt210cu130", "cu.13.0.torch.2.10", "cu130torch2.9.0andhigher"],
@@ -83,6 +86,7 @@ def test_each_form_of_a_fitting_label_locks_in_peace(machine: Machine, flat: Fla
     assert machine.envspec("check", "specs/demo.toml").status == 0
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("plus", ["+", "%2B"])
 def test_a_file_name_speaks_where_metadata_does_not(machine: Machine, index: Index, plus: str) -> None:
     """flash-attn's METADATA has no local part; its wheels are named by their URL."""
@@ -101,6 +105,7 @@ def test_a_file_name_speaks_where_metadata_does_not(machine: Machine, index: Ind
     assert ran.status == 0 and "cu13torch2.10cxx11abiTRUE" in ran.out, ran.err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("packed", [HIP, b"\x7fELF" + compressed(b"", version=3, zstandard=True)])
 def test_hip_code_without_a_label_is_refused_by_what_the_wheel_holds(
     machine: Machine, flat: FlatIndex, packed: bytes
@@ -111,6 +116,7 @@ def test_hip_code_without_a_label_is_refused_by_what_the_wheel_holds(
     assert "as pytorch3d/_C.so in its wheel says, and the target has CUDA 13.0" in said(ran)
 
 
+@pytest.mark.slow
 def test_a_wheel_with_both_makers_code_is_right(machine: Machine, flat: FlatIndex) -> None:
     both = {"pytorch3d/_rocm.so": HIP, "pytorch3d/_cuda.so": NVIDIA}
     flat.add(wheel("pytorch3d", "1.0", tag=TAG, files=both))
@@ -118,6 +124,7 @@ def test_a_wheel_with_both_makers_code_is_right(machine: Machine, flat: FlatInde
     assert ran.status == 0 and "AMD" not in said(ran), ran.err
 
 
+@pytest.mark.slow
 def test_a_label_that_no_form_fits_is_told_and_one_that_says_nothing_is_not(machine: Machine, flat: FlatIndex) -> None:
     flat.add(build("1.0+gfx942"))
     ran = lock(machine, flat.page)
@@ -127,6 +134,7 @@ def test_a_label_that_no_form_fits_is_told_and_one_that_says_nothing_is_not(mach
     assert ran.status == 0 and "isn't read" not in said(ran), ran.err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("name", "version", "maker"),
     [
@@ -147,6 +155,7 @@ def test_a_cpu_target_tells_of_builds_for_gpus(
     assert ran.status == 0 and f"{name} {version} is made for {maker}, and this is a CPU target" in said(ran)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("local", "maker"),
     [
@@ -174,6 +183,7 @@ def test_torch_of_a_named_index_for_another_maker(machine: Machine, index: Index
         assert ran.status == 1 and f"torchvision {vision.version} is built for {maker}" in said(ran), ran.err
 
 
+@pytest.mark.slow
 def test_check_refuses_a_lock_that_holds_such_a_build(machine: Machine, flat: FlatIndex) -> None:
     flat.add(build("0.7.8+pt2.10.0cu130", NVIDIA), build("0.7.8+pt2.10.0rocm7.1", HIP))
     assert lock(machine, flat.page, TORCH, "pytorch3d==0.7.8+pt2.10.0cu130").status == 0

@@ -59,6 +59,7 @@ def said(ran: Ran) -> str:
     return " ".join(ran.err.split())
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("url", first_by_day(1, [False, True]))
@@ -74,6 +75,7 @@ def test_a_build_for_another_cuda_is_refused(
     assert f"{name} {VERSION} is built for CUDA 12, as {where}" in said(ran)
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("url", first_by_day(1, [False, True]))
@@ -104,6 +106,7 @@ def test_code_that_the_targets_gpu_does_not_run_is_told(
     assert ran.status == 0 and f"{name} {VERSION} has no code for sm_90 (H100" in said(ran), ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", FOR_GPUS)
@@ -126,6 +129,7 @@ def test_what_runs_on_a_cpu_by_design_is_taken(machine: Machine, index: Index, t
     assert ran.status == 0 and f"{name} {VERSION}" not in said(ran), ran.err
 
 
+@pytest.mark.slow
 def test_it_is_judged_by_what_it_requires_too_and_by_check(machine: Machine, index: Index, tmp_path: Path) -> None:
     index.add(wheel("nvidia-cublas-cu12", "12.8.4.1"))
     made = built(tmp_path, "jaxlib", "sm_90", requires=("nvidia-cublas-cu12",))
@@ -139,6 +143,7 @@ def test_it_is_judged_by_what_it_requires_too_and_by_check(machine: Machine, ind
     assert ran.status == 1 and "nvidia-cublas-cu12 12.8.4.1 is for CUDA 12" in ran.out + ran.err
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.by_commit(2)
 @pytest.mark.parametrize(
     ("name", "code", "cuda", "said_of"),
@@ -214,6 +219,7 @@ def source_files(made: Dist) -> dict[str, str]:
     return {"pyproject.toml": f'{project}build-backend = "backend"\nbackend-path = ["."]\n', "backend.py": backend}
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(4)
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("by", first_by_day(1, ["index", "git", "built-with"]))

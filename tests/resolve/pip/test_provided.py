@@ -117,6 +117,7 @@ def test_a_direct_conflict_names_both_sides(machine: Machine, index: Index, chan
     assert '"numpy <2"' not in machine.envspec("lock", "specs/demo.toml", status=1).err, "no channel has it"
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_conflict_further_down_names_both_sides(machine: Machine, index: Index, channel: LocalChannel) -> None:
     channel.write([*BASE, python_package("numpy", "2.1.0")])

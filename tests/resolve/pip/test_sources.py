@@ -32,6 +32,7 @@ def test_a_stray_wheel_does_not_stand_for_a_package_that_is_published_as_source(
     assert machine.versions("cpu") == {"alpha": "0.3.dev5"}
 
 
+@pytest.mark.slow
 def test_a_source_whose_wheels_came_after_exclude_newer_is_named(machine: Machine, index: Index) -> None:
     index.add(wheel("alpha", "0.1"), sdist("alpha", "1.0"), wheel("app", "1.0", "alpha>=1"), uploaded=MAY)
     index.add(wheel("alpha", "1.0"), uploaded="2026-06-01T00:00:00Z")
@@ -58,6 +59,7 @@ def test_a_pre_release_stays_where_no_newer_source_fits(machine: Machine, index:
     assert len(index.paths("/simple/alpha/")) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("static", first_by_day(1, [True, False]))
 def test_source_is_refused_until_it_is_allowed(machine: Machine, index: Index, tmp_path: Path, static: bool) -> None:
     witness = tmp_path / "ran"

@@ -67,6 +67,7 @@ def four_questions_more() -> Iterator[None]:
 unfit = st.sampled_from([(), (wheel("y", "9.0", tag="cp312-cp312-manylinux_2_39_x86_64"),)])
 
 
+@pytest.mark.slow
 @given(indexes(), st.integers(5, 20), st.lists(ways, min_size=1, max_size=3), unfit)
 @settings(max_examples=examples(10, night=300), deadline=None)
 @four_questions_more()

@@ -24,6 +24,7 @@ TORCH = wheel(
 ACME = wheel("xformers", "99.0", tag=TAG, files={"xformers/_C.so": b"\x7fELF\0libcudart.so.12\0"})
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("gpu", "runs"), [("H100", True), ("RTX 5090", True), ("A100", False)])
 def test_a_torch_that_no_table_knows(machine: Machine, index: Index, gpu: str, runs: bool) -> None:
     index.add(wheel("torch", "99.0"))
@@ -44,6 +45,7 @@ def own_torch(version: str, cuda: str | None) -> Dist:
     return wheel("torch", version, tag=TAG, files={"torch/version.py": text, "torch/lib/libtorch_python.so": code})
 
 
+@pytest.mark.slow
 @pytest.mark.by_commit(4)
 @pytest.mark.parametrize("version", first_by_day(1, ["2.9.1+internal", "77.0", "2.10.0a0+b4e4ee8.nv25.12", "2.9.1"]))
 @pytest.mark.parametrize(
@@ -88,6 +90,7 @@ def test_a_wheel_that_loads_another_cuda_is_refused_before_it_is_downloaded(
     )
 
 
+@pytest.mark.slow
 def test_a_jetson_with_pypis_wheels_of_cuda_12_is_refused(machine: Machine, index: Index) -> None:
     index.add(wheel("nvidia-cublas-cu12", "12.6.4.1", tag="py3-none-manylinux_2_28_aarch64"))
     orin = "platform = 'linux-aarch64'\ncuda = '12.6'\ngpus = ['Orin']"

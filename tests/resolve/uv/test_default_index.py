@@ -10,7 +10,7 @@ from envspec.resolve.uv.program import Uv, find_uv, uvs_default_index
 
 
 def test_uv_tells_where_pypi_is_and_is_asked_once(tmp_path: Path) -> None:
-    env = {"HOME": str(tmp_path), "PATH": "/nonexistent"}
+    env = {"HOME": str(tmp_path), "PATH": str(tmp_path / "missing")}
     told = uvs_default_index(find_uv(env), tmp_path)
     assert told is not None and urlsplit(told).scheme == "https" and told.endswith("/simple")
     (memo,) = tmp_path.glob("uv-default-index-*")
@@ -20,7 +20,7 @@ def test_uv_tells_where_pypi_is_and_is_asked_once(tmp_path: Path) -> None:
 
 
 def test_what_a_failing_uv_tells_is_not_remembered(tmp_path: Path) -> None:
-    env = {"HOME": str(tmp_path), "PATH": "/nonexistent"}
+    env = {"HOME": str(tmp_path), "PATH": str(tmp_path / "missing")}
     assert uvs_default_index(find_uv({**env, "UV_HTTP_TIMEOUT": "abc"}), tmp_path) is None
     assert list(tmp_path.glob("uv-default-index-*")) == []
     assert uvs_default_index(find_uv(env), tmp_path) is not None
@@ -33,11 +33,11 @@ def test_a_memo_that_breaks_off_is_never_seen(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", broken)
-    env = {"HOME": str(tmp_path), "PATH": "/nonexistent"}
+    env = {"HOME": str(tmp_path), "PATH": str(tmp_path / "missing")}
     told = uvs_default_index(find_uv(env), tmp_path)
     assert told is not None and told.endswith("/simple")
     assert list(tmp_path.glob("uv-default-index-*")) == []
 
 
 def test_a_uv_that_is_gone(tmp_path: Path) -> None:
-    assert uvs_default_index(Uv("/nonexistent/uv", {}), tmp_path) is None
+    assert uvs_default_index(Uv(str(tmp_path / "missing" / "uv"), {}), tmp_path) is None

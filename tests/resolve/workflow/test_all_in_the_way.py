@@ -329,6 +329,7 @@ def as_typed(text: str, way: str) -> str:
     return text
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.e2e
 @pytest.mark.parametrize("conflict", CONFLICTS, ids=lambda one: one.__name__)
 def test_each_printed_way_gives_a_lock_as_it_is_typed(
@@ -363,6 +364,7 @@ def test_what_a_way_takes_far_back_is_not_told(machine: Machine, index: Index) -
     machine.envspec("lock", machine.spec(cpu("server<=1.0")), "--dry-run", status=0)
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_each_targets_first_refusal_is_told_and_equal_ones_once(machine: Machine, index: Index) -> None:
     index.add(wheel("server", "2.0", requires_python=">=3.9,<3.12"), wheel("late", "1.0", requires_python=">=3.13"))
@@ -401,6 +403,7 @@ def test_sources_of_a_way_are_told_with_it(machine: Machine, index: Index) -> No
     assert 'write "server==2.1" and if you trust its code, add to [pip]: allow-source = ["old"]' in ran.hint
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_allowed_sources_are_no_longer_told_beside_what_else_is_refused(machine: Machine, index: Index) -> None:
     """Else the hint names the option that was given, again and again."""
@@ -438,6 +441,7 @@ def test_a_source_for_other_gpus_is_told_before_it_is_allowed(machine: Machine, 
     assert 'allow-source = ["flash-attn"]' in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_what_speaks_of_a_lock_is_told_with_it_and_once(machine: Machine, index: Index) -> None:
     """What is locked isn't said of a spec that is refused; nor does a lock that allows a source first say all twice."""
@@ -465,6 +469,7 @@ def test_one_option_allows_the_sources_of_all_addresses(machine: Machine, index:
     assert {"repo", "far"} <= set(load_spec(str(machine.folder / "specs" / "demo.toml")).pip.allow_source)
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_day_before_all_releases_is_told_with_the_first_that_does(machine: Machine, index: Index) -> None:
     """Old releases go: PyPI's oldest jaxlib is of 2023-10-07."""
@@ -482,6 +487,7 @@ def test_a_day_before_all_releases_is_told_with_the_first_that_does(machine: Mac
     assert ran.status == 1 and 'hint: exclude-newer = "2023-10-08" in [env] and write "gone"' in ran.err, ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_a_day_between_a_release_and_what_it_needs(machine: Machine, index: Index) -> None:
     """torch 2.0.0 came five days before triton 2.0.0, of which there were older ones."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 from msgspec.structs import replace
-from support.told import pin
+from support.told import ByRequest, pin
 
 from envspec.base.errors import Infeasible, Unsatisfiable
 from envspec.base.finding import Finding
@@ -32,16 +32,14 @@ NEW = (
 OLD = (pin("vllm", "0.21.0", "nvidia-cutlass-dsl"), pin("nvidia-cutlass-dsl", "4.4.2"))
 
 
-class Solver:
+class Solver(ByRequest):
     """Knows two releases of vllm, of which the newer needs CUDA 13."""
 
     def __init__(self, old: bool = True) -> None:
         self.old = old
         self.asked: list[Mapping[str, Request]] = []
 
-    def resolve(
-        self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
-    ) -> Mapping[str, tuple[Pin, ...]]:
+    def answer(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> Mapping[str, tuple[Pin, ...]]:
         self.asked.append(requests)
         return {name: self._pins(name, request) for name, request in requests.items()}
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 from msgspec.structs import replace
-from support.told import pin
+from support.told import ByRequest, pin
 
 from envspec.base.finding import Finding
 from envspec.lock.freshness import reasons
@@ -26,15 +26,13 @@ assert ACME.artifact is not None
 READ = LockedCorrection("acme", "2.0", ACME.artifact.file, ACME.artifact.sha256, "numpy<2", "compiled for NumPy 1")
 
 
-class Solver:
+class Solver(ByRequest):
     """Has acme 2.0 and 1.0, NumPy 1 and 2, keeps what it may, and goes back to acme 1.0 before it does to NumPy 1."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    def resolve(
-        self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
-    ) -> Mapping[str, tuple[Pin, ...]]:
+    def answer(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> Mapping[str, tuple[Pin, ...]]:
         self.asked += 1
         return {name: self._pins(request, keep.get(name, Preferences())) for name, request in requests.items()}
 

@@ -244,6 +244,7 @@ def test_upgrades_reach_one_point(machine: Machine, index: Index) -> None:
     assert locked(machine, "--upgrade") == newest
 
 
+@pytest.mark.slow
 def test_no_package_of_the_spec_goes_below_the_last_lock(machine: Machine, index: Index) -> None:
     """Where the newest of all can't stand together, what was locked is the floor."""
     index.add(wheel("base", "1.0"), wheel("alpha", "2.0", "base<=1.0"), wheel("alpha", "1.0"), wheel("beta", "1.0"))
@@ -313,6 +314,7 @@ def test_a_bound_of_envspecs_gives_no_extra_up(machine: Machine, index: Index) -
     assert locked(machine) == {"jax": "0.8.0", "jax-cuda12-plugin": "0.8.0"}
 
 
+@pytest.mark.slow
 def test_an_extra_of_another_cuda_is_told_with_the_targets_own(machine: Machine, index: Index) -> None:
     """numba-cuda[cu12] for CUDA 13. The hint was tried: it locks."""
     extras = [f'frame-cu{major}; extra == "cu{major}"' for major in (12, 13)]
@@ -325,6 +327,7 @@ def test_an_extra_of_another_cuda_is_told_with_the_targets_own(machine: Machine,
     assert locked(machine) == {"frame": "3.1", "frame-cu13": "3.1"}
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", ["cuda-core", "nvidia-acme", "frame"])
 def test_no_name_gives_an_extra_up(machine: Machine, index: Index, name: str) -> None:
     """cuda-core[cu13] for CUDA 12 became cuda-core 0.3.1, which has no such extra: what is named like the toolkit
@@ -384,6 +387,7 @@ def test_what_is_given_up_is_told_once(machine: Machine, index: Index) -> None:
     assert ran.err.count("boost 1.0 is locked, not 2.0") == 1 and "belongs to CUDA 13" in ran.err
 
 
+@pytest.mark.slow
 def test_a_newer_release_of_what_uv_went_back_to_is_a_way(machine: Machine, index: Index) -> None:
     """keras-cv 0.9 leads to tensorflow-metadata 0.5 of 2018, beside the protobuf of tensorflow 2.20."""
     index.add(of(wheel("schema", "0.5"), ">=2.7,<3"), wheel("schema", "1.0", "buf<4"), wheel("buf", "6.0"))
@@ -397,6 +401,7 @@ def test_a_newer_release_of_what_uv_went_back_to_is_a_way(machine: Machine, inde
     assert locked(machine) == {"data": "1.0", "buf": "6.0"}
 
 
+@pytest.mark.slow
 def test_what_is_far_behind_for_another_target_is_a_warning_there_too(machine: Machine, index: Index) -> None:
     """As vLLM for glibc 2.28 and for 2.35."""
     for major in range(1, 7):

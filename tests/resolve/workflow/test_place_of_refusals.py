@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+from support.told import ByRequest
 
 from envspec.base.conflict import Clause, Conflict
 from envspec.base.errors import EnvspecError, IndexFailure, SpecError, ToolError, Unsatisfiable, about
@@ -62,8 +63,8 @@ def of_proof(*chain: Clause) -> EnvspecError:
     ],
 )
 def test_a_refusal_has_its_place(refused: EnvspecError, line: int | None) -> None:
-    class Refusing:
-        def resolve(
+    class Refusing(ByRequest):
+        def answer(
             self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
         ) -> Mapping[str, tuple[Pin, ...]]:
             raise refused

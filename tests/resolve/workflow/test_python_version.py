@@ -50,6 +50,7 @@ def test_an_exact_python_is_that_build_and_an_unknown_one_is_refused_with_those_
     assert "no build of Python 3.12.0 for linux-64" in ran.error and known[-1] in ran.hint
 
 
+@pytest.mark.slow
 def test_a_range_takes_the_newest_build_and_keeps_it(machine: Machine, index: Index) -> None:
     index.add(wheel("lib", "1.0"), wheel("more", "1.0"))
     newest, older = newest_build("3.13", "linux-64"), newest_build("3.12", "linux-64")
@@ -64,6 +65,7 @@ def test_a_range_takes_the_newest_build_and_keeps_it(machine: Machine, index: In
     assert [one.version for one in machine.locked("--upgrade").pythons] == [newest.version]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("python", "date"), [("3.8", None), ("3.10", "2022-06-01")])
 def test_a_floor_is_met_by_a_later_release_where_no_build_is_known(
     machine: Machine, index: Index, python: str, date: str | None
@@ -100,6 +102,7 @@ def test_the_machines_python_needs_one_answer(machine: Machine, index: Index, ma
     assert machine.envspec("check").status == 0
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("markers", "ranges"),
     [
@@ -158,6 +161,7 @@ def test_what_only_metadata_caps_is_refused_with_the_word_for_it(machine: Machin
     assert "accept = { requires-python = { lib" in ran.hint
 
 
+@pytest.mark.slow
 def test_a_floor_above_the_oldest_python_of_a_base_is_told_with_the_range_that_has_an_answer(
     machine: Machine, index: Index
 ) -> None:
@@ -173,6 +177,7 @@ def project(machine: Machine, requires: str) -> None:
     (machine.folder / "pyproject.toml").write_text(text, encoding="utf-8")
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("python", "requires", "at"),
     [("3.12", ">3.11,<3.12.6", 1), ("3.12", "==3.12.4", 0), ("3.12", "===3.12.5", 1), (">=3.10", ">=3.8,<3.12.6", 1)],

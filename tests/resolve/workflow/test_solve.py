@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 from msgspec.structs import replace
-from support.told import CondaTold, Told, pin
+from support.told import ByRequest, CondaTold, Told, pin
 
 from envspec.base.errors import InternalError
 from envspec.lock.inputs import spec_case
@@ -24,16 +24,14 @@ def prepared(pip: str, conda: str = "", targets: str = TWO) -> tuple[Prepared, .
     return prepare(spec_case(spec), spec.targets, lambda finding: None)
 
 
-class ByTurn:
+class ByTurn(ByRequest):
     """Answers each question with the next answer, by target, and remembers the questions."""
 
     def __init__(self, *answers: Mapping[str, tuple[Pin, ...]]) -> None:
         self.answers = list(answers)
         self.asked: list[Mapping[str, Request]] = []
 
-    def resolve(
-        self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]
-    ) -> Mapping[str, tuple[Pin, ...]]:
+    def answer(self, requests: Mapping[str, Request], keep: Mapping[str, Preferences]) -> Mapping[str, tuple[Pin, ...]]:
         self.asked.append(requests)
         return self.answers.pop(0)
 

@@ -41,6 +41,7 @@ def test_a_lock_differs_from_itself_in_nothing(lock: Lock) -> None:
     assert not review(Side("a", lock), Side("b", lock))
 
 
+@pytest.mark.slow
 @given(locks())
 def test_from_nothing(lock: Lock) -> None:
     empty = nothing(lock.name)

@@ -63,6 +63,7 @@ done
     )
 
 
+@pytest.mark.slow
 def test_nothing_that_a_repository_says_is_a_command_of_the_runner(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
     with_fake(job, tmp_path, "echo changed")
@@ -71,6 +72,7 @@ def test_nothing_that_a_repository_says_is_a_command_of_the_runner(tmp_path: Pat
     assert commands(job.compared) == ["::error::ours"]
 
 
+@pytest.mark.slow
 def test_names_of_specs_stay_names(unchanged: Runner) -> None:
     names = ("a`@everyone`b", "x\n::add-mask::low\ny", "x\n##[error]y", "$(touch MARK)", "`touch MARK`")
     for name in names:
@@ -109,6 +111,7 @@ def test_names_of_removed_locks_stay_names(unchanged: Runner) -> None:
     assert line.count("`") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["lock", "rendered", "name", "moved"])
 def test_a_lock_whose_spec_went_hides_nothing(tmp_path: Path, what: str) -> None:
     """It is read by no check, and pip and Nix go on reading it."""
@@ -135,6 +138,7 @@ def test_what_is_no_spec_or_lock_ends_the_review(unchanged: Runner, place: str, 
     assert unchanged.verdict() == int(found["code"])
 
 
+@pytest.mark.slow
 def test_a_lock_that_another_job_reviews(tmp_path: Path) -> None:
     job = runner(tmp_path, BUMPED)
     leave_without_spec(job, "lock")
@@ -171,6 +175,7 @@ def test_as_many_new_packages_as_an_output_holds(unchanged: Runner, tmp_path: Pa
     assert all(re.fullmatch("n{100}-[0-9]+", name) for name in names), "none is cut in half"
 
 
+@pytest.mark.slow
 def test_names_that_come_to_one_or_are_too_long_for_a_page(unchanged: Runner, tmp_path: Path) -> None:
     """What one spec's change left isn't taken for that of the next, whose review failed."""
     with_fake(unchanged, tmp_path, "echo of the first")

@@ -17,6 +17,7 @@ from envspec.review.verify.indexes import Indexes, ask_channels
 from envspec.review.verify.model import Outcome, PinClaim
 
 
+@pytest.mark.slow
 def test_a_shipped_lock_is_what_conda_forge_had(machine: Machine, root: Path, recorded_data: Path) -> None:
     pytest.importorskip("rattler")
     machine.configure(f'conda-forge = "{recorded_data / "conda-forge"}"')

@@ -17,14 +17,13 @@ from msgspec.structs import replace
 from envspec.base.errors import InputError
 from envspec.base.plain_files import read_operand
 from envspec.base.reader.document import decode, parse_toml
-from envspec.base.reader.nodes import Names, Table
+from envspec.base.reader.nodes import Names, Table, table_of
 from envspec.base.reader.structure import Checked
 from envspec.prove.smoke.report.result import SmokeReport, weights_of
 from envspec.prove.smoke.report.words import measurement
 from envspec.spec.document import MAX_BYTES
-from envspec.spec.model import Reference
-from envspec.spec.parse import references_of
-from envspec.spec.schema import REFERENCE, REFERENCES, TARGET_NAME
+from envspec.spec.forms import TARGET_NAME
+from envspec.spec.model import REFERENCES, Reference
 
 # A site's references: the figures that its machines should reach, in one file for many specs.
 #
@@ -36,8 +35,9 @@ from envspec.spec.schema import REFERENCE, REFERENCES, TARGET_NAME
 
 
 # a reference for some GPUs alone is a spec's: the check judges it
-_KEYS = {key: node for key, node in REFERENCE.keys.items() if key != "gpus"}
-_FIGURES = replace(REFERENCES, values=replace(REFERENCE, keys=_KEYS))
+_REFERENCE = table_of(Reference)
+_KEYS = {key: node for key, node in _REFERENCE.keys.items() if key != "gpus"}
+_FIGURES = replace(REFERENCES, values=replace(_REFERENCE, keys=_KEYS))
 _OF_TARGET = Table(doc="What is expected of one target.", keys={"references": _FIGURES})
 FORMAT = Table(
     doc="The figures that a site's machines should reach.",
@@ -67,8 +67,8 @@ def load_references(path: Path) -> References:
         raise InputError(f"{path} can't be read: {error.strerror}") from None
     checked = Checked(parse_toml(decode(content, str(path)), str(path)), FORMAT)
     checked.raise_problems()
-    targets = {name: references_of(checked, "targets", name, "references") for name in checked.table("targets")}
-    return References(references_of(checked, "references"), targets)
+    targets = {name: checked.read(_FIGURES, "targets", name, "references") or {} for name in checked.table("targets")}
+    return References(checked.read(_FIGURES, "references") or {}, targets)
 
 
 Same = Literal["same", "differs", "not compared"]

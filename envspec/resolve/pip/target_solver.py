@@ -1,0 +1,399 @@
+"""The solver of one target: what its loop asks uv, and what its answers are judged by."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from copy import copy
+from pathlib import Path
+from typing import TypeGuard
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from envspec.base.conflict import Conflict
+from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError, Unsatisfiable
+from envspec.lock.model import Pin
+from envspec.net.index_proxy.releases import is_older
+from envspec.net.index_proxy.server import IndexProxy
+from envspec.net.remote_file import FileHashes
+from envspec.packages.requirement import head_of
+from envspec.resolve.pip.answer import (
+    add_corrections,
+    answer_of,
+    in_own_addresses,
+    prefix,
+    read_metadata,
+    ways_to_pre_releases,
+)
+from envspec.resolve.pip.behind import OF_TARGET, find_behind, reason_of
+from envspec.resolve.pip.compile import UvCompile, compile_request, sources_for_uv
+from envspec.resolve.pip.direct import DirectFiles, DirectReader
+from envspec.resolve.pip.indexes import UvIndexes
+from envspec.resolve.pip.leads import LeadCase, Leading, leading, leads
+from envspec.resolve.pip.loop import Answer, End, Settled, settle
+from envspec.resolve.pip.newest import first_day, newer_glibc
+from envspec.resolve.pip.notes import PipAnswer, downgrades, rejected_findings
+from envspec.resolve.pip.outgrown import find_outgrown, refuse_outgrown
+from envspec.resolve.pip.pins import extras_of, for_variants
+from envspec.resolve.pip.problem import Problem, Subject
+from envspec.resolve.pip.published import Published
+from envspec.resolve.pip.reading import Reading, git_only_url_error, stray_repository, with_metadata_line
+from envspec.resolve.pip.request import Preferences, Request, explain_conflict
+from envspec.resolve.pip.retreat import caps, lost_extras, refuse_lost_extras
+from envspec.resolve.pip.reviews import addresses_of, reviews_of
+from envspec.resolve.pip.sharing import last_versions, localise, public, versions_of
+from envspec.resolve.pip.source import url_requirement_error
+from envspec.resolve.torch_index.choice import TorchIndex, index_of_older
+from envspec.resolve.torch_index.holes import explain_torch, unreachable_index
+from envspec.resolve.uv.answer import Found
+from envspec.resolve.uv.errors import UnmetImport
+from envspec.resolve.uv.program import Uv
+
+
+class Preferred(Struct, frozen=True):
+    """The versions that a problem prefers: of those that another target has none is `kept`, and may be older than this
+    one's last lock; but torch is each one's own.
+
+    all     as uv is told
+    kept    from the last lock
+    shared  from another target
+    last    the last lock's, whether they are to be kept or not
+    """
+
+    all: Preferences
+    kept: Mapping[str, str]
+    shared: Mapping[str, str]
+    last: Mapping[str, str]
+
+    @classmethod
+    def of(cls, preferences: Preferences) -> Preferred:
+        last = public(Preferences(preferences.last)).versions
+        # what another target has was judged for that one alone; of torch's family a release has another label by CUDA
+        kept = {n: held for n, held in preferences.versions.items() if held.partition("+")[0] == last.get(n)}
+        shared = {n: held for n, held in preferences.versions.items() if n not in kept and n != "torch"}
+        return cls(preferences, kept, shared, last)
+
+    @property
+    def settled(self) -> dict[str, str]:
+        """The versions that no leader moves."""
+        return {n: one for n, one in {**self.shared, **self.kept}.items() if not is_older(one, self.last.get(n))}
+
+
+class TorchIndexes(Struct, frozen=True):
+    """The indexes of a request's torch family: that of the pin to keep, and the one that the facts choose.
+
+    others  whether another than the first may be asked
+    """
+
+    first: TorchIndex
+    chosen: TorchIndex
+    pinned: str | None = None
+    others: bool = True
+
+    @classmethod
+    def of(cls, index: TorchIndex) -> TorchIndexes:
+        """Give one, beside which no other is asked."""
+        return cls(index, index, others=False)
+
+
+class SharedAnswers(Struct):
+    """uv's answers of one resolution: equal questions of several targets are asked once."""
+
+    _answers: dict[object, Future[tuple[Found, ...]]] = field(default_factory=dict)
+    _starting: threading.Lock = field(default_factory=threading.Lock)
+
+    def ask(self, question: UvCompile) -> tuple[Found, ...]:
+        """Give the answer to a question. Raises what `compile_request` raises."""
+        preferences = question.preferences
+        key = (
+            question.request,
+            question.uv.fresh,
+            question.torch_backend,
+            tuple(index.url for index in question.indexes),
+            tuple(sorted(preferences.versions.items())),
+            tuple(sorted(preferences.commits.items())),
+            tuple(question.no_pre_releases),
+        )
+        with self._starting:
+            is_known = key in self._answers
+            answer = self._answers.setdefault(key, Future())
+        if not is_known:
+            try:
+                answer.set_result(compile_request(question))
+            except BaseException as error:  # noqa: BLE001 - who waits for the answer gets it, too
+                answer.set_exception(error)
+        try:
+            return answer.result()
+        except EnvspecError as error:
+            if not is_known:
+                raise
+            # each target adds to its own what it is for
+            own = copy(error)
+            own.message = f"{question.label}: {error.message.partition(': ')[2]}"
+            raise own from None
+
+
+class Serving(Struct, frozen=True):
+    """The proxy, the readers and the answers that all questions of one resolution share.
+
+    has_mirror  says whether the user has a mirror of a PyTorch index: without one uv asks a live one by itself
+    pins_of     makes the pins of an answer
+    """
+
+    uv: Uv
+    indexes: UvIndexes
+    published: Published
+    proxy: IndexProxy
+    reading: Reading
+    direct: DirectReader
+    scratch: Path
+    has_mirror: Callable[[str], bool]
+    pins_of: Callable[[PipAnswer], tuple[Pin, ...]]
+    hashes: FileHashes | None = None
+    asked: SharedAnswers = field(default_factory=SharedAnswers)
+
+    def new_folder(self) -> Path:
+        """Make a new folder, as a resolver may resolve several times."""
+        return Path(tempfile.mkdtemp(dir=self.scratch))
+
+
+class TargetSolver(Struct, frozen=True):
+    """A target, and what it is solved with.
+
+    label   its name, for messages
+    torch   gives the indexes of a request's torch family
+    prefer  gives the versions to prefer, as an index of torch's names them
+    last    the versions of the last lock
+    """
+
+    subject: Subject
+    label: str
+    serving: Serving
+    torch: Callable[[Request], TorchIndexes]
+    prefer: Callable[[TorchIndex], Preferences]
+    last: Mapping[str, str]
+
+    def solve(self) -> PipAnswer:
+        """Solve the target, with what is to be said of it. Raises Unsatisfiable, Infeasible, IndexFailure, ToolError or
+        SpecError."""
+        begun, serving = self._start(self.subject), self.serving
+        reviews = replace(reviews_of(serving.indexes), of_end=self._follow)
+        try:
+            end = settle(self._begin(begun), self.ask, reviews, self._lead)
+        except UnmetImport as failed:
+            raise with_metadata_line(failed, begun.asked, serving.reading.sources, serving.new_folder()) from None
+        except IndexFailure as failure:
+            raise self._explain_failure(failure, begun.asked) from None
+        if isinstance(end, Settled):
+            assert end.outcome is not None
+            return end.outcome
+        if _is_of_uv(end.refusal):
+            raise self._explain_conflict(end.refusal, end.problem)
+        raise end.refusal
+
+    def _start(self, subject: Subject) -> Problem:
+        if (asked := subject.request) is None:
+            raise InternalError(f"{self.label} asks for nothing of pip")
+        for one in self._direct(asked).values():
+            self.serving.reading.know(one.file, one.metadata, asked.metadata)
+        return Problem(asked, self.label, index=self.torch(asked).first, subject=subject)
+
+    def _begin(self, problem: Problem) -> Problem:
+        """Give a problem without the bounds of answers, with the versions to keep and the caps on what the spec asks
+        for."""
+        bare = replace(problem, bounds=(), kept=self._prefer_versions(problem).kept)
+        return bare.beside(*caps(bare, self.serving.indexes.releases(bare.request)))
+
+    def _follow(self, end: End) -> Problem | End:
+        """Begin anew where an end isn't the last word. Raises AnswerNo for an answer that is refused."""
+        if isinstance(end, Settled):
+            self._refuse(end)
+        again = self._afresh(end) or self._elsewhere(end) or self._with_variants(end)
+        return self._begin(again) if again else self._review_whole(end)
+
+    def _afresh(self, end: End) -> Problem | None:
+        """Ask with pages as they are now, before a conflict counts: one that uv keeps may be older than the release
+        that would do."""
+        uv, problem = self.serving.uv, end.problem
+        if isinstance(end, Settled) or not _is_of_uv(end.refusal) or problem.is_fresh or uv.fresh or uv.offline:
+            return None
+        return replace(problem, is_fresh=True)
+
+    def _elsewhere(self, end: End) -> Problem | None:
+        """Ask in another index of torch's where that of the pin has no answer, or none with the pin, and where a
+        refusal names torch."""
+        problem, torch = end.problem, self.torch(end.problem.asked)
+        if problem.is_spare or not torch.others:
+            return None
+        if problem.index != torch.chosen:
+            found = end.answer.found if isinstance(end, Settled) else ()
+            stays = any((one.name, one.version) == ("torch", torch.pinned) for one in found)
+            return None if stays else replace(problem, index=torch.chosen)
+        of_torch = not isinstance(end, Settled) and "torch" in end.refusal.packages
+        older = index_of_older(problem.asked, torch.chosen) if of_torch else None
+        return replace(problem, index=older, is_spare=True) if older else None
+
+    def _with_variants(self, end: End) -> Problem | None:
+        """Ask again for the variants of this target's own machines, where an answer or a conflict has some."""
+        problem = end.problem
+        if isinstance(end, Settled):
+            found = end.answer.found
+            names = {package.name for package in found if any(file.variant for file in package.files)}
+        elif isinstance(end.refusal, Unsatisfiable):
+            found, names = (), {*self.serving.indexes.variants_in(problem.asked, end.refusal.conflict)}
+        else:
+            return None
+        asked = for_variants(problem.asked, names, found, self._prefer_versions(problem).all.variants)
+        if asked == problem.asked:
+            return None
+        return replace(problem, asked=asked, index=self.torch(asked).first, is_spare=False)
+
+    def _review_whole(self, end: End) -> Problem | End:
+        """Let the target look at the whole answer, or leave out what the rules refused where that left none."""
+        subject, fresh = end.problem.subject, end.problem.is_fresh
+        assert subject is not None
+        if not isinstance(end, Settled):
+            before = subject.without_refusals() if isinstance(end.refusal, Unsatisfiable) else None
+            return self._begin(replace(self._start(before), is_fresh=fresh)) if before else end
+        answer = self._answer(end)
+        reviewed = subject.review(self.serving.pins_of(answer))
+        if reviewed.request != subject.request:
+            return self._begin(replace(self._start(reviewed), is_fresh=fresh))
+        return replace(end, outcome=replace(answer, subject=reviewed))
+
+    def _prefer_versions(self, problem: Problem) -> Preferred:
+        own = problem.subject.preferences if problem.subject else None
+        preferences = localise(own, problem.index) if own else replace(self.prefer(problem.index), last=self.last)
+        return Preferred.of(self.serving.indexes.with_builds(problem.asked, preferences))
+
+    def _direct(self, request: Request) -> DirectFiles:
+        try:
+            return self.serving.direct.of(request)
+        except EnvspecError as error:
+            raise prefix(error, self.label) from None
+
+    def _is_gated(self, index: TorchIndex) -> bool:
+        """Say whether the index proxy serves an index of torch's: else uv asks the live one."""
+        return index.variant is not None and (not index.live or self.serving.has_mirror(index.variant))
+
+    def ask(self, problem: Problem) -> Answer:
+        """Ask uv once. Raises what `compile_request` raises."""
+        serving, index, gated = self.serving, problem.index, self._is_gated(problem.index)
+        direct = self._direct(problem.asked)
+        packages = serving.asked.ask(
+            UvCompile(
+                replace(serving.uv, fresh=serving.uv.fresh or problem.is_fresh),
+                problem.question,
+                serving.indexes.for_request(problem.question, index if gated else None, serving.proxy),
+                serving.new_folder(),
+                self.label,
+                serving.proxy,
+                self._prefer_versions(problem).all,
+                direct,
+                None if gated else index.variant,
+                problem.lines("final"),
+            )
+        )
+        own = in_own_addresses(packages, serving.proxy, direct)
+        return Answer(problem, own, serving.reading, serving.indexes.releases(problem.request), serving.hashes)
+
+    def _case(self, answer: Answer) -> LeadCase:
+        found, problem = answer.found, answer.problem
+        return self.serving.published.case(
+            problem.request,
+            problem.index,
+            found,
+            self._prefer_versions(problem).settled,
+            lambda: answer_of(found, problem.request, self.serving.reading).lines,
+        )
+
+    def _lead(self, own: Answer) -> Leading:
+        case, last = self._case(own), self._prefer_versions(own.problem).last
+        fitting = {name: [one.version for one in case.fitting[name]] for name in case.order}
+        had = {n: v for n, v in last_versions(last, own.problem.request).items() if v in fitting.get(n, ())}
+        return leading(leads(case), had, case.taken)
+
+    def _refuse(self, end: Settled) -> None:
+        """Raise Retreated for a package of the spec, or an extra of its, that an end gives up for the target's sake."""
+        case, problem = self._case(end.answer), end.problem
+        # what went back for another of the spec's own isn't the target's doing
+        own = versions_of(end.own.found)
+        led = {n: version for n, version in versions_of(end.answer.found).items() if is_older(version, own.get(n))}
+        shared = {**self._prefer_versions(problem).shared, **led}
+        refuse_outgrown(find_outgrown(case, problem.index, shared), problem.request, self.label)
+        self._refuse_lost_extras(case, problem.index)
+
+    def _refuse_lost_extras(self, case: LeadCase, index: TorchIndex) -> None:
+        request, wanted = case.request, {head.name for head in map(head_of, case.request.effective) if head.extras}
+        if not wanted:
+            return
+        ahead = {
+            one.name: (one.newest, reason_of([one], request, one.cause.glibc), one.cause.glibc or None)
+            for one in find_behind(case, index, {})
+            if one.name in wanted and one.cause.kind in OF_TARGET
+        }
+
+        def extras_in(package: Found) -> frozenset[str]:
+            return extras_of(read_metadata((package,), request, self.serving.reading)[package.name])
+
+        lost = lost_extras(case.found, request, extras_in, ahead, self.serving.indexes.releases(request))
+        extras = self.serving.published.extras
+        known = [replace(one, offers=extras(request, index, one.name, one.release.version)) for one in lost]
+        # where they can't be read, the warning of an extra that isn't there stands alone
+        refuse_lost_extras([one for one in known if one.extra in one.offers], request, self.label)
+
+    def _answer(self, end: Settled) -> PipAnswer:
+        problem, found, reading = end.problem, end.answer.found, self.serving.reading
+        preferred, now = self._prefer_versions(problem), versions_of(found)
+        edges = answer_of(found, problem.request, reading).lines if preferred.last else {}
+        rejected = {bound.package: bound.why for bound in problem.bounds if bound.why}
+        passed_over = rejected_findings(rejected, versions_of(end.first.found), now, preferred.kept)
+        return PipAnswer(
+            problem.asked,
+            answer_of(found, problem.asked, reading),
+            problem.index,
+            (*downgrades(now, preferred.last, edges), *passed_over),
+            preferred.shared,
+        )
+
+    def _explain_conflict(self, conflict: Unsatisfiable, problem: Problem) -> Unsatisfiable:
+        """Add the ways out of a conflict, and what else may be part of it."""
+        request, indexes = problem.request, self.serving.indexes
+        conflict = explain_torch(conflict, request, problem.index, gated=self._is_gated(problem.index))
+        conflict.ways += ways_to_pre_releases(problem.lines("final"))
+        indexes.refuse_flat(request, self.label)
+        proof = conflict.conflict
+        conflict.ways += tuple(indexes.ways_to_missing(request, proof))
+        unfit = () if any(one.glibc for one in conflict.ways) else proof.packages_of("no-wheel")
+        conflict.ways = (*newer_glibc(unfit, request, indexes.releases(request)), *conflict.ways)
+        if not any(one.cuda for one in conflict.ways):
+            conflict.ways += tuple(first_day(proof, request, indexes.releases))
+        return add_corrections(explain_conflict(conflict, request), request.corrections)
+
+    def _explain_failure(self, failure: IndexFailure, request: Request) -> EnvspecError:
+        """Say what failed behind the index proxy, or what a package named that the spec didn't."""
+        proxy, chosen = self.serving.proxy, self.torch(request).chosen
+        self.serving.indexes.refuse_flat(request, self.label)
+        if proxy.failures:
+            # uv saw the proxy fail; what failed is behind it
+            return prefix(proxy.failures[0], self.label)
+        failure.message = proxy.plain(failure.message)
+        gated = self._is_gated(chosen)
+        if (stray := failure.stray) and (gated or chosen.variant is None):
+            url = proxy.plain(stray.url)
+            if not url.startswith("git+"):
+                told = url_requirement_error(url) if stray.building else git_only_url_error(stray.name, url)
+                return prefix(told, self.label)
+            if not stray.building and stray.name not in sources_for_uv(request):
+                return prefix(stray_repository(stray.name, url, addresses_of((request,))), self.label)
+        if not chosen.live or gated:
+            return failure
+        return unreachable_index(failure, request, chosen, self.label)
+
+
+def _is_of_uv(refusal: AnswerNo) -> TypeGuard[Unsatisfiable]:
+    """Say whether a refusal is uv's own conflict."""
+    return isinstance(refusal, Unsatisfiable) and refusal.conflict != Conflict()
