@@ -138,7 +138,7 @@ def test_the_shipped_image_is_the_same_from_two_folders(builder: Builder, tmp_pa
     here, away = tmp_path / "here", tmp_path / "away"
     for name, text in shipped_recipe("cpu-py311", "cpu", "dockerfile").items():
         (here / name).parent.mkdir(parents=True, exist_ok=True)
-        (here / name).write_text(text, encoding="utf-8")
+        (here / name).write_bytes(encode(text))
     shutil.copytree(here, away)
     with torch_mirror(tmp_path / "mirror") as mirror:
         given = (
