@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup has-python lock test test-ci test-all release-check lint format docs man bench lab weight gpu-evidence clean
+.PHONY: help setup has-python lock test test-ci test-all release-check lint format docs man recipes bench lab weight gpu-evidence clean
 MAKEFLAGS += --no-print-directory
 
 VENV    := .venv
@@ -41,6 +41,7 @@ help:
 	@echo 'make format     let ruff mend what it can'
 	@echo 'make docs       the documentation site, into .scratch/site; any warning is an error'
 	@echo 'make man        the man pages, into .scratch/man'
+	@echo 'make recipes    recipes/ anew, where it differs; with OUT=DIR, the recipes of every target of every spec, in DIR'
 	@echo 'make bench      the benchmarks, each beside a peer'
 	@echo 'make lab        answers and installs beside uv, pip and rattler: 90 minutes, goes on where it ended (LAB_ARGS=--help)'
 	@echo 'make weight     how many lines of code there are, in how many modules'
@@ -103,6 +104,14 @@ docs: $(STAMP)
 
 man: $(STAMP)
 	$(VENV)/bin/python -m tools.reference --man .scratch/man
+
+# recipes/ has a selection: check names what was exported there.
+recipes: $(STAMP)
+ifdef OUT
+	@$(VENV)/bin/envspec export $(filter-out specs/dev.toml,$(wildcard specs/*.toml)) --format all -o $(OUT)
+else
+	@$(VENV)/bin/envspec check 2>&1 >/dev/null | sed -n 's|^hint: \(envspec export .*\)|$(VENV)/bin/\1|p' | sh -ex
+endif
 
 bench: $(STAMP)
 	$(VENV)/bin/python -m bench

@@ -58,6 +58,7 @@ def render(
 
     targets     the targets' names; without them, all
 
+    The recipes' zipapp is no text: `text.encode(errors="surrogateescape")` gives each file's content.
     pylock, conda-lock and conda-explicit ask the user's indexes for the files' URLs; nothing else asks a network.
     Raises as `load_lock`, and InputError for an unknown format or target.
     """

@@ -8,21 +8,29 @@ import json
 import os
 import re
 import sys
+import zipfile
 from pathlib import Path
-from typing import Any, Iterable, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from envspec_check.lock import canonical
 
 FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""Where this check lies. It may be anywhere, and is no part of the environment."""
+"""The folder or zipapp of this check. It may be anywhere, and is no part of the environment."""
 
 
 def check_digest() -> str:
     """The digest of this check's own files: of their list, as sha256sum writes it."""
-    paths = [Path(FOLDER, "__main__.py"), *Path(FOLDER, "envspec_check").rglob("*.py")]
-    files = sorted((path.relative_to(FOLDER).as_posix(), path.read_bytes()) for path in paths)
-    rows = "".join("%s  %s\n" % (hashlib.sha256(content).hexdigest(), name) for name, content in files)
+    rows = "".join("%s  %s\n" % (hashlib.sha256(content).hexdigest(), name) for name, content in sorted(_own_files()))
     return "sha256:" + hashlib.sha256(rows.encode()).hexdigest()
+
+
+def _own_files() -> Iterator[tuple[str, bytes]]:
+    if os.path.isfile(FOLDER):  # a zipapp
+        with zipfile.ZipFile(FOLDER) as archive:
+            yield from ((name, archive.read(name)) for name in archive.namelist())
+        return
+    for path in [Path(FOLDER, "__main__.py"), *Path(FOLDER, "envspec_check").rglob("*.py")]:
+        yield path.relative_to(FOLDER).as_posix(), path.read_bytes()
 
 
 def is_within(path: str, roots: Iterable[str]) -> bool:

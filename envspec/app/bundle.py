@@ -22,7 +22,7 @@ from envspec.base.scratch import scratch_folder
 from envspec.base.settings import load_settings
 from envspec.export import slurm
 from envspec.export.make import make_plan, make_spec_plan
-from envspec.export.plan import CARRIED_FOLDER
+from envspec.export.plan import CARRIED_FOLDER, CHECK_ARCHIVE, encode
 from envspec.image.build import copy_into_bundle
 from envspec.install.build import BuildRules
 from envspec.install.bundle import (
@@ -126,7 +126,7 @@ def make_bundle(asked: BundleRequest) -> MadeBundle:
         pins = [pin for pin in whole if pin.artifact and (pin.artifact.sha256, place_of(pin)) not in known]
         fetched = [pin for pin in pins if pin.name not in built or pin.kind != "pip"]
         found = {**found, **collect_conda_too(spec, chosen, fetched)}
-        carried: dict[str, str | bytes] = {**_carried_files(spec, lock, chosen, held, rules)}
+        carried = _carried_files(spec, lock, chosen, held, rules)
         carried |= later_files(lock, held, found)
         carried |= _project(spec, chosen)
         if facts := facts_text(chosen):
@@ -187,16 +187,18 @@ def _python(lock: SoundLock, target: LockedTarget) -> tuple[LockedPython, Path] 
 
 def _carried_files(
     spec: Spec, lock: SoundLock, target: LockedTarget, held: LockedTarget, rules: BuildRules
-) -> dict[str, str]:
+) -> dict[str, str | bytes]:
     """Give the carried files, as in an image, the jobs, and the lists of pip's and conda's packages as the bundle holds
     them."""
     refuse_secret_variables(spec, [target.name])
     plan = make_plan(spec, lock, target)
     carried = {f"{CARRIED_FOLDER}/{name}": text for name, text in plan.carried.items()}
+    # exports write these two into the folder of an unpacked bundle
+    written = {path: encode(plan.files[path]) for path in map(plan.carried_file, (CHECK_ARCHIVE, SUMS))}
     pip = build_files(lock, held, rules) if plan.pip else {}
     if base := any_base(lock, target):
-        return carried | pip | {ON_BASE: base.for_installer}
-    return carried | slurm.render(make_spec_plan(spec, lock)) | pip | explicit_list(target)
+        return {**carried, **written, **pip, ON_BASE: base.for_installer}
+    return {**carried, **written, **slurm.render(make_spec_plan(spec, lock)), **pip, **explicit_list(target)}
 
 
 def _project(spec: Spec, target: LockedTarget) -> dict[str, bytes]:

@@ -12,12 +12,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from envspec.base.places import OF_OTHER_PYTHONS
 from envspec.export import nvcc
 from envspec.export.apt_mirrors import FILE as APT_MIRRORS, day_of
-from envspec.export.building import PRETENDED, build_settings, own_sums, project_install, project_wheel
+from envspec.export.building import (
+    PRETENDED,
+    build_settings,
+    check_sums,
+    project_install,
+    project_wheel,
+    unpack_check,
+)
 from envspec.export.pip_steps import fetch_words
 from envspec.export.plan import (
     BUILD_SCRIPTS,
     CARRIED,
     CHECK,
+    CHECK_ARCHIVE,
     ENVIRONMENT,
     FETCH_VARIANTS,
     PYTHON,
@@ -152,11 +160,10 @@ def final_post(plan: Plan) -> Iterator[str]:
     yield from _apt(
         [name for name in plan.debian if name != INIT], _python_headers(plan) if plan.torch else (), plan.snapshot
     )
-    if plan.compiling:
-        yield from _carried_sums(plan)
-    else:
+    if not plan.compiling:
         yield from _environment(plan)
         yield f"rm -f /usr/local/bin/uv{' /usr/local/bin/micromamba' if plan.micromamba else ''}"
+    yield from unpack_check(CARRIED, f"{ENVIRONMENT}/bin/python")
     yield from nvcc.links(plan)
     yield from _libcuda(plan)
     yield from _finish()
@@ -183,7 +190,7 @@ def bundled_post(plan: Plan) -> Iterator[str]:
 def offline_final_post(plan: Plan) -> Iterator[str]:
     """Make the script of the last stage of one that installs a bundle."""
     yield "set -eu; umask 022"
-    yield from _carried_sums(plan)
+    yield from unpack_check(CARRIED, f"{ENVIRONMENT}/bin/python")
     yield from nvcc.links(plan)
     yield from _libcuda(plan)
     yield from _finish()
@@ -211,13 +218,9 @@ def _apt(names: Iterable[str], more: Iterable[str] = (), snapshot: str | None = 
     yield f"rm -rf {caches} $copy /var/log/apt /var/log/dpkg.log /var/log/alternatives.log"
 
 
-def _carried_sums(plan: Plan) -> Iterator[str]:
-    yield from own_sums(CARRIED)
-
-
 def _environment(plan: Plan) -> Iterator[str]:
     """Make the whole environment, each file by its hash."""
-    yield from _carried_sums(plan)
+    yield check_sums(CARRIED)
     yield f"mkdir -p {PYTHON}; export UV_PYTHON_INSTALL_DIR={PYTHON} UV_LINK_MODE=copy"
     yield from _settings()
     if plan.explicit:
@@ -356,15 +359,15 @@ def carried_lines(plan: Plan) -> list[str]:
 
 
 def carried_files(plan: Plan) -> list[str]:
-    """List what an image carries as lines of `%files`: the smoke check as a folder, all else by name."""
-    names = [SUMS, *(name for name in plan.carries if not name.startswith(f"{CHECK}/")), CHECK]
+    """List what an image carries as lines of `%files`, by name: the smoke check as one file."""
+    names = [SUMS, *(name for name in plan.carries if not name.startswith(f"{CHECK}/")), CHECK_ARCHIVE]
     return [f"{plan.carried_file(name)} {CARRIED}/{name}" for name in names]
 
 
 def post_on_base(plan: Plan, python: str, uv: str) -> Iterator[str]:
     """Make the script that puts what the lock adds beside a base's packages, for its Python by uv's program."""
     yield from _beginning(plan)
-    yield from _carried_sums(plan)
+    yield from unpack_check(CARRIED, python)
     yield from _settings()
     if plan.takes_netrc:
         yield _USE_NETRC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envspec.export.plan import CHECK, ENVIRONMENT, SUMS, Plan
+from envspec.export.plan import CHECK, CHECK_ARCHIVE, ENVIRONMENT, SUMS, Plan
 from envspec.export.quote import shell
 
 _JOBS = (
@@ -16,15 +16,21 @@ PRETENDED = "SETUPTOOLS_SCM_PRETEND_VERSION"
 """The variable with a project's version, where its build would ask git. Source: setuptools_scm's documentation."""
 
 
-def own_sums(folder: str) -> Iterator[str]:
-    """Make the shell commands that cut the list of the carried files down to those that are in `folder`, and hold them
-    to it."""
+def check_sums(folder: str) -> str:
+    """Make the shell command that holds the carried files in a folder to their list, which is of all specs' files."""
+    return f'env --chdir="{folder}" sha256sum --check --quiet --ignore-missing {SUMS}'
+
+
+def unpack_check(folder: str, python: str) -> Iterator[str]:
+    """Make the shell commands that unpack the smoke check in the folder of the carried files, hold all of them to their
+    list, and cut that down to the files that are there."""
     yield f"place={folder}"
-    there = f'[ ! -f "$place/$file" ] && [ "${{file%%/*}}" != {CHECK} ] || echo "$sum  $file"'
+    yield f'{python} -ISB -m zipfile -e "$place/{CHECK_ARCHIVE}" "$place/{CHECK}"'
+    yield check_sums("$place")
+    yield f'rm "$place/{CHECK_ARCHIVE}"'
+    there = '[ ! -f "$place/$file" ] || echo "$sum  $file"'
     yield f'while read -r sum file; do {there}; done <"$place/{SUMS}" >"$place/own"'
-    yield f'cat "$place/own" >"$place/{SUMS}"'
-    yield 'rm "$place/own"'
-    yield f'env --chdir="$place" sha256sum --check --quiet {SUMS}'
+    yield f'mv "$place/own" "$place/{SUMS}"'
 
 
 def build_settings(plan: Plan, scratch: str) -> Iterator[str]:

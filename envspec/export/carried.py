@@ -5,12 +5,25 @@ They are written verbatim: the smoke check, the preflight, the start scripts, th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import io
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
-from envspec.export.plan import BUILD_SCRIPTS, CHECK, ENVIRONMENT_FILE, FETCH_VARIANTS, digest, sums_text
+from envspec.export.plan import (
+    BUILD_SCRIPTS,
+    CHECK,
+    CHECK_ARCHIVE,
+    ENVIRONMENT_FILE,
+    FETCH_VARIANTS,
+    decode,
+    digest,
+    encode,
+    sums_text,
+    with_sums,
+)
 
 _CARRIED = Path(__file__).parents[1] / "carried"
 _ALWAYS = ("bytecode.py", "preflight.py", "entrypoint.sh", "healthcheck.sh", "warned.sh")
@@ -77,3 +90,44 @@ def carried_names(scripts: Collection[str]) -> Iterator[str]:
     for name in carried_files():
         if name in _ALWAYS or name in scripts or name.startswith(f"{CHECK}/") or (services and name == OF_SERVICES):
             yield name
+
+
+def carried_sources(carried: Mapping[str, str]) -> dict[str, str]:
+    """Give the carried files as a folder of recipes holds them, with the list of their digests: the smoke check is one
+    file there. The list names the files in it too, which a build holds to it once they are unpacked."""
+    check = tuple((path.removeprefix(f"{CHECK}/"), text) for path, text in carried.items() if _is_of_the_check(path))
+    listed = with_sums({**carried, CHECK_ARCHIVE: _pack(check)} if check else carried)
+    return {path: text for path, text in listed.items() if not _is_of_the_check(path)}
+
+
+def _is_of_the_check(path: str) -> bool:
+    return path.startswith(f"{CHECK}/")
+
+
+@cache
+def _pack(files: Iterable[tuple[str, str]]) -> str:
+    """Pack a zipapp that is the same bit for bit on every Python: stored, in the order of names, with one time and mode
+    for all files."""
+    packed = io.BytesIO()
+    with ZipFile(packed, "w") as archive:
+        for path, text in sorted(files):
+            entry = ZipInfo(path)
+            entry.create_system = 3  # Unix, whatever the machine is
+            entry.external_attr = 0o100644 << 16
+            archive.writestr(entry, encode(text))
+    return decode(packed.getvalue())
+
+
+def differing_entries(archive: str, other: str) -> tuple[str, ...]:
+    """Name the files in which two zipapps differ, by their lists of contents alone: nothing is unpacked."""
+    entries, others = _entries(archive), _entries(other)
+    return tuple(sorted({path for path, _ in entries ^ others}))
+
+
+def _entries(archive: str) -> frozenset[tuple[str, tuple[int, int, int]]]:
+    """List a zipapp's files by size and checksum. There are none in what is no zipapp."""
+    try:
+        with ZipFile(io.BytesIO(encode(archive))) as opened:
+            return frozenset((one.filename, (one.file_size, one.CRC, one.compress_type)) for one in opened.infolist())
+    except (BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError):
+        return frozenset()

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 
 from envspec.export import apt_mirrors
-from envspec.export.plan import CHECK, REQUIREMENTS, SUMS, PipStep, Plan
+from envspec.export.plan import CHECK, CHECK_ARCHIVE, REQUIREMENTS, SUMS, PipStep, Plan
 from envspec.export.template import Command, Variable
 
 LAYERS = "/layers"
@@ -91,8 +91,8 @@ def uv_mounts(steps: Sequence[PipStep]) -> list[str]:
 
 
 def carried_copies(plan: Plan, place: str) -> Iterator[tuple[list[str], str]]:
-    """List what an image carries, with the folder that gets it: the smoke check as a folder, all else by name."""
-    by_folder: dict[str, list[str]] = {"": [plan.carried_file(SUMS)]}
+    """List what an image carries, with the folder that gets it. The smoke check is one file."""
+    by_folder: dict[str, list[str]] = {"": [plan.carried_file(SUMS), plan.carried_file(CHECK_ARCHIVE)]}
     for name in plan.carries:
         if not name.startswith(f"{CHECK}/"):
             by_folder.setdefault(posixpath.dirname(name), []).append(plan.carried_file(name))
@@ -101,4 +101,3 @@ def carried_copies(plan: Plan, place: str) -> Iterator[tuple[list[str], str]]:
         by_folder[REQUIREMENTS] = list(plan.parts)
     for folder, names in by_folder.items():
         yield names, f"{posixpath.join(place, folder)}/".replace("//", "/")
-    yield [plan.carried_file(CHECK)], f"{place}/{CHECK}"

@@ -10,10 +10,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from envspec.base.documents import read_json
 from envspec.base.finding import Finding
+from envspec.base.texts import printable
 from envspec.export import devcontainer, dockerfile, nix
-from envspec.export.carried import carried_files
+from envspec.export.carried import carried_files, differing_entries
 from envspec.export.folder import OWN, SHARED, ExportedRecipes, place_of
 from envspec.export.plan import (
+    CHECK_ARCHIVE,
     ENVIRONMENT_FILE,
     HEAD,
     MARK,
@@ -152,5 +154,15 @@ def recipe_reasons(plan: SpecPlan, standing: ExportedRecipes, paths: Iterable[st
             out.append(reason("recipe-missing", f"{path} is missing from its recipe", file=path))
         elif (stands := read(path)) != text:
             message = f"{path} differs from what the spec and its lock give"
-            out.append(differing("recipe-differs", path, message, text, stands or ""))
+            if path.endswith(f"/{CHECK_ARCHIVE}"):
+                out.append(_differing_check(path, message, text, stands or ""))
+            else:
+                out.append(differing("recipe-differs", path, message, text, stands or ""))
     return tuple(sorted(out, key=lambda one: str(one.file)))
+
+
+def _differing_check(path: str, message: str, expected: str, stands: str) -> Finding:
+    """Make the finding of a changed smoke check, with the files in it that were changed, if it is a zipapp."""
+    names = [printable(name) for name in differing_entries(expected, stands)]
+    shown = [*names[:3], *([f"and {len(names) - 3} more"] if len(names) > 3 else [])]
+    return reason("recipe-differs", ": ".join(filter(None, [message, ", ".join(shown)])), file=path)

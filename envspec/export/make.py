@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import InputError, Place
 from envspec.export import compat, images, nvcc
-from envspec.export.carried import build_scripts, carried_files, carried_names
+from envspec.export.carried import build_scripts, carried_files, carried_names, carried_sources
 from envspec.export.environment import (
     build_names,
     build_variables,
@@ -34,7 +34,6 @@ from envspec.export.plan import (
     Plan,
     Service,
     SpecPlan,
-    with_sums,
 )
 from envspec.export.python_build import uv_table
 from envspec.export.target_json import dumps, of_recipes, target_document
@@ -150,9 +149,11 @@ def make_plan(spec: Spec, lock: SoundLock, target: LockedTarget, place: str = ".
     for name in (*(name for step, _ in steps for name in step.unisolated), *with_torch):
         refuse_unknown_gpus(name, target)
     scripts = (*([FETCH_VARIANTS] if runs.has_variants else []), *(service.script for service in wanted))
-    carries = tuple(
-        sorted(name for name in carried_names(scripts) if not spec.base or name.startswith((f"{CHECK}/", "warned.sh")))
-    )
+    carries = {
+        name: carried_files()[name]
+        for name in sorted(carried_names(scripts))
+        if not spec.base or name.startswith((f"{CHECK}/", "warned.sh"))
+    }
     conda = runs.conda.get(target.name, {})
     parts = {"conda": tuple(conda), "pip": tuple(path for step, _ in steps for path in step.requirements)}
     document = target_document(spec, lock, target)
@@ -231,11 +232,11 @@ def _in_context(plan: Plan) -> Plan:
         requirements = tuple(own + file for file in step.requirements)
         return replace(step, requirements=requirements, built_with=step.built_with and own + step.built_with)
 
-    carried = {
-        name: carried_files()[name] for name in (carried_files() if plan.shares else (*plan.carries, *build_scripts()))
-    }
+    every = carried_files()
+    own_carried = {name: every[name] for name in (*plan.carries, *build_scripts())}
+    carried = carried_sources(every if plan.shares else own_carried)
     files = {own + path: text for path, text in plan.files.items()}
-    files |= {plan.carried_file(path): text for path, text in with_sums(carried).items()}
+    files |= {plan.carried_file(path): text for path, text in carried.items()}
     project, compiling = plan.project, plan.compiling
     return replace(
         plan,

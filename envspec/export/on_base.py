@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from envspec.base.errors import InputError
 from envspec.export import apptainer_scripts as scripts, template
-from envspec.export.building import own_sums
+from envspec.export.building import unpack_check
 from envspec.export.dockerfile_steps import UV_MOUNTS, carried_copies, index_arguments, install, uv_mounts
 from envspec.export.plan import (
     BASE_LABELS,
@@ -79,7 +79,7 @@ def dockerfile(plan: Plan) -> str:
             for step in plan.pip
         ],
         copies=list(carried_copies(at_base, CARRIED)),
-        sums=["set -eu", *own_sums(CARRIED)],
+        sums=["set -eu", *unpack_check(CARRIED, base.python)],
         variables=dict(plan.env),
         labels=recipe_labels(plan),
     )

@@ -46,9 +46,19 @@ def with_sums(files: Mapping[str, str]) -> dict[str, str]:
     return {**files, SUMS: sums_text((path, digest(text)) for path, text in files.items())}
 
 
+def encode(text: str) -> bytes:
+    """Give the content of a file with this text. Bytes that aren't UTF-8 stand in a text as surrogates (PEP 383)."""
+    return text.encode(errors="surrogateescape")
+
+
+def decode(content: bytes) -> str:
+    """Give the text of a file with this content."""
+    return content.decode(errors="surrogateescape")
+
+
 def digest(text: str) -> str:
     """Give the SHA-256 that a list has for a file with this text."""
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+    return hashlib.sha256(encode(text)).hexdigest()
 
 
 ENVIRONMENT = "/opt/env"
@@ -64,7 +74,9 @@ CARRIED_FOLDER = "envspec"
 SHARED_FOLDER = "_shared"
 """The folder of the carried files in a repository's `recipes/`: the same for all specs."""
 CHECK = "check"
-"""The folder of the smoke check among the carried files, which `python -I` runs."""
+"""The folder of the smoke check in what is built, which `python -I` runs."""
+CHECK_ARCHIVE = "envspec-check.pyz"
+"""The smoke check among the sources of what is built, which unpack it: a zipapp, which `python -I` runs too."""
 BUILD_SCRIPTS = "build"
 """The folder of the shell scripts among the carried files that builds of images run; no image keeps them."""
 REQUIREMENTS = "requirements"
@@ -262,7 +274,7 @@ class Plan(Struct, frozen=True):
     files           the sources of the target's images: path below the build context -> text
     parts           those of the files that hold the slice's packages, which images keep beside `target.json`
     document        the whole `target.json`, with all packages: what images that envspec makes itself keep
-    carries         the carried files of an image, by path below `carried_folder`
+    carries         the carried files of an image, path below `CARRIED` -> text
     torch_backend   uv's name for the lock's PyTorch index (`cu126`), or None
     indexes         other indexes than PyPI that pip packages come from, by the names that the lock has
     pip             the runs of uv that install the pip half, in the order of `LAYERS`
@@ -315,7 +327,7 @@ class Plan(Struct, frozen=True):
     files: Mapping[str, str]
     parts: tuple[str, ...]
     document: str
-    carries: tuple[str, ...]
+    carries: Mapping[str, str]
     local_indexes: tuple[LocalIndex, ...] = ()
     place: str = "."
     epoch: int = 315532800
@@ -414,8 +426,7 @@ class Plan(Struct, frozen=True):
     @property
     def carried(self) -> Mapping[str, str]:
         """The files that an image keeps in `CARRIED`, by path below it."""
-        kept = {name: self.files[self.carried_file(name)] for name in self.carries}
-        return {**with_sums(kept), SLICE: self.document}
+        return {**with_sums(self.carries), SLICE: self.document}
 
     @property
     def oci_platform(self) -> str:

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envspec.base.places import LIBRARIES
-from envspec.export.plan import CARRIED, CARRIED_FOLDER, SHARED_FOLDER, SLICE, WORKSPACE, Plan, SpecPlan, hash_heading
+from envspec.export.plan import (
+    CARRIED,
+    CARRIED_FOLDER,
+    CHECK,
+    CHECK_ARCHIVE,
+    SHARED_FOLDER,
+    SLICE,
+    WORKSPACE,
+    Plan,
+    SpecPlan,
+    hash_heading,
+)
 from envspec.export.quote import fill
 from envspec.spec.cluster import SlurmTable
 from envspec.spec.model import ON_MACHINES
@@ -225,11 +236,11 @@ def _job(plan: SpecPlan, usage: Iterable[str], *, setup: Iterable[str], inside: 
     if base:
         # torchrun may be of a Python that sees none of what is added
         begin, python, torchrun = "", "python3", "python3 -m torch.distributed.run"
-        config = f"{CARRIED}/{SLICE}"
+        config, check = f"{CARRIED}/{SLICE}", CHECK
         if is_on_machine(plan.targets[0]):
-            carried = f"../{SHARED_FOLDER}" if plan.shares else CARRIED_FOLDER
+            carried, check = f"../{SHARED_FOLDER}" if plan.shares else CARRIED_FOLDER, CHECK_ARCHIVE
             config = f'"$target/{SLICE}"'
-        smoke = f"python3 -I {carried}/check --config {config}"
+        smoke = f"python3 -I {carried}/{check} --config {config}"
     lines = [
         "#!/bin/bash",
         *hash_heading(plan, usage),

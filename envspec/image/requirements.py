@@ -82,7 +82,8 @@ def drop_features(plan: Plan, left_out: Collection[str]) -> Plan:
     services = tuple(one for one in plan.services if one.name not in left_out)
     gone = {one.script for one in plan.services if one.name in left_out}
     # the services' common script says nothing of one that is there
-    carries = tuple(carried_names({name for name in plan.carries if name not in gone and name != OF_SERVICES}))
+    kept = carried_names({name for name in plan.carries if name not in gone and name != OF_SERVICES})
+    carries = {name: plan.carries[name] for name in kept}
     return replace(plan, services=services, carries=carries, document=dumps(document))
 
 

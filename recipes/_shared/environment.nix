@@ -276,8 +276,15 @@ let
         rm -f "$out/.lock"
         # Times are all the same in the store, so compiled files are never checked against them.
         "$out/bin/python" -I -m compileall -q -j 0 --invalidation-mode unchecked-hash "$out/${python.sitePackages}" >/dev/null || true
-        ${if carried == null then "" else ''mkdir -p "$out/share" && cp -r ${carried} "$out/share/envspec"''}
-        ${if slice == null then "" else ''chmod u+w "$out/share/envspec" && cp ${slice} "$out/share/envspec/target.json"''}
+        ${if carried == null then "" else ''mkdir -p "$out/share" && cp -r ${carried} "$out/share/envspec" && chmod -R u+w "$out/share/envspec"''}
+        if [ -f "$out/share/envspec/envspec-check.pyz" ]; then
+          cd "$out/share/envspec"
+          "$out/bin/python" -ISB -m zipfile -e envspec-check.pyz check
+          sha256sum --check --quiet --ignore-missing SHA256SUMS
+          rm envspec-check.pyz
+          sed -i '/  envspec-check[.]pyz$/d' SHA256SUMS
+        fi
+        ${if slice == null then "" else ''cp ${slice} "$out/share/envspec/target.json"''}
       '';
 
   # The files that were patched are no longer what their packages' RECORD says, by which the check tells damaged ones.

@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(FOLDER, "check"))
+# a folder in what is built, one file among recipes
+sys.path[:0] = [os.path.join(FOLDER, name) for name in ("check", "envspec-check.pyz")]
 
 from envspec_check.capability import covers  # noqa: E402
 from envspec_check.lock import numbers, read_target  # noqa: E402

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from cli_project import SPEC, Envspec, Project, demo_pins
 
-from envspec.export.carried import build_scripts, carried_files, check_files
+from envspec.export.carried import build_scripts, carried_files, carried_sources
+from envspec.export.plan import CHECK_ARCHIVE
 from envspec.spec.advice import RESERVED
 
 pytest_plugins = ["cli_fixtures"]
@@ -44,7 +47,7 @@ def test_all_is_every_recipe(exported: Path) -> None:
         *targets, "compose.yaml", "requirements", "flake.nix", "job.sbatch", "job-pyxis.sbatch", "modulefile.lua",
     }  # fmt: skip
     assert {path.name for path in exported.parent.iterdir()} == {"demo", "_shared", ".dockerignore"}
-    assert names(exported.parent / "_shared") == {"SHA256SUMS", *carried_files()}
+    assert names(exported.parent / "_shared") == set(carried_sources(carried_files()))
 
 
 def test_an_export_elsewhere_can_be_taken_away(project: Project, envspec: Envspec) -> None:
@@ -52,7 +55,7 @@ def test_an_export_elsewhere_can_be_taken_away(project: Project, envspec: Envspe
     assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "out").code == 0
     folder = project.folder / "out"
     own = {"SHA256SUMS", "bytecode.py", "entrypoint.sh", "healthcheck.sh", "preflight.py", "warned.sh"}
-    assert names(folder / "envspec") == {*own, *check_files(), *build_scripts()}
+    assert names(folder / "envspec") == {*own, CHECK_ARCHIVE, *build_scripts()}
     assert {".dockerignore", "environment.nix"} <= {path.name for path in folder.iterdir()}
     assert " -f cpu/Dockerfile -t " in (folder / "cpu" / "Dockerfile").read_text()
     assert not (project.folder / "_shared").exists()
@@ -64,7 +67,7 @@ def test_recipes_with_their_own_copy_move_to_the_shared_one(project: Project, en
     export that leaves one copy for all."""
     repository = exported.parent
     assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "out").code == 0
-    fresh = {path: (repository / path).read_text() for path in names(repository)}
+    fresh = {path: (repository / path).read_bytes() for path in names(repository)}
     shutil.rmtree(repository)
     shutil.move(project.folder / "out", exported)
     shutil.rmtree(exported / ".devcontainer")
@@ -73,8 +76,8 @@ def test_recipes_with_their_own_copy_move_to_the_shared_one(project: Project, en
     assert {found[path] for path in found if path.startswith("envspec/")} == {"recipe-extra"}
     assert "hint: envspec export specs/demo.toml --format all -o recipes/demo" in envspec("check").err
     assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
-    left = {path: (repository / path).read_text() for path in names(repository)}
-    assert left == {**fresh, "demo/envspec/notes.txt": "mine\n"}
+    left = {path: (repository / path).read_bytes() for path in names(repository)}
+    assert left == {**fresh, "demo/envspec/notes.txt": b"mine\n"}
 
 
 def test_what_is_not_pinned_is_told_or_refused(project: Project, envspec: Envspec) -> None:
@@ -157,6 +160,30 @@ def test_an_edited_file_differs(exported: Path, envspec: Envspec) -> None:
     assert "\n  .devcontainer/demo-cpu/devcontainer.json differs from what" in told.out
     changed = ("cpu/Dockerfile", "../_shared/entrypoint.sh", "../../.devcontainer/demo-cpu/devcontainer.json")
     assert codes(envspec) == dict.fromkeys(changed, "recipe-differs")
+
+
+def test_a_changed_file_of_the_check_is_named(exported: Path, envspec: Envspec) -> None:
+    archive, changed = exported.parent / "_shared" / CHECK_ARCHIVE, io.BytesIO()
+    with ZipFile(archive) as old, ZipFile(changed, "w") as new:
+        for entry in old.infolist():
+            new.writestr(entry, b"pass\n" if entry.filename == "envspec_check/report.py" else old.read(entry))
+    archive.write_bytes(changed.getvalue())
+    line = f"recipes/_shared/{CHECK_ARCHIVE} differs from what the spec and its lock give: envspec_check/report.py"
+    told = envspec("check")
+    assert told.code == 1 and f"\n  {line}  [recipe-differs]\n" in f"{told.out}\n"
+    archive.write_bytes(b"PK\xff\x00")
+    assert codes(envspec) == {f"../_shared/{CHECK_ARCHIVE}": "recipe-differs"}
+    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
+    assert envspec("check").code == 0
+
+
+def test_the_folder_that_held_the_check_goes(exported: Path, envspec: Envspec) -> None:
+    shared = exported.parent / "_shared"
+    with ZipFile(shared / CHECK_ARCHIVE) as archive:
+        archive.extractall(shared / "check")
+    assert set(codes(envspec).values()) == {"recipe-extra"}
+    assert envspec("export", "specs/demo.toml", "--format", "all", "-o", "recipes/demo").code == 0
+    assert not (shared / "check").exists()
 
 
 @pytest.mark.slow

@@ -298,7 +298,7 @@ def test_team_image(machine: Machine, index: Index) -> None:
     (upped,) = [one for one in NOT_RUN if one.startswith("docker compose up")]
     assert upped in (HOW_TOS / "team-image.md").read_text("utf-8")
     assert upped.split()[-1] in yaml.safe_load((folder / "compose.yaml").read_text("utf-8"))["services"]
-    assert (folder.parent / "_shared" / "check").is_dir()
+    assert (folder.parent / "_shared" / "envspec-check.pyz").is_file()
     text = (folder / "cpu" / "Dockerfile").read_text("utf-8")
     assert "libgl1" in text and "HF_HOME" in text
 

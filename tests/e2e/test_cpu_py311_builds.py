@@ -20,6 +20,7 @@ from support.oci import entry, opened_builder, skip_without, torch_mirror
 from support.sif import TOOLS, built_sif, shipped_recipe
 from test_nix_environments import downloaded_for, patching as patching
 
+from envspec.export.plan import encode
 from envspec.lock.model import Lock
 
 pytestmark = [
@@ -55,7 +56,7 @@ def test_the_oci_image(kept: Path, tmp_path: Path) -> None:
     report = tmp_path / "report"
     for path, text in shipped_recipe("cpu-py311", "cpu", "dockerfile").items():
         (tmp_path / "recipe" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "recipe" / path).write_text(text, encoding="utf-8")
+        (tmp_path / "recipe" / path).write_bytes(encode(text))
     with (
         torch_mirror(tmp_path / "mirror") as mirror,
         opened_builder(tmp_path / "buildah", tmp_path / "recipe", "cpu", mirror) as builder,

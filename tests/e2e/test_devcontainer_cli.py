@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.debian import kept
+from support.recipes import all_recipes
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI = "@devcontainers/cli@0.89.0"
@@ -38,9 +39,10 @@ def devcontainer() -> Path:
     ("spec", "target", "gpu"), [("mm-v2.9", "cu128-hopper", "optional"), ("team-v2.9", "cpu", None)]
 )
 def test_the_reference_reads_what_was_exported(devcontainer: Path, spec: str, target: str, gpu: str | None) -> None:
-    config = ROOT / ".devcontainer" / f"{spec}-{target}" / "devcontainer.json"
+    repository = all_recipes().parent
+    config = repository / ".devcontainer" / f"{spec}-{target}" / "devcontainer.json"
     command = [str(devcontainer), "read-configuration", "--docker-path", "/bin/true"]
-    command += ["--workspace-folder", str(ROOT), "--config", str(config)]
+    command += ["--workspace-folder", str(repository), "--config", str(config)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)["configuration"]

@@ -14,7 +14,8 @@ import pytest
 from support.oci import Builder, envspec, lock_spec, opened_builder, skip_without, torch_mirror
 from support.sif import shipped_recipe
 
-from envspec.export.plan import digest, read_sums, sums_text
+from envspec.export.carried import carried_files, carried_sources
+from envspec.export.plan import CHECK, CHECK_ARCHIVE, SUMS, encode
 
 pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.network, pytest.mark.e2e]
 
@@ -105,11 +106,10 @@ def test_a_tool_more_makes_one_layer_new(builder: Builder, first: list[str], pro
 def test_a_change_of_the_check_makes_one_small_layer_new(builder: Builder, first: list[str], tmp_path: Path) -> None:
     recipe = tmp_path / "recipe"
     shutil.copytree(builder.context, recipe)
-    program = recipe / "envspec" / "check" / "__main__.py"
-    program.write_text(program.read_text() + "# one line\n")
-    sums = dict(read_sums((recipe / "envspec" / "SHA256SUMS").read_text()))
-    sums["check/__main__.py"] = digest(program.read_text())
-    (recipe / "envspec" / "SHA256SUMS").write_text(sums_text(sums.items()))
+    main = f"{CHECK}/__main__.py"
+    files = {**carried_files(), main: carried_files()[main] + "# one line\n"}
+    for name in (CHECK_ARCHIVE, SUMS):
+        (recipe / "envspec" / name).write_bytes(encode(carried_sources(files)[name]))
     found = layers(builder, recipe, "here", FIXED)
     assert changed(first, found) == [5]
     assert size(builder, found[5]) <= 1_000_000
@@ -138,7 +138,7 @@ def test_the_shipped_image_is_the_same_from_two_folders(builder: Builder, tmp_pa
     here, away = tmp_path / "here", tmp_path / "away"
     for name, text in shipped_recipe("cpu-py311", "cpu", "dockerfile").items():
         (here / name).parent.mkdir(parents=True, exist_ok=True)
-        (here / name).write_text(text, encoding="utf-8")
+        (here / name).write_bytes(encode(text))
     shutil.copytree(here, away)
     with torch_mirror(tmp_path / "mirror") as mirror:
         given = (

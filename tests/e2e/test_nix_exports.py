@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from support.nix import Files, Nix
 from support.packages import sdist, source_files, wheel
 
-from envspec.export.carried import check_files
+from envspec.export.carried import carried_files, carried_sources, check_files
 from envspec.export.folder import render_spec
 from envspec.export.make import make_spec_plan
-from envspec.export.plan import CHECK
+from envspec.export.plan import CHECK, encode
 from envspec.lock.model import BuildPin, GitSource, Lock, LockedTarget, Pin, SoundLock, SpecInputs, TargetInputs
 from envspec.spec.parse import parse_spec
 
@@ -88,12 +88,13 @@ def small(tmp_path: Path, files: Files) -> Path:
     )
     lock = Lock("small", SpecInputs(allow_source=("compiled",)), (LockedTarget("cpu", inputs, pins),))
     plan = make_spec_plan(spec, SoundLock.of(lock))
-    check = "import sys, ready; print(sys.prefix, *sys.argv[1:])\n"
+    program = {f"{CHECK}/__main__.py": "import sys, ready; print(sys.prefix, *sys.argv[1:])\n"}
+    carried = {f"envspec/{name}": text for name, text in carried_sources({**carried_files(), **program}).items()}
     folder = tmp_path / "flake"
-    texts = {**render_spec(plan, "nix"), f"envspec/{CHECK}/__main__.py": check}
-    for name, text in texts.items():
+    texts = render_spec(plan, "nix")
+    for name in texts:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_bytes(encode(carried.get(name, texts[name])))
     (folder / "wheels").mkdir()
     (folder / "wheels" / placed.file).write_bytes(placed.content)
     (folder / "indexes.nix").write_text(

@@ -13,6 +13,7 @@ from support.packages import source_files, wheel
 from envspec.base.errors import Place
 from envspec.export.folder import render_spec
 from envspec.export.make import make_spec_plan
+from envspec.export.plan import encode
 from envspec.lock.model import Lock, LockedTarget, SoundLock, SpecInputs, TargetInputs
 from envspec.spec.model import Located, Project
 from envspec.spec.parse import parse_spec
@@ -38,7 +39,7 @@ def test_it_is_built_and_installed_last(machine: Nix, files: Files, tmp_path: Pa
     recipes, project = tmp_path / "flake", tmp_path / "project"
     for name, text in render_spec(make_spec_plan(spec, SoundLock.of(lock)), "nix").items():
         (recipes / name).parent.mkdir(parents=True, exist_ok=True)
-        (recipes / name).write_text(text, encoding="utf-8")
+        (recipes / name).write_bytes(encode(text))
     project.mkdir()
     (project / "pyproject.toml").write_text(
         "[build-system]\nrequires = ['maker']\nbuild-backend = 'maker'\n[project]\nname = 'own'\nversion = '1.0'\n"

@@ -32,6 +32,7 @@ from support.sif import build_sif
 from support.smoke_env import copied
 from uv import find_uv_bin
 
+from envspec.export.plan import decode
 from envspec.image.squashfs import build_sif as build_archive
 
 pytestmark = [
@@ -285,7 +286,7 @@ def test_an_image_of_the_lock_leaves_the_vendors_files(made: Made) -> None:
 @pytest.mark.skipif(not shutil.which("apptainer"), reason="no apptainer")
 def test_a_definition_leaves_the_vendors_files(made: Made, tmp_path: Path) -> None:
     files = {
-        str(path.relative_to(made.recipe)): path.read_text()
+        str(path.relative_to(made.recipe)): decode(path.read_bytes())
         for path in made.recipe.rglob("*")
         if path.is_file() and path.name != "Dockerfile"
     }

@@ -315,7 +315,7 @@ READERS: tuple[tuple[str, SpecReader], ...] = (
     (rf"{REQUIREMENTS}/[a-z-]+([+=][a-z0-9_+.=-]+)?(@[a-z0-9_.,-]+)?\.txt", read_requirements),
     # verbatim from the package: the same for every spec
     (
-        rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|(?:services|build)/[a-z-]+\.sh|check/[a-z0-9_/]+\.py)",
+        rf"{CARRIED_FOLDER}/(SHA256SUMS|[a-z]+\.(py|sh)|(?:services|build)/[a-z-]+\.sh|envspec-check\.pyz)",
         read_plain,
     ),
 )

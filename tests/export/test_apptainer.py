@@ -110,7 +110,7 @@ def test_its_files_are_those_of_the_build_context() -> None:
     for stage in parse(text_in(render(plan), FILE)):
         for line in stage.sections.get("files", "").split("\n"):
             source = line.partition(" /opt/")[0].strip()
-            assert source in ("", "envspec/build", "envspec/check", *plan.files)
+            assert source in ("", "envspec/build", *plan.files)
     compiled, final = parse(text_in(render(plan), FILE))[-2:]
     assert "cpu/target.json /opt/envspec/target.json\n" in final.sections["files"]
     assert "/opt/requirements/" not in final.sections["files"]

@@ -14,6 +14,7 @@ import tomli
 import yaml
 from msgspec.structs import replace
 from recipe_plans import ROOT, parsed, text_in
+from support.recipes import all_recipes
 
 from envspec.export import apptainer, compose, devcontainer, dockerfile, edf, htcondor, kubernetes, slurm
 from envspec.export.make import make_spec_plan
@@ -171,15 +172,13 @@ def test_jobs_name_the_slices_that_they_are_for(place: str) -> None:
         reads = re.search(r'^# condor_submit lock="\$\((.*?)\)" ', submitted, re.M)
         assert bool(reads) is made.shares
         if reads:
-            ran = subprocess.run(
-                ["sh", "-c", reads[1]], cwd=ROOT / "recipes" / spec.name, capture_output=True, text=True
-            )
+            ran = subprocess.run(["sh", "-c", reads[1]], cwd=all_recipes() / spec.name, capture_output=True, text=True)
             assert (ran.returncode, ran.stdout) == (0, f"{own}\n"), ran.stderr
 
 
 @pytest.mark.slow
 def test_a_job_of_a_repository_reads_the_slices_beside_it(tmp_path: Path) -> None:
-    folder = ROOT / "recipes" / "llm-v2.9"
+    folder = all_recipes() / "llm-v2.9"
     spec, lock = parsed("llm-v2.9")
     made = make_spec_plan(spec, SoundLock.of(lock), ".")
     named = [f"{of.target}={of.lock_digest}" for of in made.targets]
@@ -198,8 +197,8 @@ def test_a_manifest_of_a_repository_gets_its_slice_as_its_head_says(tmp_path: Pa
     """By the very words of the head, up to kubectl; all else in the manifest stays. kubectl reads the answer."""
     of = plan(place="recipes/llm-v2.9").targets[-1]
     text = text_in(kubernetes.render(of), kubernetes.FILE)
-    shutil.copytree(ROOT / "recipes" / "_shared", tmp_path / "_shared")
-    shutil.copytree(ROOT / "recipes" / of.spec, tmp_path / of.spec)
+    shutil.copytree(all_recipes() / "_shared", tmp_path / "_shared")
+    shutil.copytree(all_recipes() / of.spec, tmp_path / of.spec)
     (tmp_path / of.spec / of.target / kubernetes.FILE).write_text(text)
     line = next(line for line in text.split("\n") if " kubectl apply " in line).removeprefix("# ")
     first, applied = line.split(" | ")

@@ -18,7 +18,7 @@ from support.matrix import first_by_day
 from envspec.export.apt_mirrors import arguments
 from envspec.export.carried import build_scripts, carried_files
 from envspec.export.dockerfile import render
-from envspec.export.plan import Compiling, ImageReference, PipStep, Plan, labels
+from envspec.export.plan import Compiling, ImageReference, PipStep, Plan, encode, labels
 
 GOLDEN = Path(__file__).parent / "golden" / "dockerfile"
 LINES = 102
@@ -200,36 +200,37 @@ def test_every_file_that_is_read_is_copied() -> None:
             for line in (line for line in lines if line.startswith("RUN ")):
                 assert copied.issuperset(re.findall(r"/layers/([^/\s]+\.(?:txt|json))", line))
         _, *copies, checked = stage(text_of(shipped(spec, target)), "carried")
-        names = "SHA256SUMS bytecode.py entrypoint.sh healthcheck.sh preflight.py warned.sh"
+        names = "SHA256SUMS envspec-check.pyz bytecode.py entrypoint.sh healthcheck.sh preflight.py warned.sh"
         own = " ".join(f"envspec/{name}" for name in names.split())
         assert copies[0] == f"COPY --chmod=0755 {own} {target}/target.json /layers/carried/opt/envspec/"
-        assert copies[-1] == "COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check"
-        assert checked == "RUN sh /layers/carried.sh /layers/carried"
+        assert checked == "RUN sh /layers/carried.sh /layers/carried /opt/env/bin/python"
 
 
 def test_in_a_repository_the_list_is_cut_down_to_what_the_image_carries(tmp_path: Path) -> None:
     """By the very script: the image's own list is that of `envspec image`, and each of its files is compared."""
     (plan,) = (one for one in shipped_spec("mm-v2.9").targets if one.target == "cpu")
     place = tmp_path / "layer/opt/envspec"
-    for name, text in plan.carried.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text, encoding="utf-8")
-    sums = plan.files["_shared/SHA256SUMS"]
-    (place / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    copied = ["SHA256SUMS", "envspec-check.pyz", *(name for name in plan.carried if not name.startswith("check/"))]
     for name in ("carried.sh", "times.sh"):
         (tmp_path / name).write_text(script(name))
-    command = ["sh", str(tmp_path / "carried.sh"), str(tmp_path / "layer")]
+    command = ["sh", str(tmp_path / "carried.sh"), str(tmp_path / "layer"), sys.executable]
+
+    def copy() -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        for name in copied:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(encode(plan.files.get(f"_shared/{name}", "{}")))
+
+    copy()
     subprocess.run(command, check=True)
     assert (place / "SHA256SUMS").read_text(encoding="utf-8") == plan.carried["SHA256SUMS"]
-    assert "services/ssh.sh" in sums and "ssh" not in plan.carried["SHA256SUMS"]
-    for name in ("check/__main__.py", "preflight.py"):
-        (place / "SHA256SUMS").write_text(sums, encoding="utf-8")
-        (place / name).write_text("changed")
+    assert (place / "check/__main__.py").exists() and not (place / "envspec-check.pyz").exists()
+    assert "services/ssh.sh" in plan.files["_shared/SHA256SUMS"] and "ssh" not in plan.carried["SHA256SUMS"]
+    for name in ("envspec-check.pyz", "preflight.py"):
+        copy()
+        with (place / name).open("ab") as file:
+            file.write(b"changed")
         assert subprocess.run(command, capture_output=True).returncode == 1
-    (place / "check/__main__.py").unlink()
-    (place / "preflight.py").write_text(plan.carried["preflight.py"], encoding="utf-8")
-    (place / "SHA256SUMS").write_text(sums, encoding="utf-8")
-    assert b"check/__main__.py" in subprocess.run(command, capture_output=True).stderr
 
 
 def test_the_compiler_stays_out_of_the_image() -> None:

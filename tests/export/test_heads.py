@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from recipe_plans import shipped
+from support.recipes import all_recipes
 
 from envspec.export import edf, htcondor
 
 ROOT = Path(__file__).resolve().parents[2]
-RECIPES = ROOT / "recipes"
+RECIPES = all_recipes()
 PROGRAMS = (
     "docker", "apptainer", "sbatch", "python3", "enroot", "nix", "kubectl", "condor_submit", "srun", "envspec", "mkdir",
 )  # fmt: skip
@@ -103,7 +104,7 @@ def test_a_line_is_pasted_whole(tmp_path: Path) -> None:
 def test_what_a_head_names_is_there(file: str) -> None:
     for one in PRINTED:
         words = [word for word in one.words if "=" not in word or word.startswith("-")]
-        said = f"{one.file.relative_to(ROOT)}: {shlex.join(one.words)}"
+        said = f"{one.file.relative_to(RECIPES)}: {shlex.join(one.words)}"
         names = {f"{target.parent.name}-{target.name}" for target in TARGETS}
         if one.file.name != file:
             continue

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from recipe_plans import ROOT, compiled, plan_with, shipped, with_image
+from support.recipes import all_recipes
 
 from envspec.base.errors import InputError
 from envspec.export.carried import carried_files
@@ -118,7 +119,7 @@ def test_a_bases_own_python_is_taken_alone() -> None:
 
 
 def test_pages_call_recipes_pinned_by_digest_only_where_they_are() -> None:
-    recipes = [path.read_text("utf-8") for path in (ROOT / "recipes").glob("*/*/Dockerfile")]
+    recipes = [path.read_text("utf-8") for path in all_recipes().glob("*/*/Dockerfile")]
     assert recipes
     pinned = all("@sha256:" in line for text in recipes for line in re.findall("^ARG .*_IMAGE=.*$", text, re.M))
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "how-to").glob("*.md")]

@@ -82,8 +82,9 @@ def test_a_job_on_a_base_starts_the_bases_python(tmp_path: Path, kind: str, laun
         assert ("-m torch.distributed.run" in command[2]) == (launch == "torchrun")
         assert "entrypoint.sh" not in script and ("apptainer" in words) == (within and script == jobs[APPTAINER_JOB])
         smoke = re.findall(r"<([^>]*)>", run(tmp_path, script, SLURM_CPUS_ON_NODE="8").stdout)
+        check = "/opt/envspec/check" if within else "envspec/envspec-check.pyz"
         config = "/opt/envspec/target.json" if within else "cu128-hopper/target.json"
-        assert smoke[-5:] == ["python3", "-I", f"{'/opt/' * within}envspec/check", "--config", config]
+        assert smoke[-5:] == ["python3", "-I", check, "--config", config]
 
 
 def test_a_node_whose_address_is_not_told_is_met_by_name(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from envspec_check.lock import read_target
 from msgspec.structs import replace
 from support.installs import PYTHON, pip_pin
 from support.packages import Dist, wheel
+from support.recipes import all_recipes
 
 from envspec.base.errors import ToolError
 from envspec.image.layer import (
@@ -174,7 +175,7 @@ def test_what_fails_beside_fails_the_block() -> None:
     assert seen[-1] == b"49"
 
 
-SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*/*/target.json"))
+SHIPPED = sorted(all_recipes().glob("*/*/target.json"))
 
 
 def placed(parts: SliceParts, folder: Path) -> Path:

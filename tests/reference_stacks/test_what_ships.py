@@ -7,6 +7,7 @@ import pytest
 from envspec_check.capability import covers
 from envspec_check.lock import read_target
 from support.machine import Machine
+from support.recipes import all_recipes
 
 from envspec.facts.gpus import products
 from envspec.lock.read import load
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_a1_every_gpu_since_ampere_has_a_target_of_mm_v2_9() -> None:
     """Whose architectures its own code is for; a Jetson shares its chip with an aarch64 CPU."""
-    targets = [read_target(str(path)) for path in (ROOT / "recipes" / "mm-v2.9").glob("*/target.json")]
+    targets = [read_target(str(path)) for path in (all_recipes() / "mm-v2.9").glob("*/target.json")]
     gpus = [gpu for gpu in products() if float(gpu.capability) >= 8 and not gpu.integrated]
     assert {"A100 80GB", "A30", "L40S", "H100", "B200", "RTX 5090"} <= {
         gpu.name.removeprefix("GeForce ") for gpu in gpus
@@ -55,7 +56,7 @@ def test_c1_an_rtx_4090_and_an_a100_get_the_same_files() -> None:
     assert by_gpu["RTX 4090"].inputs.python == by_gpu["A100"].inputs.python == "3.10"
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("recipes/*/*/Dockerfile")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", sorted(all_recipes().glob("*/*/Dockerfile")), ids=lambda path: path.parent.name)
 def test_b4_no_recipe_gives_an_account_a_password(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "useradd" in text

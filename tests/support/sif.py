@@ -22,6 +22,7 @@ import pytest
 from msgspec.structs import replace
 
 from envspec.export.apptainer import FILE
+from envspec.export.plan import encode
 from envspec.lock.model import SoundLock
 from support.debian import debian_tree, kept
 from support.hub import Hub, serving_hub
@@ -44,7 +45,7 @@ def built_sif(recipe: Mapping[str, str], scratch: Path, binds: Sequence[str] = (
     """The SIF of an exported recipe (path -> text) of one target, from the cache or built now, which takes minutes.
     `binds` are folders that its build sees, as `--bind` has them; it has the settings in `settings` of `scratch`."""
     parts = [*(part for named in sorted(recipe.items()) for part in named), *binds]
-    digest = hashlib.sha256("".join(f"{part}\0" for part in parts).encode()).hexdigest()
+    digest = hashlib.sha256(encode("".join(f"{part}\0" for part in parts))).hexdigest()
     folder = kept() / "sif"
     folder.mkdir(exist_ok=True)
     done = folder / f"{digest[:16]}.sif"
@@ -89,7 +90,7 @@ def build_sif(
     for name, text in recipe.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(encode(text))
     (exported,) = (name for name in recipe if name.endswith(f"/{FILE}"))
     definition = folder / exported
     text = re.sub(r"^From: (astral/uv|debian):\S+$", rf"From: {hub.host}/\1", recipe[exported], flags=re.MULTILINE)

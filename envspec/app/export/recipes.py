@@ -25,7 +25,17 @@ from envspec.export.folder import OF_ALL, OWN, RECIPES, SHARED, ExportedRecipes,
 from envspec.export.images import NO_SNAPSHOT, missing_pins
 from envspec.export.leftovers import CONTAINERS, leftovers, recipe_reasons, removable, split_shared_path, sums_there
 from envspec.export.make import make_spec_plan
-from envspec.export.plan import CARRIED_FOLDER, SHARED_FOLDER, SUMS, SpecPlan, digest, read_sums, sums_text
+from envspec.export.plan import (
+    CARRIED_FOLDER,
+    SHARED_FOLDER,
+    SUMS,
+    SpecPlan,
+    decode,
+    digest,
+    encode,
+    read_sums,
+    sums_text,
+)
 from envspec.lock.exclusive import exclusive
 from envspec.lock.model import SoundLock
 from envspec.spec.model import Spec
@@ -76,8 +86,8 @@ def write_files(
         texts = {**texts, **old.kept}
         base, prefix = _base(place, [*texts, *old.gone])
         with base.open() as folder:
-            files = {normpath(prefix + path): text.encode() for path, text in texts.items()}
-            first = {normpath(prefix + path): text.encode() for path, text in old.lists.items()}
+            files = {normpath(prefix + path): encode(text) for path, text in texts.items()}
+            first = {normpath(prefix + path): encode(text) for path, text in old.lists.items()}
             there = {path: folder.read_at(path) for path in files}
             lists = {path: text for path, text in first.items() if there[path] != text}
             new = {path: text for path, text in files.items() if path not in first and there[path] != text}
@@ -149,7 +159,7 @@ def recipe_drift(spec: Spec, lock: SoundLock, recipes: Path) -> tuple[tuple[Find
     if not found:
         return (), ""
     texts = ((path, _text(recipes / path), text) for path, text in there.files.items())
-    others = [recipes / path for path, old, text in texts if old and _is_others(path, old.encode(), text.encode())]
+    others = [recipes / path for path, old, text in texts if old and _is_others(path, encode(old), encode(text))]
     moves = [shlex.join(["mv", str(path), f"{path}.own"]) for path in others]
     return found, " && ".join([*moves, _command(spec.path, there, recipes)])
 
@@ -227,7 +237,7 @@ def _text(path: Path) -> str | None:
     if path.is_symlink():
         return None
     try:
-        return read_plain(normpath(path)).decode(errors="replace")
+        return decode(read_plain(normpath(path)))
     except OSError:
         return None
 

@@ -9,6 +9,7 @@ import pytest
 from envspec_check.command import load_config
 from envspec_check.lock import pins, read_target, same_version
 from support.matrix import first_by_day
+from support.recipes import all_recipes
 
 from envspec.lock.read import load
 
@@ -26,7 +27,7 @@ def test_the_packages_of_a_slice() -> None:
 
 
 @pytest.mark.by_day(12)
-@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*/*/target.json")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", sorted(all_recipes().glob("*/*/target.json")), ids=lambda path: path.parent.name)
 def test_every_exported_target_is_read(path: Path) -> None:
     config = load_config(str(path))
     target = load(ROOT / "locks" / path.parents[1].name / "envspec.lock").target(path.parent.name)

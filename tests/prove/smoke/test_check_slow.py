@@ -11,6 +11,7 @@ from envspec_check.checks.collectives import stragglers
 from envspec_check.machine import card_of
 from envspec_check.report import figure, peak_of
 from support.check_session import A100, StandInRunner, session
+from support.recipes import all_recipes
 
 from envspec.base.errors import InputError
 from envspec.export.target_json import reference_row
@@ -18,8 +19,8 @@ from envspec.facts import peaks
 from envspec.spec.model import Reference
 
 ROOT = Path(__file__).resolve().parents[3]
-CARDS = json.loads((ROOT / "recipes/deit-v2.6/cu126/target.json").read_text(encoding="utf-8"))["cards"]
-OLD = json.loads((ROOT / "recipes/mm-v2.1/cu121/target.json").read_text(encoding="utf-8"))
+CARDS = json.loads((all_recipes() / "deit-v2.6/cu126/target.json").read_text(encoding="utf-8"))["cards"]
+OLD = json.loads((all_recipes() / "mm-v2.1/cu121/target.json").read_text(encoding="utf-8"))
 LATENCY = "collectives.all_reduce_us.4096"
 
 

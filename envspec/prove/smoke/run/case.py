@@ -25,7 +25,7 @@ from envspec.base.programs import HERE
 from envspec.base.settings import Settings
 from envspec.export import apt_mirrors
 from envspec.export.images import base_reference, on_base
-from envspec.export.plan import CHECK, ENVIRONMENT, SLICE
+from envspec.export.plan import CHECK, ENVIRONMENT, SLICE, encode
 from envspec.export.site_build import (
     UV_SETTINGS,
     OwnIndex,
@@ -173,7 +173,7 @@ def dry(steps: Sequence[Step]) -> str:
                 lines.append(f"mkdir -p {quote(str((step.folder / name).parent))}")
                 lines += [f"cat > {path} <<'{end}'", text.rstrip("\n"), end]
             else:
-                lines.append(f"# writes {path} ({len(text.encode())} bytes)")
+                lines.append(f"# writes {path} ({len(encode(text))} bytes)")
     return "\n".join(lines)
 
 

@@ -17,6 +17,7 @@ from envspec.base.atomic import replace_files
 from envspec.base.errors import Place, StorageError, ToolError
 from envspec.base.open_folder import locate
 from envspec.base.plain_files import open_plain
+from envspec.export.plan import encode
 from envspec.prove.smoke.run.case import Command, Files, Step
 
 _TERM_SECONDS = 10.0
@@ -58,7 +59,7 @@ def write(files: Files) -> None:
     """Write the files that don't have this text yet. Raises NotPlain, StorageError."""
     try:
         with locate(files.folder).open(make=True) as folder:
-            texts = {name: text.encode() for name, text in files.texts if folder.read_at(name) != text.encode()}
+            texts = {name: encode(text) for name, text in files.texts if folder.read_at(name) != encode(text)}
             replace_files(folder, texts, executable=[name for name in texts if name.endswith(".sh")])
     except OSError as error:
         raise _unwritable(error, files.folder) from None

@@ -36,11 +36,10 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
 
 # What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh \
-        envspec/preflight.py envspec/warned.sh cpu/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/envspec-check.pyz envspec/bytecode.py envspec/entrypoint.sh \
+        envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cpu/target.json /layers/carried/opt/envspec/
 COPY --chmod=0755 requirements/torch+pytorch-cpu.txt requirements/rest.txt /layers/carried/opt/envspec/requirements/
-COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
-RUN sh /layers/carried.sh /layers/carried
+RUN sh /layers/carried.sh /layers/carried /opt/env/bin/python
 
 FROM ${BASE_IMAGE}
 USER 0

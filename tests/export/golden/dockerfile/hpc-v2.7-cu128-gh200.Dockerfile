@@ -54,13 +54,13 @@ RUN --mount=type=cache,target=/var/cache/uv --mount=type=secret,id=uv,target=/et
 
 # What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh \
-        envspec/preflight.py envspec/warned.sh cu128-gh200/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/envspec-check.pyz envspec/bytecode.py envspec/entrypoint.sh \
+        envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu128-gh200/target.json \
+        /layers/carried/opt/envspec/
 COPY --chmod=0755 envspec/services/common.sh envspec/services/ssh.sh /layers/carried/opt/envspec/services/
 COPY --chmod=0755 requirements/conda@cu128-gh200.txt requirements/torch+pytorch-cu128.txt requirements/rest.txt \
         requirements/rest@cu128-gh200.txt /layers/carried/opt/envspec/requirements/
-COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
-RUN sh /layers/carried.sh /layers/carried
+RUN sh /layers/carried.sh /layers/carried /opt/env/bin/python
 
 FROM ${BASE_IMAGE}
 USER 0

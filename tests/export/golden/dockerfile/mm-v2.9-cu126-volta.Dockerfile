@@ -59,15 +59,15 @@ RUN --mount=type=secret,id=uv,target=/etc/uv/uv.toml \
 
 # What an image keeps of its own: one mode for all, as a checkout's depends on its owner's umask.
 FROM python AS carried
-COPY --chmod=0755 envspec/SHA256SUMS envspec/bytecode.py envspec/entrypoint.sh envspec/healthcheck.sh \
-        envspec/preflight.py envspec/warned.sh cu126-volta/target.json /layers/carried/opt/envspec/
+COPY --chmod=0755 envspec/SHA256SUMS envspec/envspec-check.pyz envspec/bytecode.py envspec/entrypoint.sh \
+        envspec/healthcheck.sh envspec/preflight.py envspec/warned.sh cu126-volta/target.json \
+        /layers/carried/opt/envspec/
 COPY --chmod=0755 envspec/services/common.sh envspec/services/jupyter.sh /layers/carried/opt/envspec/services/
 COPY --chmod=0755 requirements/nvidia@cu126-volta.txt \
         requirements/nvidia@cu126-volta,cu128-ampere,cu128-blackwell,cu128-hopper.txt requirements/torch.txt \
         requirements/torch+pytorch-cu126.txt requirements/source=deepspeed.txt requirements/rest.txt \
         /layers/carried/opt/envspec/requirements/
-COPY --chmod=0755 envspec/check /layers/carried/opt/envspec/check
-RUN sh /layers/carried.sh /layers/carried
+RUN sh /layers/carried.sh /layers/carried /opt/env/bin/python
 
 FROM ${BASE_IMAGE}
 USER 0

@@ -1,1 +1,0 @@
-"""stack: the packages that are locked beside torch, each by what it is installed for."""
