@@ -121,7 +121,9 @@ def _of_yaml(loaded: Callable[[Any], _Value]) -> _Value:
     import yaml
 
     try:
-        return loaded(yaml)
+        value = loaded(yaml)
+        _refuse_circles(value, set(), set())
+        return value
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise Unreadable(" ".join(str(error).split()), mark.line + 1 if mark is not None else 0) from None
@@ -130,6 +132,19 @@ def _of_yaml(loaded: Callable[[Any], _Value]) -> _Value:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         # a date that doesn't exist, `!!int ""`, `=` where a number is read: the loader's own slips
         raise Unreadable(f"a value can't be read: {error}") from None
+
+
+def _refuse_circles(value: object, above: set[int], seen: set[int]) -> None:
+    """Raise RecursionError for a value that an alias puts into itself: whoever walks through it would never end."""
+    if not isinstance(value, dict | list) or id(value) in seen:
+        return
+    if id(value) in above:
+        raise RecursionError
+    above.add(id(value))
+    for inner in value.values() if isinstance(value, dict) else value:
+        _refuse_circles(inner, above, seen)
+    above.discard(id(value))
+    seen.add(id(value))
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from envspec.base.documents import Unreadable, read_toml
 from envspec.base.errors import LockError, Place
@@ -87,6 +88,11 @@ class LockText:
                 for text in REQUIREMENTS[key](value):
                     if not is_requirement(text):
                         self.fail(f"{printable(text)[:80]!r} in {key} isn't a requirement", where, key)
+            if key == "url":
+                try:
+                    urlsplit(value)
+                except ValueError:
+                    self.fail(f"url isn't an address: {printable(value)[:80]!r}", where, key)
             if key in keys.SHAPES:
                 shape, said = keys.SHAPES[key]
                 for text in value if expected is list else (value,):
