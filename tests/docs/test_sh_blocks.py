@@ -14,6 +14,7 @@ from envspec.cli.main import COMMANDS
 ELSEWHERE = {
     "apptainer": "tests/e2e/test_apptainer_image.py, where Apptainer is",
     "condor_submit": "needs a pool: tests/e2e/test_cluster_judges.py asks HTCondor's own reader",
+    "diff": "two unpacked checks: tests/export/test_check_archive.py compares archives",
     "docker": "needs a daemon: tests/e2e/test_docker_heads.py has one",
     "git": "tests/review/git has repositories",
     "kubectl": "needs a cluster: tests/export/test_clusters.py runs what stands before it",

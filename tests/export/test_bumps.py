@@ -11,6 +11,7 @@ from recipe_plans import parsed
 
 from envspec.export.folder import render_all, render_all_of_spec
 from envspec.export.make import make_spec_plan
+from envspec.export.plan import encode
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SoundLock
 from envspec.spec.model import Spec
 
@@ -85,7 +86,7 @@ def commit(folder: Path, texts: Mapping[str, str]) -> None:
             old.unlink()
     for path, text in texts.items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
-        (place / path).write_text(text, "utf-8")
+        (place / path).write_bytes(encode(text))
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "exported")
 

@@ -191,7 +191,14 @@ def spec_of(case: Case) -> tuple[Spec, Target]:
     places = {key: Place("specs/s.toml", line, 1) for line, key in enumerate(KEYS, 11)}
     gpus = (case.gpus,) if find(case.gpus) else tuple(case.gpus.split())
     target = Target(
-        "t", case.platform, case.cuda, gpus, case.driver, case.glibc, place=Place("specs/s.toml", 10, 1), places=places
+        "t",
+        case.platform,
+        case.cuda,
+        gpus,
+        case.driver,
+        glibc=case.glibc,
+        place=Place("specs/s.toml", 10, 1),
+        places=places,
     )
     pip = tuple(Located(text, Place("specs/s.toml", 20 + i, 5)) for i, text in enumerate(case.torch.split()))
     conda = tuple(Located(text, Place("specs/s.toml", 30, 5)) for text in filter(None, case.conda.split(", ")))

@@ -239,7 +239,8 @@ def _mark(diagnostics: Iterable[Any], last: frozenset[str]) -> tuple[Any, ...]:
 
 
 def _entry(lock: Path) -> Path | None:
-    with suppress(OSError):
+    # what the lock is, if it is no plain file, is said where it is read
+    with suppress(OSError, InputError):
         found = hashlib.sha256(read_plain(lock)).hexdigest()
         return cache_dir(os.environ, home_of(os.environ)) / "notes-v1" / found
     return None
