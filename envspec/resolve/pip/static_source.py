@@ -115,7 +115,7 @@ def read_content(file: FoundFile, stream: Stream) -> Content:
         for member, size, open_member in members(_Bounded(stream, file)):
             path = member.removeprefix("./")
             top, slash, below = path.partition("/")
-            first = top.lower() if first is None else first
+            first = top if first is None else first
             # uv builds an archive without one top folder where it lies; of files in one place, tools unpack either
             odd = odd or open_member is None or posixpath.normpath(path) != path or path.lower() in seen
             odd = odd or not slash or top != first

@@ -167,7 +167,7 @@ def test_a_told_file_that_was_not_read_counts_as_code() -> None:
     assert judged(project="tool = 3\n") is False
 
 
-def archive(setup: tarfile.TarInfo) -> bytes:
+def archive(*more: tarfile.TarInfo, folder: str = "lib-1") -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as made:
         texts = {
@@ -175,10 +175,11 @@ def archive(setup: tarfile.TarInfo) -> bytes:
             "pyproject.toml": f"[build-system]\nrequires = []\nbuild-backend = 'setuptools.build_meta'\n{PROJECT}",
         }
         for name, text in texts.items():
-            entry = tarfile.TarInfo(f"lib-1/{name}")
+            entry = tarfile.TarInfo(f"{folder}/{name}")
             entry.size = len(text)
             made.addfile(entry, io.BytesIO(text.encode()))
-        made.addfile(setup)
+        for entry in more:
+            made.addfile(entry)
     return packed.getvalue()
 
 
@@ -275,3 +276,11 @@ def test_setuptools_reads_the_same(tmp_path: Path) -> None:
     assert theirs.pop("[:python_version<'3.5']") == {"typing"}
     ours[""].remove("typing;python_version<'3.5'")
     assert ours == theirs
+
+
+def test_a_top_folder_may_have_capitals() -> None:
+    """PyYAML-6.0/ of its own name: only another spelling beside it would be a second folder."""
+    packed = archive(folder="Lib-1")
+    stream = Stream("x", len(packed), iter([packed]))
+    file = FoundFile("https://example.org/Lib-1.tar.gz", "Lib-1.tar.gz", "0" * 64, len(packed))
+    assert facts_of(read_content(file, stream), "lib", "1", len(packed)).inert
