@@ -116,7 +116,7 @@ def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], 
             end = Unsettled(end.problem, refusal)
             following = reviews.of_end(end)
         if isinstance(end, Unsettled):
-            refused = refused if problem.is_spare and refused else end
+            refused = refused if problem.is_fallback and refused else end
         if not isinstance(following, Problem):
             return refused if refused and isinstance(following, Unsettled) else following
         problem = following

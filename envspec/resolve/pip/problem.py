@@ -155,12 +155,12 @@ class Unreviewed(Struct, frozen=True):
 class Problem(Struct, frozen=True, dict=True):
     """A question about one target.
 
-    asked     what the target asks for, with the variants that were met
-    label     the target's name, for messages
-    kept      versions of the last lock that stay where they fit: they were judged when they were chosen
-    index     that the torch family comes from
-    is_fresh  no cached page counts, however young
-    is_spare  its answer counts, and a refusal of it says less than the one before
+    asked        what the target asks for, with the variants that were met
+    label        the target's name, for messages
+    kept         versions of the last lock that stay where they fit: they were judged when they were chosen
+    index        that the torch family comes from
+    is_fresh     no cached page counts, however young
+    is_fallback  its answer counts; its refusal isn't reported, but the one before it
     """
 
     asked: Request
@@ -169,7 +169,7 @@ class Problem(Struct, frozen=True, dict=True):
     kept: Mapping[str, str] = field(default_factory=dict)
     index: TorchIndex = TorchIndex(None)
     is_fresh: bool = False
-    is_spare: bool = False
+    is_fallback: bool = False
     subject: Subject | None = None
 
     @cached_property

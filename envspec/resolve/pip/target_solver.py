@@ -227,7 +227,7 @@ class TargetSolver(Struct, frozen=True):
         """Ask in another index of torch's where that of the pin has no answer, or none with the pin, and where a
         refusal names torch."""
         problem, torch = end.problem, self.torch(end.problem.asked)
-        if problem.is_spare or not torch.others:
+        if problem.is_fallback or not torch.others:
             return None
         if problem.index != torch.chosen:
             found = end.answer.found if isinstance(end, Settled) else ()
@@ -235,7 +235,7 @@ class TargetSolver(Struct, frozen=True):
             return None if stays else replace(problem, index=torch.chosen)
         of_torch = not isinstance(end, Settled) and "torch" in end.refusal.packages
         older = index_of_older(problem.asked, torch.chosen) if of_torch else None
-        return replace(problem, index=older, is_spare=True) if older else None
+        return replace(problem, index=older, is_fallback=True) if older else None
 
     def _with_variants(self, end: End) -> Problem | None:
         """Ask again for the variants of this target's own machines, where an answer or a conflict has some."""
@@ -250,10 +250,11 @@ class TargetSolver(Struct, frozen=True):
         asked = for_variants(problem.asked, names, found, self._prefer_versions(problem).all.variants)
         if asked == problem.asked:
             return None
-        return replace(problem, asked=asked, index=self.torch(asked).first, is_spare=False)
+        return replace(problem, asked=asked, index=self.torch(asked).first, is_fallback=False)
 
     def _review_whole(self, end: End) -> Problem | End:
-        """Let the target look at the whole answer, or leave out what the rules refused where that left none."""
+        """Let the target look at the whole answer (`workflow.solve.Solved.review`), or drop the rules' refusals where
+        they leave no answer."""
         subject, fresh = end.problem.subject, end.problem.is_fresh
         assert subject is not None
         if not isinstance(end, Settled):

@@ -212,14 +212,14 @@ def test_what_refuses_the_last_answer_is_an_end_to_begin_anew_from() -> None:
     assert [type(one) for one in seen] == [Settled, Unsettled, Settled] and seen[1].problem == BEGUN
 
 
-@pytest.mark.parametrize(("is_spare", "raised"), [(False, "second"), (True, "first")])
-def test_a_refusal_of_a_spare_problem_says_less_than_the_one_before(is_spare: bool, raised: str) -> None:
+@pytest.mark.parametrize(("is_fallback", "raised"), [(False, "second"), (True, "first")])
+def test_a_refusal_of_a_spare_problem_says_less_than_the_one_before(is_fallback: bool, raised: str) -> None:
     refusals = iter((Infeasible("first"), Infeasible("second")))
 
     def ask(problem: Problem) -> Answer:
         raise next(refusals)
 
-    again = replace(BEGUN, is_spare=is_spare)
+    again = replace(BEGUN, is_fallback=is_fallback)
     ended = settle(BEGUN, ask, Reviews((), (), begin_anew(again)), no_leads)
     assert isinstance(ended, Unsettled) and str(ended.refusal) == raised
 
