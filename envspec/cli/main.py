@@ -344,7 +344,10 @@ def _attempt(argv: list[str]) -> int | Failure:
         if os.environ.get("ENVSPEC_TRACEBACK"):
             say_traceback()
             return 1
-        if short := shortage("envspec", f"{type(error).__name__}: {error}"):
+        # what closes a file for want of memory fails by another error
+        if short := next(
+            filter(None, (shortage("envspec", f"{type(e).__name__}: {e}") for e in _chain_of(error))), None
+        ):
             # what its frames hold, and those of what it came from, is needed for the message
             error.__traceback__ = error.__context__ = error.__cause__ = None
             return print_failure(Failure.of(short))
@@ -362,6 +365,14 @@ def _attempt(argv: list[str]) -> int | Failure:
                 hint="please report this; with ENVSPEC_TRACEBACK=1 envspec shows where it happened",
             )
         )
+
+
+def _chain_of(error: BaseException) -> Iterator[BaseException]:
+    """Give an error, and those in whose handling it came about."""
+    following: BaseException | None = error
+    while following is not None:
+        yield following
+        following = following.__cause__ or following.__context__
 
 
 def _interruption(what: str) -> Failure:

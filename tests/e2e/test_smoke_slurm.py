@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.recipes import recipe_texts
 from support.slurm import slurm
 from support.smoke_runs import ENVSPEC, SPEC, environment, skip_without_torch
 
@@ -223,8 +224,9 @@ def test_two_nodes_train_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["train.py", "--epochs", "3"]], ids=["smoke", "training"])
-def test_slurm_takes_the_exported_job(conf: Path, arguments: list[str]) -> None:
-    job = Path(SPEC).parents[1] / "recipes" / "cpu-py311" / "job.sbatch"
+def test_slurm_takes_the_exported_job(conf: Path, tmp_path: Path, arguments: list[str]) -> None:
+    job = tmp_path / "job.sbatch"
+    job.write_text(recipe_texts("cpu-py311")["job.sbatch"])
     env = environment({"SLURM_CONF": str(conf)})
     command = ["sbatch", "--test-only", str(job), *arguments]
     told = subprocess.run(command, capture_output=True, text=True, check=False, env=env)

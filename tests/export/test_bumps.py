@@ -11,7 +11,7 @@ from recipe_plans import parsed
 
 from envspec.export.folder import render_all, render_all_of_spec
 from envspec.export.make import make_spec_plan
-from envspec.export.plan import encode
+from envspec.export.plan import decode, encode
 from envspec.lock.model import Artifact, Lock, LockedTarget, Pin, SoundLock
 from envspec.spec.model import Spec
 
@@ -136,5 +136,5 @@ def test_what_branches_change_plain_git_merges(repository: Path, case: str) -> N
     for number in range(3):
         git(repository, "merge", "-q", "--no-edit", f"branch{number}")
     place = repository / "recipes" / SPEC
-    merged = {path: (place / path).read_text("utf-8") for path in files(*BOTH[case])}
+    merged = {path: decode((place / path).read_bytes()) for path in files(*BOTH[case])}
     assert merged == files(*BOTH[case])

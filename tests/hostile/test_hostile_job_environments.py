@@ -11,7 +11,7 @@ from envspec.export.slurm import APPTAINER_JOB, PYXIS_JOB
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = [
-    *(ROOT / "recipes" / name / job for name in ("mm-v2.9", "cpu-py311") for job in (APPTAINER_JOB, PYXIS_JOB)),
+    *(ROOT / "recipes" / "mm-v2.9" / job for job in (APPTAINER_JOB, PYXIS_JOB)),
     *sorted((ROOT / "tests" / "prove" / "smoke" / "golden").glob("slurm-*.sh")),
 ]
 SAYS = "#!/bin/sh\nfor word; do printf '<%s> ' \"$word\"; done\n"

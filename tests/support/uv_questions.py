@@ -18,7 +18,7 @@ def questions() -> Iterator[dict[str, list[Request]]]:
     asked, ask = defaultdict[str, list[Request]](list), TargetSolver.ask
 
     def asking(self: TargetSolver, problem: Problem) -> Answer:
-        asked[self.label].append(problem.question)
+        asked[f"{self.label} {id(self.serving)}"].append(problem.question)
         return ask(self, problem)
 
     with pytest.MonkeyPatch.context() as patched:

@@ -128,8 +128,6 @@ class SharedAnswers(Struct):
         try:
             return answer.result()
         except EnvspecError as error:
-            if not is_known:
-                raise
             # each target adds to its own what it is for
             own = copy(error)
             if error.message.startswith(f"{asker}: "):
