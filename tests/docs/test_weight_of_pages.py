@@ -6,7 +6,7 @@ from pathlib import Path
 
 from console_blocks import ROOT
 
-from tools.reference.__main__ import PAGES
+from tools.reference.pages import PAGES
 
 README = 1500
 WORDS = 46_025

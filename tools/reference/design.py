@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +21,8 @@ A new page is `docs/design/NN-noun.md`, of which there are at most 40; then run 
 OLD = """
 ## Old numbers
 
-Until November 2026 each decision was a page with a number of four digits. The table has the page of each: that of
-0346 stands in the row 034 and the column 6.
+Until November 2026 each decision was a page with a number of four digits. Each row has a hundred of them: old number,
+colon, number of the page that has the decision now.
 
 """
 PAGE = re.compile(r"# ([^\n]+)\n\n([^#|\n].+?)\n\n.+\nReplaces: ([\d,\s]+)\Z", re.DOTALL)
@@ -53,7 +54,8 @@ def page() -> str:
     listed = pages()
     rows = [f"| [{each.name[:2]} {each.title}]({each.name}) | {each.about} |\n" for each in listed]
     page_of = {number: each.name[:2] for each in listed for number in each.old}
-    tens = [f"{ten:03}" for ten in range(int(max(page_of)) // 10 + 1)]
-    old = [f"| {ten} | " + " | ".join(page_of.get(f"{ten}{last}", "") for last in range(10)) + " |\n" for ten in tens]
-    columns = "| | " + " | ".join(map(str, range(10))) + " |\n" + "|---" * 11 + "|\n"
-    return HEAD + "".join(rows) + OLD + columns + "".join(old)
+    numbers = groupby(sorted(page_of), key=lambda old: old[:2])
+    hundreds = [
+        f"- {hundred}…: {', '.join(f'{old[2:]}:{page_of[old]}' for old in group)}\n" for hundred, group in numbers
+    ]
+    return HEAD + "".join(rows) + OLD + "".join(hundreds)
