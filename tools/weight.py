@@ -61,9 +61,7 @@ def files_of(root: Path, *patterns: str) -> Iterator[Path]:
 
 def words(root: Path) -> dict[str, int]:
     """Count the words of each page: what stands between spaces, a table's bars and rules included."""
-    return {
-        path.relative_to(root).as_posix(): len(path.read_text("utf-8").split()) for path in files_of(root, *PAGES)
-    }
+    return {path.relative_to(root).as_posix(): len(path.read_text("utf-8").split()) for path in files_of(root, *PAGES)}
 
 
 def wide_lines(root: Path, *patterns: str) -> int:
