@@ -111,8 +111,6 @@ def _facts(one: Key) -> Iterator[tuple[str, str]]:
     if (example := _example(node)) is not None:
         last = one.path.rpartition(".")[2]
         yield "Example", f"`{last} = {toml(example)}`"
-    if error := _error(node):
-        yield "Otherwise", error
     if isinstance(node, Table) and node.any_of:
         yield "At least one of", ", ".join(f"`{key}`" for key in node.any_of)
 
@@ -121,7 +119,7 @@ def _kind(node: Node) -> str:
     if isinstance(node, Text):
         words = "one of " + ", ".join(f"`{choice}`" for choice in node.choices) if node.choices else "a string"
         dated = ", or a TOML date" if node.date else ""
-        return f"{words}{dated}" + (f", at most {node.max_length} characters" if node.max_length else "")
+        return f"{words}{dated}"
     if isinstance(node, Boolean):
         return "`true` or `false`"
     if isinstance(node, (Integer, Number)):
@@ -154,18 +152,3 @@ def _example(node: Node) -> Any:
 
 def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, (tuple, list)) else value
-
-
-def _error(node: Node) -> str | None:
-    """Give the parser's message for a wrong value."""
-    if isinstance(node, Array):
-        return _error(node.items)
-    if isinstance(node, Names):
-        return _error(node.values)
-    if isinstance(node, Either):
-        return _error(node.text)
-    if not isinstance(node, Text):
-        return None
-    if node.choices:
-        return "`… is not one of " + ", ".join(node.choices) + "`"
-    return f"`… is not {node.says}`" if node.says != "text" else None
