@@ -90,7 +90,7 @@ def _section(one: Key, seen: Mapping[int, str]) -> str:
     if before := seen.get(id(one.node)):
         return f"{text}As [`{before}`](#{anchor(before)}). {one.node.doc}\n"
     text += f"{one.node.doc}\n\n"
-    return text + "".join(f"- **{word}:** {said}\n" for word, said in _facts(one))
+    return text + "".join(f"- {fact}\n" for fact in _facts(one))
 
 
 def anchor(path: str) -> str:
@@ -98,21 +98,24 @@ def anchor(path: str) -> str:
     return "".join(sign for sign in path.lower() if sign.isalnum() or sign in "-_")
 
 
-def _facts(one: Key) -> Iterator[tuple[str, str]]:
+def _facts(one: Key) -> Iterator[str]:
     node = one.node
-    yield "Value", f"{_kind(node)}{'; required' if one.required else ''}"
     default = getattr(node, "default", None)
-    if default is not None:
-        yield "Default", f"`{toml(default)}`"
-    if isinstance(node, Names):
-        yield "Names", f"{node.names.doc} For example `{node.names.example}`."
-        if isinstance(node.values, Text):
-            yield "Each value", node.values.doc
+    words = [
+        _kind(node),
+        *(["required"] if one.required else []),
+        *([f"default `{toml(default)}`"] if default is not None else []),
+    ]
     if (example := _example(node)) is not None:
-        last = one.path.rpartition(".")[2]
-        yield "Example", f"`{last} = {toml(example)}`"
+        yield f"`{one.path.rpartition('.')[2]} = {toml(example)}`: {'; '.join(words)}"
+    else:
+        yield "; ".join(words)
+    if isinstance(node, Names):
+        yield f"Names: {node.names.doc} For example `{node.names.example}`."
+        if isinstance(node.values, Text):
+            yield f"Each value: {node.values.doc}"
     if isinstance(node, Table) and node.any_of:
-        yield "At least one of", ", ".join(f"`{key}`" for key in node.any_of)
+        yield "At least one of " + ", ".join(f"`{key}`" for key in node.any_of)
 
 
 def _kind(node: Node) -> str:
@@ -129,7 +132,9 @@ def _kind(node: Node) -> str:
         return " ".join([word, *bounds])
     if isinstance(node, Array):
         least = ", not empty" if node.min_items else ""
-        return f"an array{least}{', each element once' if node.unique else ''}; each element is {_kind(node.items)}"
+        plain = isinstance(node.items, Text) and not node.items.choices and not node.items.date
+        items = "of strings" if plain else f"of: {_kind(node.items)}"
+        return f"an array {items}{least}{', each once' if node.unique else ''}"
     if isinstance(node, Either):
         return f"{_kind(node.text)}, or a table"
     return f"a table{' of names' if isinstance(node, Names) else ''}{', not empty' if node.not_empty else ''}"
