@@ -5,8 +5,8 @@ The tiers are `make test`, `make test-ci` and `make test-all`. Within them:
 slow             over 2 s of a processor, or 0.4 s beside shorter tests of the file: from `make test-ci` on. `make test`
                  ends with the tests that took over a second and aren't slow
 network, e2e     asks a real index, drives real tools: from `make test-ci` on. Who lacks the tool skips and names it
-nightly          proves in a second place what a shorter test proves, or trains for minutes: `make test-all`. `.ci/touched`
-                 names the code that such a file is about, and a commit that touches this code runs the file at once
+nightly          proves in a second place what a shorter test proves, or trains for minutes: `make test-all`.
+                 `.ci/touched` names the code that such a file is about; a commit that touches it runs the file at once
 huge             downloads several GB: each week, `make test PYTEST_ARGS="-m huge -n0"`
 by_day(COUNT)    of a long matrix, `make test` runs the first or the chosen cases, `.ci/run` all (`support.matrix`)
 by_commit(4)     `.ci/run` runs one in four of the other cases, others with each commit; the rest are nightly
