@@ -1,5 +1,5 @@
 """`python -m tools.reference`: write the generated pages of docs/. `--check` names those that aren't up to date, and
-exits with 1. `--man DIR` writes the man pages, `--long DIR` the site's long pages of commands, codes and documents.
+exits with 1. `--man DIR` writes the man pages, `--long DIR` the site's long pages.
 """
 
 from __future__ import annotations

@@ -24,9 +24,10 @@ PARTS = {"json.md": documents.table}
 LONG: Mapping[str, Callable[[], str]] = {
     "cli.md": commands.long_page,
     "codes.md": codes.long_page,
+    "examples.md": examples.long_page,
     "json.md": lambda: with_part("json.md", f"{documents.table()}\n{documents.sections()}"),
 }
-"""The pages that are longer on the site: with options, remedies and keys."""
+"""The pages that are longer on the site: with options, remedies, keys and whole specs."""
 _BEGIN, _END = "<!-- made by `python -m tools.reference` -->\n", "<!-- end -->\n"
 
 

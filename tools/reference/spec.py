@@ -111,7 +111,7 @@ def _facts(one: Key) -> Iterator[str]:
     else:
         yield "; ".join(words)
     if isinstance(node, Names):
-        yield f"Names: {node.names.doc} For example `{node.names.example}`."
+        yield f"Names: {node.names.doc}" + ("" if example is not None else f" For example `{node.names.example}`.")
         if isinstance(node.values, Text):
             yield f"Each value: {node.values.doc}"
     if isinstance(node, Table) and node.any_of:
