@@ -1,4 +1,4 @@
-"""docs/design/README.md: the pages on the design, one line each, and which page has the decision of an old number."""
+"""docs/design/README.md: the pages on the design, each with its first sentence."""
 
 from __future__ import annotations
 
@@ -48,5 +48,8 @@ def pages() -> list[DesignPage]:
 
 def page() -> str:
     """Return the index's text."""
-    rows = [f"| [{each.name[:2]} {each.title}]({each.name}) | {each.about} |\n" for each in pages()]
+    rows = [
+        f"| [{each.name[:2]} {each.title}]({each.name}) | {each.about.partition('. ')[0].removesuffix('.')} |\n"
+        for each in pages()
+    ]
     return HEAD + "".join(rows)

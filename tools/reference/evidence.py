@@ -70,9 +70,9 @@ that need no compiler, installed by `envspec run`, which then import modules of 
 
 """
 OLD = """\
-The old repositories are of 2021 to 2024, taken with `--as-of HEAD`. Where PyPI has lost what a day had (jaxlib from
-before October 2023), or envspec's facts don't reach it (torch before 2.0), the error names the first day that does.
-
+`repositories.toml` has the reasons outside envspec. The old repositories are of 2021 to 2024, taken with
+`--as-of HEAD`. Where PyPI has lost what a day had (jaxlib from before October 2023), or envspec's facts don't reach it
+(torch before 2.0), the error names the first day that does.
 """
 REFERENCE = """\
 ## Reference stacks
@@ -163,8 +163,7 @@ def _strangers() -> Iterator[str]:
             **{f"old: {what}": count for what, count in Counter(map(_import_result, old.values())).most_common()},
         }
     )
-    reasons = {reason for name, reason in listed["outside"].items() if name in rows}
-    yield f"\nThe reasons outside envspec: {'; '.join(sorted(reasons))}.\n\n{OLD.strip()}\n"
+    yield f"\n{OLD}"
 
 
 def _outcome(name: str, row: Mapping[str, Any], outside: Mapping[str, str]) -> str:

@@ -15,8 +15,8 @@ HEAD = """\
 
 Generated from the format's own description, which the parser and the JSON Schema (`envspec schema`) are made of too.
 `NAME` stands for a name of your own, `[]` for each element of an array. An unknown key is an error, with the nearest
-known key as its hint. [Own project](own-project.md), [conda](conda.md), [constraints](constraints.md) and
-[resolution](resolution.md) say what the keys do together.
+known key as its hint. An example shows a value's type. [Own project](own-project.md), [conda](conda.md),
+[constraints](constraints.md) and [resolution](resolution.md) explain the keys together.
 
 The smallest spec:
 
@@ -31,6 +31,10 @@ dependencies = ["torch"]
 platform = "linux-64"
 ```
 """
+
+
+PLAIN = ("a string", "an array of strings", "a table")
+"""The kinds of values that an example shows by itself."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def _section(one: Key, seen: Mapping[int, str]) -> str:
     heading = "##" if "." not in one.path else "###"
     text = f"{heading} `{one.path}`\n\n"
     if before := seen.get(id(one.node)):
-        return f"{text}As [`{before}`](#{anchor(before)}). {one.node.doc}\n"
+        return f"{text}As [`{before}`](#{anchor(before)}).\n"
     text += f"{one.node.doc}\n\n"
     return text + "".join(f"- {fact}\n" for fact in _facts(one))
 
@@ -102,14 +106,14 @@ def _facts(one: Key) -> Iterator[str]:
     node = one.node
     default = getattr(node, "default", None)
     words = [
-        _kind(node),
+        *([] if (kind := _kind(node)) in PLAIN else [kind]),
         *(["required"] if one.required else []),
         *([f"default `{toml(default)}`"] if default is not None else []),
     ]
-    if (example := _example(node)) is not None:
-        yield f"`{one.path.rpartition('.')[2]} = {toml(example)}`: {'; '.join(words)}"
-    else:
-        yield "; ".join(words)
+    example = _example(node)
+    shown = [f"`{one.path.rpartition('.')[2]} = {toml(example)}`"] if example is not None else []
+    if shown or words:
+        yield ": ".join([*shown, *(["; ".join(words)] if words else [])])
     if isinstance(node, Names):
         yield f"Names: {node.names.doc}" + ("" if example is not None else f" For example `{node.names.example}`.")
         if isinstance(node.values, Text):
