@@ -10,7 +10,7 @@ HEAD = """\
 # The codes
 
 A finding ends with its code in brackets, and JSON has it as `code`. Codes are stable; messages aren't.
-`envspec explain CODE` has the remedy, and how a spec accepts the finding, or why it can't:
+`envspec explain CODE` has the remedy, the commands that find it, and how a spec accepts it, or why it can't:
 
 ```console
 $ envspec explain driver-too-old
@@ -32,7 +32,7 @@ def page() -> str:
     for subject, group in groupby(meanings().values(), key=lambda meaning: meaning.subject):
         rows = list(group)
         lines = "".join(f"- `{row.code}`{'*' if row.how else ''}: {row.means}\n" for row in rows)
-        parts.append(f"## {subject}\n\nFrom {rows[0].said_by}.\n\n{lines}")
+        parts.append(f"## {subject}\n\n{lines}")
     return "\n".join(parts)
 
 

@@ -103,7 +103,7 @@ def _page(section: Callable[[CommandPage], str]) -> str:
 
 
 def _short(one: CommandPage) -> str:
-    example = _with_comment(one.examples[0])
+    example = re.split(r"\s{2,}", one.examples[0])[0]
     return f"## envspec {one.name}\n\n{_inert(one.paragraphs[0])}\n\n```sh\n{example}\n```\n"
 
 

@@ -31,7 +31,6 @@ and date (2026-11-01). The specs, the projects' revisions and the digests of the
 - Torch comes from PyPI where its build there has the target's CUDA, else from the PyTorch index. Both tools then
   answered from envspec's facts about that index, with its hashes, not from the index itself.
 - uv's answer is that of `uv pip compile` without options that choose, so uv builds what it needs from source.
-- Neither fetched a Python. The seconds in the data show what is slow; they don't measure it.
 
 """
 LAB = """\
@@ -64,9 +63,9 @@ The 44 repositories of [ResearchEnvBench](https://arxiv.org/abs/2603.06739), tak
 A refused command is run again with the first option that its hint names. `python -m bench.strangers FOLDER` repeats
 it; `bench/strangers/done.json` has every row, with the options, `repositories.toml` the commits and the modules.
 
-*Imports* are the packages that a repository's sources import at module level: in the lock; offered, where `envspec
-check --imports` names the file or extra that declares them; or declared by no file. *On a CPU* counts repositories
-that need no compiler, installed by `envspec run`, which then import modules of their own.
+*Imports* are the packages that a repository's sources import at module level; *offered* are those for which `envspec
+check --imports` names the file or extra that declares them. *On a CPU* counts repositories that need no compiler,
+installed by `envspec run`, which then import modules of their own.
 
 """
 OLD = """\
