@@ -93,8 +93,8 @@ def _section(one: Key, seen: Mapping[int, str]) -> str:
     text = f"{heading} `{one.path}`\n\n"
     if before := seen.get(id(one.node)):
         return f"{text}As [`{before}`](#{anchor(before)}).\n"
-    text += f"{one.node.doc}\n\n"
-    return text + "".join(f"- {fact}\n" for fact in _facts(one))
+    facts = "".join(f"- {fact}\n" for fact in _facts(one))
+    return text + f"{one.node.doc}\n" + (f"\n{facts}" if facts else "")
 
 
 def anchor(path: str) -> str:
