@@ -44,7 +44,7 @@ help:
 	@echo 'make recipes    recipes/ anew, where it differs; with OUT=DIR, the recipes of every target of every spec, in DIR'
 	@echo 'make bench      the benchmarks, each beside a peer'
 	@echo 'make lab        answers and installs beside uv, pip and rattler: 90 minutes, goes on where it ended (LAB_ARGS=--help)'
-	@echo 'make weight     how many lines of code there are, in how many modules'
+	@echo 'make weight     lines of code, modules, words of docs, lines of recipes, lines over 120 characters'
 	@echo 'make gpu-evidence  what a GPU machine shows with the torch of GPU_PYTHON, into .scratch/gpu-evidence: no network, 8 minutes'
 	@echo 'make clean      remove what these made'
 
@@ -118,6 +118,7 @@ bench: $(STAMP)
 
 lab: $(STAMP)
 	PYTHONPATH=tests $(VENV)/bin/python -m bench.lab $(LAB_ARGS)
+	@$(VENV)/bin/python -m tools.reference
 
 weight: has-python
 	@$(PYTHON) tools/weight.py envspec tools check tests

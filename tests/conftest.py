@@ -1,4 +1,24 @@
-"""What all tests share: Hypothesis profiles, which worker runs what, the repository's root, and recorded data."""
+"""What all tests share: Hypothesis profiles, which worker runs what, the repository's root, and recorded data.
+
+The tiers are `make test`, `make test-ci` and `make test-all`. Within them:
+
+slow             over 2 s of a processor, or 0.4 s beside shorter tests of the file: from `make test-ci` on. `make test`
+                 ends with the tests that took over a second and aren't slow
+network, e2e     asks a real index, drives real tools: from `make test-ci` on. Who lacks the tool skips and names it
+nightly          proves in a second place what a shorter test proves, or trains for minutes: `make test-all`.
+                 `.ci/touched` names the code that such a file is about; a commit that touches it runs the file at once
+huge             downloads several GB: each week, `make test PYTEST_ARGS="-m huge -n0"`
+by_day(COUNT)    of a long matrix, `make test` runs the first or the chosen cases, `.ci/run` all (`support.matrix`)
+by_commit(4)     `.ci/run` runs one in four of the other cases, others with each commit; the rest are nightly
+examples(40)     examples of a Hypothesis test: half in `.ci/run`, a tenth in `make test`, ten times as many at night;
+                 `examples(20, night=300)` where one takes over 50 ms
+
+`-m ""` runs a case that isn't drawn. `make test` has 2.5 minutes on two cores, `.ci/run` 15 after its set-up. Call the
+command line in the tests' own process (`machine.envspec`, the fixture `envspec`); start a process only for signals,
+streams or the start itself (`machine.start`, `spawn=True`). What takes minutes and doesn't change is made once a run
+(`support.once`) or once a machine (`support.sif`). Any worker may run any test; those that share a fixture of their
+file with a wider scope stay together. Hold JSON to its schema with `support.documents.valid`.
+"""
 
 import gc
 import os

@@ -1,4 +1,5 @@
-"""Lines of code below folders: `python tools/weight.py FOLDER…`, from the repository's root.
+"""Weight of the repository: `python tools/weight.py FOLDER…`, from its root: lines of code below folders, words of
+docs, committed lines of recipes, and lines over 120 characters.
 
 A line counts once if a token of the program stands on it; blank lines, comments and docstrings don't. Modules in a
 folder called `carried` aren't counted: they are programs of their own, which are copied into images.
@@ -8,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import io
+import subprocess
 import sys
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 LAYOUT = frozenset(
@@ -19,6 +22,9 @@ LAYOUT = frozenset(
     )
 )
 """The tokens that are no code."""
+PAGES = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md")
+"""What people read, as git's patterns: `*` is of any depth."""
+WIDE = 120
 
 
 def code_lines(source: str) -> int:
@@ -45,6 +51,38 @@ def weight(folder: Path) -> str:
     return f"{folder}: {code} lines of code ({lines} of all kinds) in {len(texts)} modules"
 
 
+def files_of(root: Path, *patterns: str) -> Iterator[Path]:
+    """Yield the text files that git tracks, by its patterns."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--", *patterns], cwd=root, capture_output=True, check=True)
+    for name in listed.stdout.decode().split("\0"):
+        if name and (path := root / name).is_file() and not path.is_symlink() and b"\0" not in path.read_bytes():
+            yield path
+
+
+def words(root: Path) -> dict[str, int]:
+    """Count the words of each page: what stands between spaces and has a letter or a digit."""
+    texts = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in files_of(root, *PAGES)}
+    return {name: sum(any(map(str.isalnum, word)) for word in text.split()) for name, text in texts.items()}
+
+
+def wide_lines(root: Path, *patterns: str) -> int:
+    """Count the lines over 120 characters."""
+    texts = (path.read_text("utf-8", errors="replace") for path in files_of(root, *patterns))
+    return sum(len(line) > WIDE for text in texts for line in text.splitlines())
+
+
+def other_weights(root: Path) -> Iterator[str]:
+    """Give a line each for the docs, the recipes and the wide lines."""
+    pages = words(root)
+    yield f"docs: {sum(pages.values())} words in {len(pages)} pages"
+    recipes = list(files_of(root, "recipes"))
+    lines = sum(path.read_text("utf-8").count("\n") for path in recipes)
+    yield f"recipes: {lines} lines in {len(recipes)} files, {wide_lines(root, 'recipes')} over {WIDE} characters"
+    yield f"code: {wide_lines(root, '*.py', '*.sh', '*.j2', 'Makefile')} lines over {WIDE} characters"
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         print(weight(Path(name)))
+    for text in other_weights(Path()):
+        print(text)

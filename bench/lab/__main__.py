@@ -1,4 +1,4 @@
-"""`python -m bench.lab`: does what is still to do, and writes docs/lab.md."""
+"""`python -m bench.lab`: does what is still to do, and adds it to done.json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from stacks.recording import DATE, Recording
 from bench.lab.answers import Bench, on_the_bench
 from bench.lab.cases import Case, cases, dated
 from bench.lab.installs import installed
-from bench.lab.page import PAGE, page_text
 from bench.lab.shrink import Versions, differences, plain, shrunk, told_names, told_pins
 from envspec.base.atomic import write_file
 
@@ -192,16 +191,6 @@ def units(lab: Lab, names: list[str], parts: list[str]) -> Iterator[tuple[str, C
                 yield f"installs {case.name}", partial(lab.install, case)
 
 
-def planned(lab: Lab) -> list[str]:
-    """List all that a round asks of the real index."""
-    return [key for key, _ in units(replace(lab, recording=None), [], PARTS)]
-
-
-def explained() -> dict[str, str]:
-    """Give what tests/stacks says of each stack whose answer isn't uv's."""
-    return {name: case.project.explained for name, case in cases().items() if case.project and case.project.explained}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.lab", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="stacks [default: all]")
@@ -214,7 +203,6 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     lab = Lab(given.folder, given.minutes, given.gigabytes, Recording.load() if given.recorded else None)
     lab.run(dict(units(lab, given.names, given.part or PARTS)))
-    PAGE.write_text(page_text(lab.done, planned(lab), explained()), encoding="utf-8")
 
 
 if __name__ == "__main__":

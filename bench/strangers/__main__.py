@@ -1,5 +1,5 @@
 """`python -m bench.strangers FOLDER`: takes strangers' repositories by `init --from .` and `lock`, with the options
-that the errors name, installs those that a CPU can import, imports modules of their own, and writes docs/strangers.md.
+that the errors name, installs those that a CPU can import, imports modules of their own, and writes done.json.
 
 FOLDER has the clones, as OWNER/NAME; what isn't there is cloned from GitHub. Each is taken from its folder itself, as
 its user would: specs/ and locks/ are written into it. Of their code, what `--allow-needed` builds is run, and the
@@ -25,7 +25,6 @@ from typing import Any
 import tomli
 import tomlkit
 
-from bench.strangers.page import PAGE, page_text
 from envspec.draft.imports import read_imports
 
 HERE = Path(__file__).resolve().parent
@@ -231,7 +230,6 @@ def main() -> None:
             done[name] = row
         print(name, json.dumps(done[name]), flush=True)
         DONE.write_text(json.dumps(done, indent=1, sort_keys=True) + "\n", "utf-8")
-    PAGE.write_text(page_text(done, listed), "utf-8")
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ from hypothesis import given, settings, strategies as st
 from stacks.answers import Answer
 from support.examples import examples
 
-from bench.lab.__main__ import DONE, Lab, compared, explained, planned
+from bench.lab.__main__ import Lab, compared
 from bench.lab.answers import Bench
 from bench.lab.cases import cases, dated
 from bench.lab.installs import IMPORTS, judged
-from bench.lab.page import PAGE, page_text
 from bench.lab.shrink import differences, plain, shrunk, told_names, told_pins
 from envspec.spec.parse import load_spec
+from tools.reference.evidence import lab_part
 
 OURS = {"a": "1", "b-c": "2", "d": "1"}
 THEIRS = {"a": "1", "b-c": "3", "e": "1"}
@@ -154,43 +154,14 @@ def test_the_next_run_goes_on_and_a_whole_round_is_followed_by_a_new_one(tmp_pat
     assert did == ["a", "b", "a"]
 
 
-def test_the_page_is_made_of_what_was_done() -> None:
-    lab = Lab(DONE.parent, 0, 0)
-    assert page_text(lab.done, planned(lab), explained()) == PAGE.read_text(encoding="utf-8")
-
-
 def test_the_page_counts_and_names_what_is_open() -> None:
     asked = {"asked": "2026-11-24"}
     row = {**asked, "what": "differs", "packages": 2, "differs": DIFFERS, "open": DIFFERS[:1], "smallest": ("x", "y>1")}
-    made = {**asked, "what": "works", "packages": 3, "python": "3.12.1", "modules": 4, "failed": {}, "imports": {}}
-    bad = {**made, "what": "fails", "failed": {"pip install": "no file | y"}}
-    text = page_text(
-        {"answers 2026-11-01 it": row, "installs good": made, "installs bad": bad},
-        ["installs good", "answers 2026-11-01 other"],
-        {},
-    )
+    made = {**asked, "what": "works"}
+    bad = {**asked, "what": "fails", "failed": {"pip install": "no file | y"}}
+    text = "".join(lab_part({"answers 2026-11-01 it": row, "installs good": made, "installs bad": bad}))
     assert "| answers | 1 | 1 differs | 2026-11-24 |" in text
-    assert "- answers 2026-11-01 it: b-c 2 instead of 3; shown by `x`, `y>1`\n" in text
-    assert "| bad | 3 | 3.12.1 | 4 | fails; pip install: no file \\| y |" in text
-    assert "- installs bad: fails; pip install: no file | y\n" in text
-    assert text.endswith("\n\n## Not done yet\n\n- answers (1): 2026-11-01 other\n")
-
-
-def test_a_refusal_is_a_line_of_its_reason() -> None:
-    asked = {"asked": "2026-11-24", "packages": ""}
-    refused = {
-        **asked,
-        "what": "only refused",
-        "told": "error: …:7:17: it: x 2 is built for CUDA 12" + " and so on" * 30,
-    }
-    failed = {**asked, "what": "only locked", "told": "error: Failed to build `y`"}
-    unreached = {**asked, "what": "both refused", "told": "error: …: Git operation failed: failed to clone into: …"}
-    rows = {"answers d x": refused, "answers d y": failed, "answers d z": unreached}
-    text = page_text(rows, [], {"x": "no", "y": "y wants headers", "z": "z's host isn't reached"})
-    (row,) = (line for line in text.splitlines() if line.startswith("| d x |"))
-    assert row.startswith("| d x |  | only refused: x 2 is built for CUDA 12 and so on") and len(row) < 220
-    assert "| d y |  | only locked: y wants headers |" in text
-    assert "| d z |  | both refused: z's host isn't reached |" in text
+    assert text.endswith("\nOpen: answers 2026-11-01 it, installs bad.\n")
 
 
 @pytest.mark.parametrize(

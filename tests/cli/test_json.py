@@ -162,7 +162,7 @@ def test_every_json_command_has_its_schema_and_its_place_on_the_page(envspec: En
     for name in reporting:
         assert f"`envspec {name} " in PAGE
     for name in NAMES:
-        assert f"\n## `envspec/{name}/1`\n" in PAGE and f"(../envspec/cli/schemas/{name}.json)" in PAGE
+        assert f"\n| [`envspec/{name}/1`](../envspec/cli/schemas/{name}.json) | " in PAGE
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:

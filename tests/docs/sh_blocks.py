@@ -1,10 +1,14 @@
-"""The `sh` blocks of README.md and docs/, and those that are indented: their commands, line by line."""
+"""The `sh` blocks of README.md and docs/, and those that are indented: their commands, line by line. The pages are the
+long ones of the site, which have every example of `--help`.
+"""
 
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from tools.reference.pages import LONG
 
 ROOT = Path(__file__).resolve().parents[2]
 HOW_TOS = ROOT / "docs" / "how-to"
@@ -34,14 +38,19 @@ def pages() -> Iterator[Path]:
     yield from sorted((ROOT / "docs").rglob("*.md"))
 
 
+def text_of(page: Path) -> str:
+    """Give a page's text, as the site has it."""
+    return LONG[page.name]() if page.parent == ROOT / "docs" and page.name in LONG else page.read_text("utf-8")
+
+
 def blocks(page: Path) -> list[str]:
     """Give the texts of a page's `sh` blocks."""
-    return re.findall(r"^```sh\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return re.findall(r"^```sh\n(.*?)^```$", text_of(page), re.DOTALL | re.MULTILINE)
 
 
 def commands(page: Path) -> Iterator[Command]:
     """Yield what a page's blocks start, redirections and the shell's own words left out."""
-    indented = [re.sub("^    ", "", block, flags=re.M) for block in _INDENTED.findall(page.read_text("utf-8"))]
+    indented = [re.sub("^    ", "", block, flags=re.M) for block in _INDENTED.findall(text_of(page))]
     for block in (*blocks(page), *indented):
         for line in block.replace("\\\n", " ").splitlines():
             yield from (Command(str(page.relative_to(ROOT)), line, words) for words in _started(line))

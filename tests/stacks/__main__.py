@@ -12,7 +12,7 @@ from stacks.checkouts import digests_text
 from stacks.flat_pages import flat_page
 from stacks.projects import DIGESTS, FOLDER, projects
 from stacks.recording import RECORDING, Recorder, Recording, lock
-from stacks.results import RESULTS, TABLE, read_results, result_of, results_text, table_text
+from stacks.results import RESULTS, read_results, result_of, results_text
 
 CACHES = FOLDER.parents[1] / ".scratch" / "stacks"
 
@@ -60,12 +60,10 @@ def main(command: str, *arguments: str) -> None:
         run(list(arguments))
     elif command == "record":
         record(list(arguments))
-    elif command == "table":
-        TABLE.write_text(table_text(projects(), read_results()), encoding="utf-8")
     elif command == "digests":
         DIGESTS.write_text(digests_text(Path(arguments[0]), projects()), encoding="utf-8")
     else:
-        sys.exit(f"stacks: no command `{command}`: run, table, digests or record")
+        sys.exit(f"stacks: no command `{command}`: run, digests or record")
 
 
 if __name__ == "__main__":

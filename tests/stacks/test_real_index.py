@@ -1,4 +1,4 @@
-"""The real index gives what docs/stacks.md says: as many packages, and the same differences from uv's answer."""
+"""The real index gives what results.toml says: as many packages, and the same differences from uv's answer."""
 
 from pathlib import Path
 

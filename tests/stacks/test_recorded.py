@@ -45,7 +45,7 @@ def test_a_recorded_stack_locks_without_the_real_index(project: Project, pypi: R
     assert max(len({(one.constraints, one.own, one.glibc) for one in several}) for several in asked.values()) <= 5
     (target,) = locked.targets
     row = read_results()[project.name]
-    assert len(target.pins) == row.packages, "docs/stacks.md says another number"
+    assert len(target.pins) == row.packages, "results.toml has another number"
 
 
 @pytest.mark.nightly

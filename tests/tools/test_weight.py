@@ -1,10 +1,11 @@
-"""What counts as a line of code."""
+"""What counts as a line of code, as a word, and as a wide line."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tools.weight import code_lines, weight
+from tools.weight import code_lines, weight, wide_lines, words
 
 SAMPLE = '''\
 """A docstring,
@@ -56,3 +57,19 @@ def test_what_is_carried_is_left_out(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x = 1\n\n")
     assert weight(tmp_path) == f"{tmp_path}: 2 lines of code (4 of all kinds) in 2 modules"
+
+
+def test_words_have_a_letter_or_a_digit(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# Two words\n\n| 3 | – |\n|---|---|\n- `x`\n", "utf-8")
+    (tmp_path / "docs" / "untracked.md").write_text("word\n")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "docs/a.md"], cwd=tmp_path, check=True)
+    assert words(tmp_path) == {"docs/a.md": 4}
+
+
+def test_wide_lines_are_over_120_characters(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(f"{'x' * 120}\n{'x' * 121}\n")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "a.py"], cwd=tmp_path, check=True)
+    assert wide_lines(tmp_path, "*.py") == 1

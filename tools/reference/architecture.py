@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+GROUND = re.compile(r"envspec/base/(\w+)\.py$")
 LAYOUT = ROOT / "tests" / "test_layout.py"
 HEAD = """\
 # Architecture
@@ -68,12 +70,14 @@ def floors() -> tuple[tuple[str, ...], ...]:
 
 def page() -> str:
     """Return the page's text."""
-    rows = [f"- `{place}`: {told}\n" for floor in reversed(floors()) for place, told in map(_room, floor)]
-    return HEAD + "".join(rows)
+    rooms = [_room(part) for floor in reversed(floors()) for part in floor]
+    rows = [f"- `{place}`: {told}\n" for place, told in rooms if not GROUND.match(place)]
+    ground = ", ".join(f"`{found[1]}`" for place, _ in rooms if (found := GROUND.match(place)))
+    return HEAD + "".join(rows) + f"- `envspec/base/`: what all others stand on, a noun a module: {ground}\n"
 
 
 def _room(part: str) -> tuple[str, str]:
-    """Give a part's place in the repository and the first paragraph of its docstring. Raises ValueError without one."""
+    """Give a part's place in the repository and the first sentence of its docstring. Raises ValueError without one."""
     root = ROOT if part == "tools" else ROOT / "envspec"
     folder = root.joinpath(*part.split("."))
     module = folder.with_suffix(".py")
@@ -81,7 +85,7 @@ def _room(part: str) -> tuple[str, str]:
     place = module.relative_to(ROOT).as_posix() if module.exists() else f"{folder.relative_to(ROOT).as_posix()}/"
     if not told:
         raise ValueError(f"{place} has no docstring: docs/architecture.md is made of the rooms' own")
-    return place, " ".join(told.partition("\n\n")[0].split())
+    return place, " ".join(told.partition("\n\n")[0].split()).partition(". ")[0].removesuffix(".")
 
 
 _ROW, _GAP, _LETTER, _WIDTH = 34, 8, 7.4, 860

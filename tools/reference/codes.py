@@ -1,4 +1,4 @@
-"""docs/codes.md: what each code means, and what to do, from the table that `envspec explain` reads."""
+"""docs/codes.md: what each code means, from the table that `envspec explain` reads. The site's has remedies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HEAD = """\
 # The codes
 
 A finding ends with its code in brackets, and JSON has it as `code`. Codes are stable; messages aren't.
-`envspec explain CODE` prints a row of this page:
+`envspec explain CODE` has the remedy, the commands that find it, and how a spec accepts it, or why it can't:
 
 ```console
 $ envspec explain driver-too-old
@@ -20,17 +20,29 @@ said by lock, doctor, init
 can be accepted with a reason: accept = { driver-too-old = "why" } in [pip]
 ```
 
-[constraints.md](constraints.md#accept-a-finding) says how a spec accepts a finding.
+The severity belongs to the finding, not to its code: one code can be an error for one target and a warning for
+another. A code with `*` can be [accepted with a reason](constraints.md#accept-a-finding).
 """
-TABLE = "| code | it means | what to do | can be accepted |\n|---|---|---|---|\n"
+LONG = "| code | it means | what to do | can be accepted |\n|---|---|---|---|\n"
 
 
 def page() -> str:
-    """Return the page's text."""
+    """Return the page's text: a line for each code."""
     parts = [HEAD]
-    for subject, group in groupby(meanings().values(), key=lambda one: one.subject):
+    for subject, group in groupby(meanings().values(), key=lambda meaning: meaning.subject):
         rows = list(group)
-        parts.append(f"## {subject}\n\nSaid by {rows[0].said_by}.\n\n{TABLE}")
-        for one in rows:
-            parts[-1] += f"| `{one.code}` | {one.means} | {one.do} | {'yes' if one.how else f'no: {one.refused}'} |\n"
+        lines = "".join(f"- `{row.code}`{'*' if row.how else ''}: {row.means}\n" for row in rows)
+        parts.append(f"## {subject}\n\n{lines}")
+    return "\n".join(parts)
+
+
+def long_page() -> str:
+    """Return the text of the site's page: a table with the remedies."""
+    parts = [HEAD]
+    for subject, group in groupby(meanings().values(), key=lambda meaning: meaning.subject):
+        rows = list(group)
+        parts.append(f"## {subject}\n\nFrom {rows[0].said_by}.\n\n{LONG}")
+        for row in rows:
+            accepted = "yes" if row.how else f"no: {row.refused}"
+            parts[-1] += f"| `{row.code}` | {row.means} | {row.do} | {accepted} |\n"
     return "\n".join(parts)

@@ -1,9 +1,11 @@
-"""docs/cli.md and the man pages: every command, from click's own description of it."""
+"""docs/cli.md and the man pages: every command, from click's own description of it. docs/cli.md has no options; the
+site's page and the man pages do.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import click
@@ -14,8 +16,8 @@ from envspec.cli.main import COMMANDS, GROUPS, cli
 HEAD = """\
 # The commands
 
-Generated from the program: `envspec COMMAND --help` prints the same. `envspec --version` says which version
-this is, `-h` is `--help`.
+`envspec COMMAND --help` has a command's options and more examples. `-h` is short for `--help`, and
+`envspec --version` prints the version.
 
 Exit codes: 0 done, 1 the answer is no, 2 the input is wrong, 3 something outside failed, 130 interrupted.
 Commands that report take `--json` ([the documents](json.md)); stdout has the answer, stderr the talk.
@@ -86,9 +88,23 @@ def _blocks(epilog: str) -> Iterator[list[str]]:
 
 
 def page() -> str:
-    """Return the page's text."""
+    """Return the page's text: what each command does, and an example."""
+    return _page(_short)
+
+
+def long_page() -> str:
+    """Return the text of the site's page: all that `--help` prints."""
+    return _page(_section)
+
+
+def _page(section: Callable[[CommandPage], str]) -> str:
     groups = "".join(f"- {group}: {', '.join(map(_link, commands))}\n" for group, commands in GROUPS.items())
-    return "\n".join([HEAD, groups, *(_section(page_of(name)) for name in COMMANDS)])
+    return "\n".join([HEAD, groups, *(section(page_of(name)) for name in COMMANDS)])
+
+
+def _short(one: CommandPage) -> str:
+    example = re.split(r"\s{2,}", one.examples[0])[0]
+    return f"## envspec {one.name}\n\n{_inert(one.paragraphs[0])}\n\n```sh\n{example}\n```\n"
 
 
 def _link(name: str) -> str:

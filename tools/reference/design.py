@@ -1,4 +1,4 @@
-"""docs/design/README.md: the pages on the design, one line each, and which page has the decision of an old number."""
+"""docs/design/README.md: the pages on the design, each with its first sentence."""
 
 from __future__ import annotations
 
@@ -6,26 +6,23 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+import tomli
+
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "design"
+NUMBERS = FOLDER / "old-numbers.toml"
 HEAD = """\
 # Design
 
 Why envspec is as it is: a page a noun, each with questions, answers, what was measured, and what was tried and left.
 A page describes the code as it is now: whoever changes a decision edits its page, and git keeps what it said before.
 A new page is `docs/design/NN-noun.md`, of which there are at most 40; then run `python -m tools.reference`.
+[old-numbers.toml](old-numbers.toml) has the page of each decision that had a number of four digits.
 
 | page | about |
 |---|---|
 """
-OLD = """
-## Old numbers
-
-Until November 2026 each decision was a page with a number of four digits. The table has the page of each: that of
-0346 stands in the row 034 and the column 6.
-
-"""
-PAGE = re.compile(r"# ([^\n]+)\n\n([^#|\n].+?)\n\n.+\nReplaces: ([\d,\s]+)\Z", re.DOTALL)
-"""A page: a heading, a paragraph that says what it is about, and last the numbers of the decisions that it replaces."""
+PAGE = re.compile(r"# ([^\n]+)\n\n([^#|\n].+?)\n\n", re.DOTALL)
+"""How a page begins: a heading, and a paragraph with its subject."""
 
 
 class DesignPage(NamedTuple):
@@ -39,21 +36,20 @@ class DesignPage(NamedTuple):
 
 def pages() -> list[DesignPage]:
     """Read the pages in the order of their numbers. Raises ValueError for one that isn't built as the others are."""
+    replaced = tomli.loads(NUMBERS.read_text("utf-8"))
     found = []
     for path in sorted(FOLDER.glob("[0-9]*.md")):
         if (page := PAGE.match(path.read_text("utf-8"))) is None:
-            raise ValueError(f"{path}: it begins with a heading and a paragraph, and ends with `Replaces: 0001, …`")
-        title, about, old = page.groups()
-        found.append(DesignPage(path.name, title, " ".join(about.split()), tuple(re.findall(r"\d+", old))))
+            raise ValueError(f"{path}: it begins with a heading and a paragraph")
+        title, about = page.groups()
+        found.append(DesignPage(path.name, title, " ".join(about.split()), tuple(replaced.get(path.name[:2], ()))))
     return found
 
 
 def page() -> str:
     """Return the index's text."""
-    listed = pages()
-    rows = [f"| [{each.name[:2]} {each.title}]({each.name}) | {each.about} |\n" for each in listed]
-    page_of = {number: each.name[:2] for each in listed for number in each.old}
-    tens = [f"{ten:03}" for ten in range(int(max(page_of)) // 10 + 1)]
-    old = [f"| {ten} | " + " | ".join(page_of.get(f"{ten}{last}", "") for last in range(10)) + " |\n" for ten in tens]
-    columns = "| | " + " | ".join(map(str, range(10))) + " |\n" + "|---" * 11 + "|\n"
-    return HEAD + "".join(rows) + OLD + columns + "".join(old)
+    rows = [
+        f"| [{each.name[:2]} {each.title}]({each.name}) | {each.about.partition('. ')[0].removesuffix('.')} |\n"
+        for each in pages()
+    ]
+    return HEAD + "".join(rows)

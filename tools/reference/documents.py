@@ -1,4 +1,6 @@
-"""The part of docs/json.md: every key of the documents of `--json`, from the schemas of `envspec/cli/schemas`."""
+"""The part of docs/json.md: the documents of `--json`, from the schemas of `envspec/cli/schemas`. The site's page has
+every key.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,32 @@ _FINDING = Finding("info", "x", "x").document.keys()
 _TYPES = {"string": "text", "boolean": "true or false", "array": "list", "object": "table", "integer": "number"}
 
 
+def table() -> str:
+    """Return a row for each document."""
+    rows = (f"| [`{schema['title']}`]({_link(schema)}) | {_description(schema)} |" for schema in _all())
+    return "\n".join(["| document | is |", "|---|---|", *rows]) + "\n"
+
+
 def sections() -> str:
-    """Return a section for each document."""
-    return "\n".join(_section(json.loads(path.read_text("utf-8"))) for path in sorted(SCHEMAS.glob("*.json")))
+    """Return a section for each document, with its keys."""
+    return "\n".join(map(_section, _all()))
+
+
+def _all() -> Iterator[Schema]:
+    for path in sorted(SCHEMAS.glob("*.json")):
+        yield json.loads(path.read_text("utf-8"))
+
+
+def _link(schema: Schema) -> str:
+    return f"../envspec/cli/schemas/{str(schema['title']).split('/')[1]}.json"
+
+
+def _description(schema: Schema) -> str:
+    return str(schema["description"]).removesuffix(".")
 
 
 def _section(schema: Schema) -> str:
-    name = schema["title"].split("/")[1]
-    said = schema["description"].removesuffix(".")
-    lines = [f"## `{schema['title']}`", "", f"{said}. ([schema](../envspec/cli/schemas/{name}.json))"]
+    lines = [f"## `{schema['title']}`", "", f"{_description(schema)}. ([schema]({_link(schema)}))"]
     lines += ["", "| key | value | |", "|---|---|---|"]
     for path, node in _rows(schema, "", schema.get("$defs", {}), {}):
         if path != "schema":

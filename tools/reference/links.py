@@ -1,5 +1,5 @@
-"""mkdocs' hooks: what a page links to in the repository, and outside the site, is named and not linked, and the colour
-switch works.
+"""mkdocs' hooks: the site has the long pages of `python -m tools.reference --long`; what a page links to in the
+repository, and outside the site, is named and not linked; and the colour switch works.
 
 A link to what isn't there is a warning, and so an error of `make docs`. With `repo_url` in mkdocs.yml these links lead
 there.
@@ -12,13 +12,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tools.reference.pages import LONG
+
 LOG = logging.getLogger("mkdocs.hooks.links")
 LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./|ci/|design/|evidence/)[^)#]*)(#[^)]*)?\)")
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
-    """Return a page's text with links that lead out of the site changed."""
+    """Return the text of a page on the site: the long one where there is one, with links that lead out changed."""
+    markdown = LONG[page.file.src_uri]() if page.file.src_uri in LONG else markdown
     folder = Path(page.file.abs_src_path).parent
     docs = ROOT / "docs"
 

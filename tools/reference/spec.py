@@ -15,8 +15,8 @@ HEAD = """\
 
 Generated from the format's own description, which the parser and the JSON Schema (`envspec schema`) are made of too.
 `NAME` stands for a name of your own, `[]` for each element of an array. An unknown key is an error, with the nearest
-known key as its hint. [Own project](own-project.md), [conda](conda.md), [constraints](constraints.md) and
-[resolution](resolution.md) say what the keys do together.
+known key as its hint. An example shows a value's type. [Own project](own-project.md), [conda](conda.md),
+[constraints](constraints.md) and [resolution](resolution.md) explain the keys together.
 
 The smallest spec:
 
@@ -31,6 +31,10 @@ dependencies = ["torch"]
 platform = "linux-64"
 ```
 """
+
+
+PLAIN = ("a string", "an array of strings", "a table")
+"""The kinds of values that an example shows by itself."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +92,9 @@ def _section(one: Key, seen: Mapping[int, str]) -> str:
     heading = "##" if "." not in one.path else "###"
     text = f"{heading} `{one.path}`\n\n"
     if before := seen.get(id(one.node)):
-        return f"{text}As [`{before}`](#{anchor(before)}). {one.node.doc}\n"
-    text += f"{one.node.doc}\n\n"
-    return text + "".join(f"- **{word}:** {said}\n" for word, said in _facts(one))
+        return f"{text}As [`{before}`](#{anchor(before)}).\n"
+    facts = "".join(f"- {fact}\n" for fact in _facts(one))
+    return text + f"{one.node.doc}\n" + (f"\n{facts}" if facts else "")
 
 
 def anchor(path: str) -> str:
@@ -98,30 +102,31 @@ def anchor(path: str) -> str:
     return "".join(sign for sign in path.lower() if sign.isalnum() or sign in "-_")
 
 
-def _facts(one: Key) -> Iterator[tuple[str, str]]:
+def _facts(one: Key) -> Iterator[str]:
     node = one.node
-    yield "Value", f"{_kind(node)}{'; required' if one.required else ''}"
     default = getattr(node, "default", None)
-    if default is not None:
-        yield "Default", f"`{toml(default)}`"
+    words = [
+        *([] if (kind := _kind(node)) in PLAIN else [kind]),
+        *(["required"] if one.required else []),
+        *([f"default `{toml(default)}`"] if default is not None else []),
+    ]
+    example = _example(node)
+    shown = [f"`{one.path.rpartition('.')[2]} = {toml(example)}`"] if example is not None else []
+    if shown or words:
+        yield ": ".join([*shown, *(["; ".join(words)] if words else [])])
     if isinstance(node, Names):
-        yield "Names", f"{node.names.doc} For example `{node.names.example}`."
+        yield f"Names: {node.names.doc}" + ("" if example is not None else f" For example `{node.names.example}`.")
         if isinstance(node.values, Text):
-            yield "Each value", node.values.doc
-    if (example := _example(node)) is not None:
-        last = one.path.rpartition(".")[2]
-        yield "Example", f"`{last} = {toml(example)}`"
-    if error := _error(node):
-        yield "Otherwise", error
+            yield f"Each value: {node.values.doc}"
     if isinstance(node, Table) and node.any_of:
-        yield "At least one of", ", ".join(f"`{key}`" for key in node.any_of)
+        yield "At least one of " + ", ".join(f"`{key}`" for key in node.any_of)
 
 
 def _kind(node: Node) -> str:
     if isinstance(node, Text):
         words = "one of " + ", ".join(f"`{choice}`" for choice in node.choices) if node.choices else "a string"
         dated = ", or a TOML date" if node.date else ""
-        return f"{words}{dated}" + (f", at most {node.max_length} characters" if node.max_length else "")
+        return f"{words}{dated}"
     if isinstance(node, Boolean):
         return "`true` or `false`"
     if isinstance(node, (Integer, Number)):
@@ -131,7 +136,9 @@ def _kind(node: Node) -> str:
         return " ".join([word, *bounds])
     if isinstance(node, Array):
         least = ", not empty" if node.min_items else ""
-        return f"an array{least}{', each element once' if node.unique else ''}; each element is {_kind(node.items)}"
+        plain = isinstance(node.items, Text) and not node.items.choices and not node.items.date
+        items = "of strings" if plain else f"of: {_kind(node.items)}"
+        return f"an array {items}{least}{', each once' if node.unique else ''}"
     if isinstance(node, Either):
         return f"{_kind(node.text)}, or a table"
     return f"a table{' of names' if isinstance(node, Names) else ''}{', not empty' if node.not_empty else ''}"
@@ -154,18 +161,3 @@ def _example(node: Node) -> Any:
 
 def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, (tuple, list)) else value
-
-
-def _error(node: Node) -> str | None:
-    """Give the parser's message for a wrong value."""
-    if isinstance(node, Array):
-        return _error(node.items)
-    if isinstance(node, Names):
-        return _error(node.values)
-    if isinstance(node, Either):
-        return _error(node.text)
-    if not isinstance(node, Text):
-        return None
-    if node.choices:
-        return "`… is not one of " + ", ".join(node.choices) + "`"
-    return f"`… is not {node.says}`" if node.says != "text" else None
