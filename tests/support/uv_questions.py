@@ -7,18 +7,21 @@ from contextlib import contextmanager
 import pytest
 
 from envspec.resolve.pip.loop import Answer
-from envspec.resolve.pip.problem import Problem
+from envspec.resolve.pip.problem import Problem, Subject
 from envspec.resolve.pip.request import Request
 from envspec.resolve.pip.target_solver import TargetSolver
 
 
 @contextmanager
 def questions() -> Iterator[dict[str, list[Request]]]:
-    """Give what uv is asked for each solution, by its target."""
+    """Give what uv is asked, by target and what its answers so far have shown: a target that a review of the whole
+    changed is another one."""
     asked, ask = defaultdict[str, list[Request]](list), TargetSolver.ask
+    subjects = dict[int, Subject | None]()
 
     def asking(self: TargetSolver, problem: Problem) -> Answer:
-        asked[f"{self.label} {id(self.serving)}"].append(problem.question)
+        subjects[id(problem.subject)] = problem.subject
+        asked[f"{self.label} {id(problem.subject)}"].append(problem.question)
         return ask(self, problem)
 
     with pytest.MonkeyPatch.context() as patched:
