@@ -7,9 +7,10 @@ Why it is so: docs/design/04-resolution.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from envspec.base.errors import AnswerNo, EnvspecError, IndexFailure, InternalError, Unsatisfiable
 from envspec.net.remote_file import FileHashes
@@ -17,7 +18,7 @@ from envspec.resolve.pip.answer import Resolution, answer_of, drop_unreachable, 
 from envspec.resolve.pip.leads import Leading
 from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.notes import PipAnswer
-from envspec.resolve.pip.problem import Bound, Problem
+from envspec.resolve.pip.problem import Bound, Problem, Subject
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.uv.answer import Found
 
@@ -40,6 +41,12 @@ class Answer(Struct, frozen=True, dict=True):
     reading: Reading
     releases: Releases
     hashes: FileHashes | None = None
+
+    def of_target(self, label: str, subject: Subject | None) -> Answer:
+        """Give the answer as one to an equal problem of another target."""
+        own = replace(self, problem=replace(self.problem, label=label, subject=subject))
+        own.__dict__.update(self.__dict__)
+        return own
 
     @cached_property
     def found(self) -> tuple[Found, ...]:
@@ -93,11 +100,13 @@ class Reviews(Struct, frozen=True):
 
     of_end  looks at an end. Gives the problem to begin anew with, or the end where it is the last word; raises AnswerNo
             for an answer that is refused
+    once    gives the end of a problem, which another target may have come to already
     """
 
     of_answers: tuple[Review, ...]
     of_conflicts: tuple[Relaxation, ...]
     of_end: Callable[[End], Problem | End] = lambda end: end
+    once: Callable[[Problem, Callable[[], End]], End] = lambda problem, run: run()
 
 
 def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
@@ -109,7 +118,7 @@ def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], 
     refused: Unsettled | None = None
     problem = begun
     for _ in range(_BEGINNINGS):
-        end = _settle(problem, ask, reviews, lead)
+        end = reviews.once(problem, partial(_settle, problem, ask, reviews, lead))
         try:
             following = reviews.of_end(end)
         except AnswerNo as refusal:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from copy import copy
 from pathlib import Path
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ from envspec.resolve.pip.compile import UvCompile, compile_request, sources_for_
 from envspec.resolve.pip.direct import DirectFiles, DirectReader
 from envspec.resolve.pip.indexes import UvIndexes
 from envspec.resolve.pip.leads import LeadCase, Leading, leading, leads
-from envspec.resolve.pip.loop import Answer, End, Settled, settle
+from envspec.resolve.pip.loop import Answer, End, Settled, Unsettled, settle
 from envspec.resolve.pip.newest import first_day, newer_glibc
 from envspec.resolve.pip.notes import PipAnswer, downgrades, rejected_findings
 from envspec.resolve.pip.outgrown import find_outgrown, refuse_outgrown
@@ -51,6 +51,8 @@ from envspec.resolve.torch_index.holes import explain_torch, unreachable_index
 from envspec.resolve.uv.answer import Found
 from envspec.resolve.uv.errors import UnmetImport
 from envspec.resolve.uv.program import Uv
+
+_Error = TypeVar("_Error", bound=EnvspecError)
 
 
 class Preferred(Struct, frozen=True):
@@ -99,40 +101,38 @@ class TorchIndexes(Struct, frozen=True):
         return cls(index, index, others=False)
 
 
-class SharedAnswers(Struct):
-    """uv's answers of one resolution: equal questions of several targets are asked once."""
+class Ends(Struct):
+    """The ends that the problems of one resolution came to. Equal problems of several targets are settled once."""
 
-    _answers: dict[object, tuple[str, Future[tuple[Found, ...]]]] = field(default_factory=dict)
+    _ends: dict[object, tuple[str, Future[End]]] = field(default_factory=dict)
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
-    def ask(self, question: UvCompile) -> tuple[Found, ...]:
-        """Give the answer to a question. Raises what `compile_request` raises."""
-        preferences = question.preferences
-        key = (
-            question.request,
-            question.uv.fresh,
-            question.torch_backend,
-            tuple(index.url for index in question.indexes),
-            tuple(sorted(preferences.versions.items())),
-            tuple(sorted(preferences.commits.items())),
-            tuple(question.no_pre_releases),
-        )
+    def get(self, key: object, problem: Problem, run: Callable[[], End]) -> End:
+        """Give the end of a problem with this key. Raises what `run` raises."""
         with self._starting:
-            is_known = key in self._answers
-            asker, answer = self._answers.setdefault(key, (question.label, Future()))
+            is_known = key in self._ends
+            asker, future = self._ends.setdefault(key, (problem.label, Future()))
         if not is_known:
             try:
-                answer.set_result(compile_request(question))
-            except BaseException as error:  # noqa: BLE001 - who waits for the answer gets it, too
-                answer.set_exception(error)
+                future.set_result(run())
+            except BaseException as error:  # noqa: BLE001 - who waits for the end gets it, too
+                future.set_exception(error)
         try:
-            return answer.result()
+            end = future.result()
         except EnvspecError as error:
-            # each target adds to its own what it is for
-            own = copy(error)
-            if error.message.startswith(f"{asker}: "):
-                own.message = question.label + error.message.removeprefix(asker)
-            raise own from None
+            raise _own_error(error, asker, problem.label) from None
+        if isinstance(end, Settled):
+            return replace(end, answer=end.answer.of_target(problem.label, problem.subject))
+        own = replace(end.problem, label=problem.label, subject=problem.subject)
+        return Unsettled(own, _own_error(end.refusal, asker, problem.label))
+
+
+def _own_error(error: _Error, asker: str, label: str) -> _Error:
+    """Give a target an error of its own, to which it adds what it is for."""
+    own = copy(error)
+    if error.message.startswith(f"{asker}: "):
+        own.message = label + error.message.removeprefix(asker)
+    return own
 
 
 class Serving(Struct, frozen=True):
@@ -152,7 +152,7 @@ class Serving(Struct, frozen=True):
     has_mirror: Callable[[str], bool]
     pins_of: Callable[[PipAnswer], tuple[Pin, ...]]
     hashes: FileHashes | None = None
-    asked: SharedAnswers = field(default_factory=SharedAnswers)
+    ends: Ends = field(default_factory=Ends)
 
     def new_folder(self) -> Path:
         """Make a new folder, as a resolver may resolve several times."""
@@ -179,7 +179,7 @@ class TargetSolver(Struct, frozen=True):
         """Solve the target, with what is to be said of it. Raises Unsatisfiable, Infeasible, IndexFailure, ToolError or
         SpecError."""
         begun, serving = self._start(self.subject), self.serving
-        reviews = replace(reviews_of(serving.indexes), of_end=self._follow)
+        reviews = replace(reviews_of(serving.indexes), of_end=self._follow, once=self._settle_once)
         try:
             end = settle(self._begin(begun), self.ask, reviews, self._lead)
         except UnmetImport as failed:
@@ -206,10 +206,26 @@ class TargetSolver(Struct, frozen=True):
         bare = replace(problem, bounds=(), kept=self._prefer_versions(problem).kept)
         return bare.beside(*caps(bare, self.serving.indexes.releases(bare.request)))
 
+    def _settle_once(self, problem: Problem, run: Callable[[], End]) -> End:
+        """Give the end of a problem with what is made of it, or what refuses that."""
+        preferred = self._prefer_versions(problem)
+        versions = (preferred.all.versions, preferred.all.commits, preferred.last)
+        key = (problem.asked, problem.index, problem.is_fresh, *(tuple(sorted(one.items())) for one in versions))
+
+        def settle_whole() -> End:
+            end = run()
+            if not isinstance(end, Settled):
+                return end
+            try:
+                self._refuse(end)
+            except AnswerNo as refusal:
+                return Unsettled(end.problem, refusal)
+            return replace(end, outcome=self._answer(end))
+
+        return self.serving.ends.get(key, problem, settle_whole)
+
     def _follow(self, end: End) -> Problem | End:
         """Begin anew where an end isn't the last word. Raises AnswerNo for an answer that is refused."""
-        if isinstance(end, Settled):
-            self._refuse(end)
         again = self._afresh(end) or self._elsewhere(end) or self._with_variants(end)
         return self._begin(again) if again else self._review_whole(end)
 
@@ -258,7 +274,8 @@ class TargetSolver(Struct, frozen=True):
         if not isinstance(end, Settled):
             before = subject.without_refusals() if isinstance(end.refusal, Unsatisfiable) else None
             return self._begin(replace(self._start(before), is_fresh=fresh)) if before else end
-        answer = self._answer(end)
+        answer = end.outcome
+        assert answer is not None
         reviewed = subject.review(self.serving.pins_of(answer))
         if reviewed.request != subject.request:
             return self._begin(replace(self._start(reviewed), is_fresh=fresh))
@@ -283,7 +300,7 @@ class TargetSolver(Struct, frozen=True):
         """Ask uv once. Raises what `compile_request` raises."""
         serving, index, gated = self.serving, problem.index, self._is_gated(problem.index)
         direct = self._direct(problem.asked)
-        packages = serving.asked.ask(
+        packages = compile_request(
             UvCompile(
                 replace(serving.uv, fresh=serving.uv.fresh or problem.is_fresh),
                 problem.question,
