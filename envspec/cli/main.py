@@ -345,9 +345,8 @@ def _attempt(argv: list[str]) -> int | Failure:
             say_traceback()
             return 1
         # what closes a file for want of memory fails by another error
-        if short := next(
-            filter(None, (shortage("envspec", f"{type(e).__name__}: {e}") for e in _chain_of(error))), None
-        ):
+        causes = (shortage("envspec", f"{type(cause).__name__}: {cause}") for cause in _chain_of(error))
+        if short := next(filter(None, causes), None):
             # what its frames hold, and those of what it came from, is needed for the message
             error.__traceback__ = error.__context__ = error.__cause__ = None
             return print_failure(Failure.of(short))

@@ -111,7 +111,7 @@ class Reviews(Struct, frozen=True):
 
 def settle(begun: Problem, ask: Ask, reviews: Reviews, lead: Callable[[Answer], Leading]) -> End:
     """Ask until no review has a new bound, and then with as much of what leads as can be had; begin anew as long as an
-    end says so. A refusal of a spare problem leaves the one before it.
+    end says so. A fallback's refusal leaves the one before it.
 
     Raises what `ask` raises, and InternalError after too many questions.
     """

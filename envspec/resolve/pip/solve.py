@@ -76,7 +76,7 @@ from envspec.resolve.pip.sharing import (
 )
 from envspec.resolve.pip.source import SourceReader, build_requirements
 from envspec.resolve.pip.sources_needed import SourcesNeeded
-from envspec.resolve.pip.target_solver import Serving, TargetSolver, TorchIndexes
+from envspec.resolve.pip.target_solver import Prefer, Serving, TargetSolver, TorchIndexes
 from envspec.resolve.torch_index import choice as torch_index, holes as torch_holes
 from envspec.resolve.torch_index.choice import TorchIndex, choose_for_pin
 from envspec.resolve.uv.program import Processes, Uv
@@ -86,8 +86,6 @@ _AT_ONCE = 4
 """Requests at a time, on small machines too: uv waits for pages as much as it computes."""
 
 
-Prefer = Callable[[TorchIndex], Preferences]
-"""Gives the versions to prefer, as an index of torch's names them."""
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=Subject)
 Answered = tuple[dict[str, _S], SourcesNeeded | None]

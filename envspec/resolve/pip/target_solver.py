@@ -53,6 +53,8 @@ from envspec.resolve.uv.errors import UnmetImport
 from envspec.resolve.uv.program import Uv
 
 _Error = TypeVar("_Error", bound=EnvspecError)
+Prefer = Callable[[TorchIndex], Preferences]
+"""Gives the versions to prefer, as an index of torch's names them."""
 
 
 class Preferred(Struct, frozen=True):
@@ -172,7 +174,7 @@ class TargetSolver(Struct, frozen=True):
     label: str
     serving: Serving
     torch: Callable[[Request], TorchIndexes]
-    prefer: Callable[[TorchIndex], Preferences]
+    prefer: Prefer
     last: Mapping[str, str]
 
     def solve(self) -> PipAnswer:

@@ -205,16 +205,16 @@ class Solved(Struct, frozen=True, dict=True):
         solved, looking = replace(self, pip=pins), self.looking
         if self.toolless is not None:
             _refuse_setback(self, pins)
-        solved = solved.with_corrections()
-        if solved.request == self.request and looking.inspect is not None:
-            solved = solved.inspect_wheels(looking.inspect, looking.locked)
-        if solved.request == self.request and looking.inspect is not None:
-            solved = solved.with_builds(looking.inspect)
-        if solved.request == self.request and not self.hopeless and self.refusals < _REFUSALS:
-            solved = solved.with_bounds(looking.judge(solved))
-        if solved.request == self.request and self.toolless is None and self._without_tools:
-            return replace(solved, toolless=solved)
-        return solved
+        looks: list[Callable[[Solved], Solved]] = [Solved.with_corrections]
+        if (inspect := looking.inspect) is not None:
+            looks += [lambda one: one.inspect_wheels(inspect, looking.locked), lambda one: one.with_builds(inspect)]
+        if not self.hopeless and self.refusals < _REFUSALS:
+            looks.append(lambda one: one.with_bounds(looking.judge(one)))
+        for look in looks:
+            solved = look(solved)
+            if solved.request != self.request:
+                return solved
+        return replace(solved, toolless=solved) if self.toolless is None and self._without_tools else solved
 
     def without_refusals(self) -> Solved | None:
         """Give the target as it was before the rules' refusals bounded it, where nothing is an answer beside those."""
