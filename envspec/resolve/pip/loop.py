@@ -18,7 +18,7 @@ from envspec.resolve.pip.answer import Resolution, answer_of, drop_unreachable, 
 from envspec.resolve.pip.leads import Leading
 from envspec.resolve.pip.newest import Releases
 from envspec.resolve.pip.notes import PipAnswer
-from envspec.resolve.pip.problem import Bound, Problem, Subject
+from envspec.resolve.pip.problem import Bound, Problem
 from envspec.resolve.pip.reading import Reading
 from envspec.resolve.uv.answer import Found
 
@@ -42,9 +42,9 @@ class Answer(Struct, frozen=True, dict=True):
     releases: Releases
     hashes: FileHashes | None = None
 
-    def of_target(self, label: str, subject: Subject | None) -> Answer:
+    def of_target(self, equal: Problem) -> Answer:
         """Give the answer as one to an equal problem of another target."""
-        own = replace(self, problem=replace(self.problem, label=label, subject=subject))
+        own = replace(self, problem=self.problem.of_target(equal))
         own.__dict__.update(self.__dict__)
         return own
 

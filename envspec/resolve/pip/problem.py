@@ -177,6 +177,10 @@ class Problem(Struct, frozen=True, dict=True):
         """What is asked, with the bounds of the torch family's index."""
         return with_constraints(self.asked, self.index.constraints)
 
+    def of_target(self, equal: Problem) -> Problem:
+        """Give the problem as one of the target that asks an equal one: requests that differ in notes are equal."""
+        return replace(self, asked=equal.asked, label=equal.label, subject=equal.subject)
+
     def beside(self, *more: Bound) -> Problem:
         """Give the problem with more bounds."""
         return replace(self, bounds=(*self.bounds, *more))

@@ -124,9 +124,8 @@ class Ends(Struct):
         except EnvspecError as error:
             raise _own_error(error, asker, problem.label) from None
         if isinstance(end, Settled):
-            return replace(end, answer=end.answer.of_target(problem.label, problem.subject))
-        own = replace(end.problem, label=problem.label, subject=problem.subject)
-        return Unsettled(own, _own_error(end.refusal, asker, problem.label))
+            return replace(end, answer=end.answer.of_target(problem))
+        return Unsettled(end.problem.of_target(problem), _own_error(end.refusal, asker, problem.label))
 
 
 def _own_error(error: _Error, asker: str, label: str) -> _Error:
