@@ -111,11 +111,18 @@ def tag_ranks(platform: str, python: str, glibc: str | None) -> Mapping[Tag, int
     return {tag: rank for rank, tag in enumerate(ranked_tags(platform, python, glibc))}
 
 
-@lru_cache(maxsize=1 << 14)
 def wheel_file_tags(file: str) -> frozenset[Tag]:
     """Read the tags in a wheel's file name, also a variant's, and one whose project isn't normalised, as uv does; none
     in any other name."""
-    parts = wheel_parts(file)
+    name, _, rest = file.partition("-")
+    version, _, ending = rest.partition("-")
+    return _tags_of(ending) if name and version else frozenset()
+
+
+@lru_cache(maxsize=1 << 12)
+def _tags_of(ending: str) -> frozenset[Tag]:
+    """Read the tags in what follows a wheel's name and version: thousands of files share some hundreds of these."""
+    parts = wheel_parts(f"any-1-{ending}")
     return frozenset(Tag(*one) for one in product(*(part.split(".") for part in parts[-3:]))) if parts else frozenset()
 
 
@@ -128,7 +135,7 @@ def wheel_parts(file: str) -> list[str]:
 
 
 def wheel_fits(file: str, platform: str, python: str, glibc: str | None) -> bool:
-    """Say whether a target installs a wheel, by its name. Raises InputError as `wheel_tags` does."""
+    """Return whether a target installs a wheel, by its name. Raises InputError as `wheel_tags` does."""
     return not wheel_tags(platform, python, glibc).isdisjoint(wheel_file_tags(file))
 
 

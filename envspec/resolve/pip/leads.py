@@ -24,6 +24,7 @@ from envspec.packages.names import requirement_name
 from envspec.packages.requirement import published_requirement
 from envspec.resolve.pip.newest import (
     Releases,
+    all_fitting,
     fitting_releases,
     is_behind,
     is_skipped,
@@ -98,7 +99,7 @@ class LeadCase(Struct, frozen=True, dict=True):
     @cached_property
     def fitting(self) -> dict[str, tuple[Release, ...]]:
         """Their releases that fit the target, by pages alone, newest first."""
-        return {name: fitting_releases(name, self.request, self.releases) for name in self.order}
+        return {name: all_fitting(name, self.request, self.releases) for name in self.order}
 
     def lines(self, name: str, version: str) -> Sequence[str]:
         """Give the requirements of a release."""

@@ -34,11 +34,18 @@ Releases = Callable[[str], Sequence[Release]]
 """A package's releases on the index that it comes from, newest first; none without a page."""
 
 
+_specifiers = lru_cache(maxsize=1 << 10)(SpecifierSet)
+
+
 class Asks(Struct, frozen=True):
     """The bounds of all requirements of a solution on one package's version."""
 
-    specifier: SpecifierSet
+    bounds: str
     names_pre_release: bool
+
+    @property
+    def specifier(self) -> SpecifierSet:
+        return _specifiers(self.bounds)
 
 
 def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, Asks]:
@@ -56,7 +63,7 @@ def asks_of(request: Request, edges: Mapping[str, Sequence[str]]) -> dict[str, A
         requirement = requirement_of(line)
         specifiers.setdefault(canonical_name(requirement.name), []).append(requirement.specifier)
     return {
-        name: Asks(SpecifierSet(",".join(filter(None, map(str, several)))), any(one.prereleases for one in several))
+        name: Asks(",".join(filter(None, map(str, several))), any(one.prereleases for one in several))
         for name, several in specifiers.items()
     }
 
@@ -129,11 +136,17 @@ def skipped_releases(package: Found, request: Request, releases: Releases) -> It
             yield release
 
 
-def fitting_releases(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
-    """List the final releases that the spec admits and that fit the target, newest first, without local parts."""
+def fitting_releases(name: str, request: Request, releases: Releases) -> Iterator[Release]:
+    """Yield the final releases that the spec admits and that fit the target, newest first, without local parts."""
     alone = own_asks(request).get(name)
     fitting = (one for one in releases(name) if suits_target(one, request, name, alone))
     return _public(one for one in fitting if not is_skipped(one, request, name))
+
+
+@lru_cache(maxsize=1 << 10)
+def all_fitting(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
+    """List these. Kept: each look at an answer asks again."""
+    return tuple(fitting_releases(name, request, releases))
 
 
 def admitted_releases(name: str, request: Request, releases: Releases) -> tuple[Release, ...]:
@@ -141,19 +154,24 @@ def admitted_releases(name: str, request: Request, releases: Releases) -> tuple[
     they want, without local parts."""
     alone = own_asks(request).get(name)
     admitted = (one for one in releases(name) if _suits_any_python(one, request, name, alone))
-    return _public(
-        one
-        for one in admitted
-        if not one.wheels or one.source or any(is_for_platform(file, request.platform) for file in one.wheels)
+    return tuple(
+        _public(
+            release
+            for release in admitted
+            if not release.wheels
+            or release.source
+            or any(is_for_platform(file, request.platform) for file in release.wheels)
+        )
     )
 
 
-def _public(releases: Iterable[Release]) -> tuple[Release, ...]:
-    found: dict[str, Release] = {}
-    for one in releases:
-        version = one.version.partition("+")[0]
-        found.setdefault(version, one if version == one.version else replace(one, version=version))
-    return tuple(found.values())
+def _public(releases: Iterable[Release]) -> Iterator[Release]:
+    versions = set[str]()
+    for release in releases:
+        version = release.version.partition("+")[0]
+        if version not in versions:
+            versions.add(version)
+            yield release if version == release.version else replace(release, version=version)
 
 
 _YEAR = 365
@@ -226,13 +244,13 @@ def _suits_any_python(release: Release, request: Request, name: str, asks: Asks 
     version = version_of(release.version)
     if version is None or version.is_prerelease or release.yanked or not release.is_before(request.not_after(name)):
         return False
-    return asks is None or _contains(asks.specifier, version)
+    return asks is None or _contains(asks.bounds, version)
 
 
 @lru_cache(maxsize=1 << 14)
-def _contains(specifier: SpecifierSet, version: Version) -> bool:
-    """Say whether bounds admit a version: most targets of a spec ask the same of the same releases."""
-    return specifier.contains(version, prereleases=True)
+def _contains(bounds: str, version: Version) -> bool:
+    """Return whether bounds admit a version: most targets of a spec ask the same of the same releases."""
+    return _specifiers(bounds).contains(version, prereleases=True)
 
 
 def needed_glibc(wheels: Sequence[str], request: Request) -> str | None:

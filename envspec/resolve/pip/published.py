@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,9 +16,9 @@ from envspec.net.index_proxy.releases import Release
 from envspec.packages.edges import markers_of
 from envspec.resolve.pip.edges import active_lines
 from envspec.resolve.pip.indexes import UvIndexes
-from envspec.resolve.pip.leads import LeadCase
+from envspec.resolve.pip.leads import LeadCase, Requires
 from envspec.resolve.pip.metadata import Metadata, MetadataReader, cache_key, parse_metadata
-from envspec.resolve.pip.newest import admitted_releases
+from envspec.resolve.pip.newest import Releases, admitted_releases
 from envspec.resolve.pip.pins import complete_metadata, extras_of
 from envspec.resolve.pip.request import Request
 from envspec.resolve.torch_index.choice import TorchIndex
@@ -26,7 +26,15 @@ from envspec.resolve.torch_index.holes import all_releases, held_files, held_rel
 from envspec.resolve.uv.answer import Found
 
 
-class Published(Struct, frozen=True):
+class Pages(Struct, frozen=True):
+    """What indexes have for a request: its releases, those that the spec admits, and what each requires."""
+
+    releases: Releases
+    admitted: Releases
+    requires: Requires
+
+
+class Published(Struct, frozen=True, eq=False):
     """The indexes of a spec, and the reader of METADATA there."""
 
     indexes: UvIndexes
@@ -41,6 +49,12 @@ class Published(Struct, frozen=True):
         answer: Callable[[], Mapping[str, Sequence[str]]],
     ) -> LeadCase:
         """Give an answer with pages and METADATA of what is newer."""
+        pages = self._pages(request, index)
+        return LeadCase(request, found, settled, answer, pages.releases, pages.admitted, pages.requires)
+
+    @lru_cache(maxsize=64)  # noqa: B019 - one for each resolution
+    def _pages(self, request: Request, index: TorchIndex) -> Pages:
+        """Give the pages of a request: all looks at its answers share them."""
         of = self.indexes.releases(request)
         from_facts = index.variant is not None
         # what envspec bounds for the target's sake the spec admits
@@ -51,13 +65,12 @@ class Published(Struct, frozen=True):
             return held_releases(request, index, name) if from_facts and name in FAMILY else of(name)
 
         @cache
-        def pages_of_spec(name: str) -> Sequence[Release]:
+        def admitted(name: str) -> Sequence[Release]:
             if name == "torch" and (from_facts or index.constraints):
                 return all_releases(asked)
             return admitted_releases(name, asked, of)
 
-        requires = cache(partial(self._requires, request, index))
-        return LeadCase(request, found, settled, answer, releases, pages_of_spec, requires)
+        return Pages(releases, admitted, cache(partial(self._requires, request, index)))
 
     def extras(self, request: Request, index: TorchIndex, name: str, version: str) -> frozenset[str]:
         """List the extras of a release; none where its METADATA can't be read."""
