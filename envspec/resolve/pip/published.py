@@ -26,8 +26,8 @@ from envspec.resolve.torch_index.holes import all_releases, held_files, held_rel
 from envspec.resolve.uv.answer import Found
 
 
-class Pages(Struct, frozen=True):
-    """What indexes have for a request: its releases, those that the spec admits, and what each requires."""
+class RequestPages(Struct, frozen=True):
+    """The pages for a request: its releases, those that the spec admits, and what each requires."""
 
     releases: Releases
     admitted: Releases
@@ -53,7 +53,7 @@ class Published(Struct, frozen=True, eq=False):
         return LeadCase(request, found, settled, answer, pages.releases, pages.admitted, pages.requires)
 
     @lru_cache(maxsize=64)  # noqa: B019 - one for each resolution
-    def _pages(self, request: Request, index: TorchIndex) -> Pages:
+    def _pages(self, request: Request, index: TorchIndex) -> RequestPages:
         """Give the pages of a request: all looks at its answers share them."""
         of = self.indexes.releases(request)
         from_facts = index.variant is not None
@@ -65,12 +65,12 @@ class Published(Struct, frozen=True, eq=False):
             return held_releases(request, index, name) if from_facts and name in FAMILY else of(name)
 
         @cache
-        def admitted(name: str) -> Sequence[Release]:
+        def list_admitted(name: str) -> Sequence[Release]:
             if name == "torch" and (from_facts or index.constraints):
                 return all_releases(asked)
             return admitted_releases(name, asked, of)
 
-        return Pages(releases, admitted, cache(partial(self._requires, request, index)))
+        return RequestPages(releases, list_admitted, cache(partial(self._requires, request, index)))
 
     def extras(self, request: Request, index: TorchIndex, name: str, version: str) -> frozenset[str]:
         """List the extras of a release; none where its METADATA can't be read."""
