@@ -67,10 +67,10 @@ def format_of(name: str, text: str) -> str | None:
 def _follow(text: str, lines: tuple[str, ...]) -> bool:
     at = 0
     for line in lines:
-        found = re.compile(line, re.MULTILINE).search(text, at)
-        if found is None:
+        match = re.compile(line, re.MULTILINE).search(text, at)
+        if match is None:
             return False
-        at = found.end()
+        at = match.end()
     return True
 
 
