@@ -34,7 +34,8 @@ class Neighbour(Struct, frozen=True, rename={"sources": "source"}):
     partly: bool = False
 
     def fits(self, torch: str | None, cuda: str | None) -> bool:
-        """Say whether its wheels work beside a torch release, and in a target of a CUDA major. None: there is none."""
+        """Return whether its wheels work beside a torch release, and in a target of a CUDA major. None: there is
+        none."""
         return self.fits_torch(torch) and self.fits_cuda(cuda)
 
     def fits_torch(self, torch: str | None) -> bool:
