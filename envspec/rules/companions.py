@@ -41,19 +41,19 @@ def findings(
 
 def torches(companion: Wanted) -> list[str]:
     """List the torch releases that some admitted release of a companion is made for, oldest first."""
-    found = {
+    releases = {
         torch
         for version in _known_versions(companion.name)
         if companion.admits(version)
         for torch in torch_builds.torch_for(companion.name, version)
     }
-    return sorted(found, key=torch_builds.order)
+    return sorted(releases, key=torch_builds.order)
 
 
 @cache
 def _known_versions(name: str) -> tuple[str, ...]:
-    found = {v for release in torch_builds.releases() for v in torch_builds.companions(release.version)[name]}
-    return tuple(sorted(found, key=torch_builds.order))
+    versions = {v for release in torch_builds.releases() for v in torch_builds.companions(release.version)[name]}
+    return tuple(sorted(versions, key=torch_builds.order))
 
 
 def _unknown(companion: Wanted, known: Sequence[str]) -> Iterator[Finding]:

@@ -269,7 +269,9 @@ def test_a_verdict_says_what_its_findings_say() -> None:
         assert found.errors == tuple(finding for finding in found.findings if finding.severity == "error")
         if not found.errors:
             assert found.narrowed is ("-torch-narrowed" in verdict(found.findings))
-        assert not found.feasible or (found.wanted is not None and set(found.feasible) <= set(found.wanted.versions()))
+        assert not found.feasible or (
+            found.requirement is not None and set(found.feasible) <= set(found.requirement.versions())
+        )
 
 
 def test_a_way_is_none_that_the_companions_of_the_spec_refuse_or_no_build_is_for() -> None:
