@@ -123,7 +123,7 @@ def _rank(error: EnvspecError, spec: Spec, names: Sequence[str]) -> tuple[int, i
     """What blocks more targets comes first, then what blocks more of what the spec asks for; of two that block as much,
     what other software can't change."""
     direct = {requirement_name(line.text) for target in spec.targets for line in spec.pip_dependencies(target)}
-    about = {*map(canonical_name, error.asked)}
+    about = {*map(canonical_name, error.requested)}
     blocked = len(about & direct) or 1 if about else len(direct)
     last = _LAST.index(error.code) if error.code in _LAST else -1
     return -len(error.targets or names), -blocked, last
@@ -131,7 +131,7 @@ def _rank(error: EnvspecError, spec: Spec, names: Sequence[str]) -> tuple[int, i
 
 def _loosenings(conflict: Unsatisfiable, spec: Spec) -> Iterator[Way]:
     """Yield, of what a conflict names, each requirement of the spec without its bounds."""
-    names = {*map(canonical_name, conflict.asked)}
+    names = {*map(canonical_name, conflict.requested)}
     for line in dict.fromkeys(line.text for target in spec.targets for line in spec.pip_dependencies(target)):
         name = requirement_name(line)
         if name in names and " @ " not in line and parse_requirement(line).specifier:
