@@ -54,7 +54,7 @@ def replace_files(folder: OpenFolder, *steps: Mapping[str, bytes | None], execut
         for path, content in changes:
             if content is not None:
                 _make(folder, _split(path)[0], made)
-        present = {path for path, _ in changes if _is_there(folder, path)}
+        present = {path for path, _ in changes if _exists(folder, path)}
         needed = [(path, content) for path, content in changes if content is not None or path in present]
         with _staging(folder) as staging:
             staged = _stage(folder, staging, needed, executable)
@@ -251,7 +251,7 @@ def _make(folder: OpenFolder, path: str, made: list[str]) -> None:
             place.enter(name).close()
 
 
-def _is_there(folder: OpenFolder, path: str) -> bool:
+def _exists(folder: OpenFolder, path: str) -> bool:
     """Check that a path leads to a plain file or nothing. Raises NotPlain, IsADirectoryError."""
     above, name = _split(path)
     try:

@@ -97,11 +97,11 @@ KINDS = {
     "scratch": "temporary files of commands that are running or were killed",
     "settings": "what was found out of this machine",
 }
-"""Every kind of entry, and what it is."""
+"""Every kind of entry, with its meaning."""
 
-KEPT = ("environments", "smoke", "settings", "scratch")
-"""What never goes to make room: environments, results that a user may want, tiny entries, and those that a run is
-using."""
+RETAINED_KINDS = ("environments", "smoke", "settings", "scratch")
+"""The kinds that are never removed to make room: environments, results that a user may want, tiny entries, and those
+that a run is using."""
 
 GRACE = 3600.0
 """Seconds for which what was used stays, while a run that just ended makes room: another one may be at it."""
@@ -169,7 +169,7 @@ def to_prune(entries: Iterable[Entry], bound: CacheLimit, now: float) -> tuple[E
         if bound.most is None or left <= bound.most:
             break
         recent = max(0.0, now - entry.used) < bound.grace
-        if entry.kind in KEPT or recent or not entry.size or (old is not None and now - entry.used > old):
+        if entry.kind in RETAINED_KINDS or recent or not entry.size or (old is not None and now - entry.used > old):
             continue
         gone.append(entry)
         left -= entry.size
@@ -260,7 +260,7 @@ _MARK = ".lock"
 """Of a conda package's mark, beside its folder; without it, rattler takes the folder for nothing."""
 
 
-class _Found(Struct, frozen=True):
+class _Usage(Struct, frozen=True):
     size: int
     used: float
 
@@ -350,30 +350,30 @@ class _Walk:
         self._cache, self._path = cache, path
         above, _, name = path.rpartition("/")
         with cache.descend(above) as folder:
-            self.found, self.is_folder = folder.look(name), folder.is_folder(name)
+            self.status, self.is_folder = folder.look(name), folder.is_folder(name)
 
     @property
     def is_file(self) -> bool:
-        return self.found is not None and stat.S_ISREG(self.found.st_mode)
+        return self.status is not None and stat.S_ISREG(self.status.st_mode)
 
     @property
     def size(self) -> int:
-        return self.found.st_size if self.found is not None and self.is_file else 0
+        return self.status.st_size if self.status is not None and self.is_file else 0
 
     @property
     def used(self) -> float:
-        return self.found.st_mtime if self.found is not None else 0.0
+        return self.status.st_mtime if self.status is not None else 0.0
 
-    def whole(self, *, alone: bool = False) -> _Found | None:
+    def whole(self, *, alone: bool = False) -> _Usage | None:
         """Its bytes with all that is in it, or with `alone` only of what has no second name; None where it went
         away."""
-        if self.found is None:
+        if self.status is None:
             return None
         if not self.is_folder:
-            return _Found(self.size, self.used)
+            return _Usage(self.size, self.used)
         try:
             with self._cache.descend(self._path) as folder:
-                return _Found(_bytes_in(folder, 1 if alone else None), self.used)
+                return _Usage(_bytes_in(folder, 1 if alone else None), self.used)
         except FileNotFoundError:
             return None
 

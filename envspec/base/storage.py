@@ -21,7 +21,7 @@ OF_THE_MACHINE = frozenset(
     }
 )
 """The errors that say nothing of what is read or written: the disk, a quota, a right or a limit is at fault."""
-_SAID = re.compile(
+_STORAGE_WORDS = re.compile(
     r"No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied"
     r"|Operation not permitted|Input/output error|Stale file handle|Too many open files"
 )
@@ -67,7 +67,7 @@ def storage_error(
 
 def says_storage(text: str) -> bool:
     """Return whether a program that failed names a disk, a quota or a right as its reason, and not what it wrote."""
-    return _SAID.search(text) is not None
+    return _STORAGE_WORDS.search(text) is not None
 
 
 def _has_no_inodes(path: Path) -> bool:
@@ -83,7 +83,7 @@ def _has_no_inodes(path: Path) -> bool:
 
 # A system without more memory or threads for a program: one error, whichever call met it.
 
-_SAID_OF_SHORTAGE = re.compile(
+_SHORTAGE_WORDS = re.compile(
     r"memory allocation of \d+ bytes failed|[Cc]annot allocate memory|[Oo]ut of memory|os error 12\b|MemoryError\b"
     r"|failed to map segment|failed to spawn thread|ThreadPoolBuild|can't spawn worker thread|can't start new thread"
     r"|BlockingIOError: \[Errno 11\]|SystemError: error return without exception set"
@@ -96,7 +96,7 @@ def shortage(program: str, output: str) -> ToolError | None:
     """Make the error for a program that says that the system gave it too little; None where it says something else."""
     if "Too many open files" in output:
         return ToolError(f"{program} reached the system's limit on open files", hint=MORE_FILES)
-    return too_little(program) if _SAID_OF_SHORTAGE.search(output) else None
+    return too_little(program) if _SHORTAGE_WORDS.search(output) else None
 
 
 def refuse_shortage(program: str, error: OSError) -> None:

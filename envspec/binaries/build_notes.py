@@ -52,10 +52,10 @@ def build_notes(wheel: OpenWheel) -> BuildNotes:
                 return BuildNotes(match[1], member=info.filename)
     for info in wheel.find(_DEEPSPEED):
         text = _text(wheel, info.filename, budget)
-        torch, its_cuda = (re.search(rf"'{key}': '(\d+\.\d+)'", text) for key in ("version", "cuda_version"))
+        torch_match, cuda_match = (re.search(rf"'{key}': '(\d+\.\d+)'", text) for key in ("version", "cuda_version"))
         # 0.0 is what it writes where nothing was compiled
-        if torch and its_cuda and "0.0" not in (torch[1], its_cuda[1]):
-            return BuildNotes(its_cuda[1], (torch[1],), info.filename)
+        if torch_match and cuda_match and "0.0" not in (torch_match[1], cuda_match[1]):
+            return BuildNotes(cuda_match[1], (torch_match[1],), info.filename)
     libraries = {match[1]: name for info in wheel.members if (match := re.fullmatch(_GRAPHBOLT, name := info.filename))}
     releases = sorted(libraries, key=lambda release: tuple(map(int, release.split("."))))
     return BuildNotes(torch=tuple(releases), member=libraries[releases[-1]]) if releases else BuildNotes()

@@ -182,13 +182,14 @@ def scan(window: Window, path: str, size: int, most: int | None = None) -> Libra
 
 
 def _compiler(named: Iterable[CudaNamed], path: str) -> str | None:
-    """Tell the CUDA major that compiled a library; None where it names several, as one that can load any of them."""
+    """Find the CUDA major that compiled a library; None where it names several, as one that can load any of them."""
     majors = {name.major for name in named} or set(_PLACE.findall(path))
     return majors.pop() if len(majors) == 1 else None
 
 
 def compiler_major(wheel: str, version: str | None) -> str | None:
-    """Tell the CUDA major that compiled what is in a wheel, by its file name or by what is `version` in it ("12.8")."""
+    """Find the CUDA major that compiled a wheel's libraries, by its file name or by the `version` in its notes
+    ("12.8")."""
     label = label_of("", wheel)
     named = (label and label.cuda_major) or next(iter(_PLACE.findall(wheel)), None)
     return named or (version.partition(".")[0] if version else None)

@@ -165,7 +165,7 @@ def commands_of(text: str) -> Iterator[tuple[str, str]]:
 
 
 def command_content(runs: str) -> str:
-    """Say what tells a command's content from another's: what it runs."""
+    """Describe a command's content by the function that it runs."""
     return f"runs {''.join(runs.partition('[')[0].split())}"
 
 

@@ -24,10 +24,10 @@ def counts_years(name: str) -> bool:
 def breaks_below_one(name: str, old: str, new: str) -> tuple[str, ...]:
     """List what broke users of a package (normalised name) in the minor versions below 1.0 between two releases, those
     behind the old one."""
-    was, now = (numbers_in(version.partition("+")[0]) for version in (old, new))
+    before, after = (numbers_in(version.partition("+")[0]) for version in (old, new))
     breaks = []
     # an older edition of the facts has no such rows
     for row in read("calendar").get("breaking", ()):
-        if row["name"] == name and (not row["version"] or was < numbers_in(row["version"]) <= now):
+        if row["name"] == name and (not row["version"] or before < numbers_in(row["version"]) <= after):
             breaks.append(f"{row['version']}: {row['what']}" if row["version"] else row["what"])
     return tuple(breaks)

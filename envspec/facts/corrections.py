@@ -32,7 +32,7 @@ _DERIVED = re.compile(
     rf"([a-z0-9-]+)-(?:extra-({'|'.join(FAMILY)})|read-({'|'.join(map(requirement_name, WHEEL_BOUNDS))}))"
 )
 _METADATA, _WHEEL = ("METADATA",), ("wheel",)
-_FOUND = (_METADATA, _WHEEL)
+_DERIVED_SOURCES = (_METADATA, _WHEEL)
 """The sources of corrections that stand in no table."""
 _LOWER = {">=": ">=", ">": ">", "~=": ">="}
 
@@ -151,7 +151,9 @@ class Corrections(Struct, frozen=True, eq=False, dict=True):
 
     def inactive(self) -> Corrections:
         """Give those of the tables, none of them active. Others hold only where they are active."""
-        return Corrections(tuple(row for row in self.rows if row.sources not in _FOUND)) if self.active else self
+        return (
+            Corrections(tuple(row for row in self.rows if row.sources not in _DERIVED_SOURCES)) if self.active else self
+        )
 
     def with_read(self, rows: Iterable[Correction]) -> Corrections:
         """Give these in place of all that were read from wheels."""
@@ -179,7 +181,7 @@ class Corrections(Struct, frozen=True, eq=False, dict=True):
         """List the requirements that METADATA (`published` are its Requires-Dist lines) leaves out. They count as
         edges."""
         missing = [row.requirement for row in self.of(package, version) if row.kind == "requirement"]
-        return tuple(line for line in missing if not _says(published, line)) if missing else ()
+        return tuple(line for line in missing if not _is_implied(published, line)) if missing else ()
 
     def bounds(self, package: str, version: str, published: Iterable[str]) -> tuple[str, ...]:
         """List the lines that bound other packages. They count while solving, and are no edges."""
@@ -234,7 +236,7 @@ def unknown_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def derivation(name: str) -> str | None:
-    """Say where a correction that stands in no table is from, by its name; None for any other name."""
+    """Give the source of a correction that stands in no table, by the correction's name; None for any other name."""
     match = _DERIVED.fullmatch(name)
     if match is None:
         return None
@@ -343,7 +345,7 @@ def _beside(published: Iterable[str], row: Correction) -> Iterator[str]:
             yield f"{row.requirement} ;{marker}" if semicolon else row.requirement
 
 
-def _says(published: Iterable[str], requirement: str) -> bool:
+def _is_implied(published: Iterable[str], requirement: str) -> bool:
     name = _leading_name(requirement)
     own = [line for line in published if ";" not in line and _leading_name(line) == name]
     return bool(own) and implies([str(published_requirement(line).specifier) for line in own], requirement)

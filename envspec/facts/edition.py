@@ -29,7 +29,7 @@ FORMAT = 1
 DISTRIBUTION = "envspec-facts"
 
 MANIFEST = "edition.json"
-"""Says `format` and `version`; in the distribution also `files`: the SHA-256 of each."""
+"""The file with `format` and `version`; in the distribution also with `files`: the SHA-256 of each."""
 
 _SWITCH = "ENVSPEC_FACTS"
 

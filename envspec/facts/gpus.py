@@ -44,7 +44,7 @@ _BOARD = re.compile(r"(?<=\d)(?:dx|d|xl|xm|x|l|c|p)$", re.IGNORECASE)
 
 _JETSON = re.compile(r"jetson|tegra|xavier|orin|thor|nano|\btx[12]\b|drive", re.IGNORECASE)
 
-_OTHERS = {
+_OTHER_MAKERS = {
     "AMD": re.compile(r"\bmi\d{2,3}[a-z]?\b|instinct|radeon|\brx ?\d{3,4}|gfx\d|\brocm\b|\bamd\b", re.IGNORECASE),
     "Intel": re.compile(
         r"\barc\b|gaudi|ponte vecchio|\bxpu\b|data ?cent(?:er|re) gpu (?:max|flex)|intel", re.IGNORECASE
@@ -76,7 +76,7 @@ def boards(name: str) -> tuple[str, ...]:
     return (whole,) if board == whole else tuple(dict.fromkeys((board, _BOARD.sub("", board))))
 
 
-def is_said_around(rest: Iterable[str], architecture: str) -> bool:
+def is_consistent(rest: Iterable[str], architecture: str) -> bool:
     """Return whether words beside a product's own say nothing that contradicts it: its form factor, its memory, its own
     architecture. A "Quadro RTX 8000 Ada" isn't the card of 2018."""
     own = architecture.lower().split()
@@ -93,7 +93,7 @@ def names_jetson(name: str) -> bool:
 
 def other_maker(name: str) -> str | None:
     """Name the maker of a GPU that isn't NVIDIA's: "AMD", "Intel", "Apple", "Google"; None for all other names."""
-    return next((maker for maker, pattern in _OTHERS.items() if pattern.search(name.strip())), None)
+    return next((maker for maker, pattern in _OTHER_MAKERS.items() if pattern.search(name.strip())), None)
 
 
 def nearest_of(name: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
@@ -354,7 +354,7 @@ def _device(name: str) -> tuple[Gpu, ...]:
         for own in names:
             if len(own) < score or not words.issuperset(own):
                 continue
-            if is_said_around([word for word in name_words if word not in own], gpu.architecture):
+            if is_consistent([word for word in name_words if word not in own], gpu.architecture):
                 best = [*best, gpu] if len(own) == score else [gpu]
                 score = len(own)
     best = list(dict.fromkeys(best))

@@ -14,7 +14,7 @@ from envspec.packages.version_numbers import numbers
 
 @cache
 def reach() -> Mapping[str, str]:
-    """Say for each table of `data/` how far it reaches."""
+    """Give the reach of each table of `data/`, in words."""
     return {
         "gpus": f"NVIDIA's lists as of {read('gpus')['as-of']}, compute capability 12.1",
         "peaks": f"data sheets as of {read('peaks')['as-of']}",

@@ -38,11 +38,11 @@ def platform_of(driver: str | None, platform: str) -> str:
     return "win-64" if driver and is_windows(driver) else platform
 
 
-def reaches(driver: str, floor: str, *, integrated: bool = False) -> bool:
-    """Return whether a driver is as new as a floor. A Jetson's tells only its branch."""
+def reaches(driver: str, lower_bound: str, *, integrated: bool = False) -> bool:
+    """Return whether a driver is as new as the oldest that is allowed. A Jetson's tells only its branch."""
     if integrated:
-        return branch(driver) >= branch(floor)
-    return numbers(driver) >= numbers(floor)
+        return branch(driver) >= branch(lower_bound)
+    return numbers(driver) >= numbers(lower_bound)
 
 
 _COLUMNS = {
@@ -137,7 +137,7 @@ def driver_floor(cuda: str, platform: str = "linux-64") -> str | None:
 
 
 def why_unknown(cuda: str) -> str:
-    """Say why a CUDA is in no table: it is older than they are, or was never published."""
+    """Explain why a CUDA is in no table: it is older than they are, or was never published."""
     first = cuda_releases()[0].version
     if numbers(cuda) < numbers(first):
         return f"CUDA {cuda} is older than any that envspec knows (from {first})"

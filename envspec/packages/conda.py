@@ -142,8 +142,8 @@ def admits(match_spec: str, version: str, build: str) -> bool:
     # a spec can't hold a longer one, and no version needs as much
     if max(len(match_spec), len(version)) > MAX_MATCH_SPEC or too_much(match_spec) or too_much(version):
         return False
-    wanted_version, wanted_build = version_and_build(match_spec)
-    return _version_fits(wanted_version, version) and _build_fits(wanted_build, build)
+    version_bounds, build_pattern = version_and_build(match_spec)
+    return _version_fits(version_bounds, version) and _build_fits(build_pattern, build)
 
 
 def version_and_build(match_spec: str) -> tuple[str, str]:

@@ -271,8 +271,8 @@ def is_satisfiable(specifier: str) -> bool:
 
 
 def _unjudgeable(marker: Marker) -> str | None:
-    """Say why a marker has no answer in any environment, or None: `"a" < "b"` names no variable, `"x" ~= "y"` orders
-    what has no order. `packaging` parses both and raises when it judges them."""
+    """Give the reason why a marker has no answer in any environment, or None: `"a" < "b"` names no variable, `"x" ~=
+    "y"` orders what has no order. `packaging` parses both and raises when it judges them."""
     try:
         marker.evaluate(_ANY_ENVIRONMENT, context="lock_file")
     except (UndefinedComparison, UndefinedEnvironmentName) as error:

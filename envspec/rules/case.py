@@ -15,7 +15,7 @@ from envspec.base.texts import nearest
 from envspec.facts import conda_builds, gpus, torch_builds
 from envspec.facts.compute_capability import covers, order
 from envspec.facts.gpus import Gpu
-from envspec.spec.model import of_one
+from envspec.spec.model import acceptance_key
 
 
 class Case(Struct, frozen=True):
@@ -137,7 +137,7 @@ def apply_acceptances(findings: Iterable[Finding], accept: Mapping[str, str]) ->
 
 def reason_for(code: str, package: str | None, accept: Mapping[str, str]) -> str | None:
     """Give the reason for which a finding is accepted: of this package, or whatever it is about. None if it isn't."""
-    own = accept.get(of_one(code, package)) if package else None
+    own = accept.get(acceptance_key(code, package)) if package else None
     return accept.get(code) if own is None else own
 
 
@@ -148,7 +148,7 @@ def is_acceptable(code: str) -> bool:
 
 
 def hint_to_keep(finding: Finding) -> str | None:
-    """Say how to accept a finding; None for one that can't be."""
+    """Write the change that accepts a finding; None for a finding that can't be accepted."""
     return Way(accept=((finding.code, finding.package),)).text if is_acceptable(finding.code) else None
 
 

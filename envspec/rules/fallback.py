@@ -10,12 +10,12 @@ from envspec.facts import torch_builds
 from envspec.facts.build_labels import other_maker
 from envspec.rules import nearest
 from envspec.rules.case import Case
-from envspec.rules.wanted import Wanted
+from envspec.rules.wanted import FamilyRequirement
 
 _CPU = Way(cpu=True)
 
 
-def problems(case: Case, names: tuple[str, ...], requirement: Wanted | None) -> Iterator[Finding]:
+def problems(case: Case, names: tuple[str, ...], requirement: FamilyRequirement | None) -> Iterator[Finding]:
     """`names` are the GPUs as the spec writes them."""
     if case.platform.startswith("osx") and case.cuda:
         message = f"there is no CUDA on {case.platform}: torch has only CPU and Metal builds there"
@@ -27,7 +27,7 @@ def problems(case: Case, names: tuple[str, ...], requirement: Wanted | None) -> 
         yield from _build_findings(case, requirement)
 
 
-def _build_findings(case: Case, requirement: Wanted) -> Iterator[Finding]:
+def _build_findings(case: Case, requirement: FamilyRequirement) -> Iterator[Finding]:
     requested = requirement.local or _conda_variant(requirement)
     if requested is None:
         return
@@ -51,7 +51,7 @@ def _build_findings(case: Case, requirement: Wanted) -> Iterator[Finding]:
         yield Finding("error", "cuda-mismatch", message, key="torch", ways=(*unbuilt, *other_cuda))
 
 
-def _without_build(requirement: Wanted) -> Iterator[Way]:
+def _without_build(requirement: FamilyRequirement) -> Iterator[Way]:
     """Yield the same requirement without its build: the target's `cuda`, or none for the CPU, chooses it."""
     specifier = ",".join(
         f"{operator}{version.partition('+')[0]}" for operator, version in requirement.specifier.clauses
@@ -62,7 +62,7 @@ def _without_build(requirement: Wanted) -> Iterator[Way]:
         yield Way(conda=f"{requirement.name} {specifier}".strip())
 
 
-def _conda_variant(requirement: Wanted) -> str | None:
+def _conda_variant(requirement: FamilyRequirement) -> str | None:
     if requirement.name == "pytorch-cpu" or (requirement.build or "").lstrip("*").startswith("cpu"):
         return "cpu"
     if requirement.name == "pytorch-gpu" or (requirement.build or "").lstrip("*").startswith("cuda"):

@@ -80,7 +80,7 @@ def _builds(channel: Channel, versions: Iterable[str], cuda: str | None, platfor
 
 
 def _reasons(version: str, builds: Sequence[CandidateBuild], channel: Channel, case: Case) -> list[str]:
-    """Say why a release doesn't work: no build for the target's CUDA, or what is wrong with the nearest of them."""
+    """Give the reasons why a release doesn't work: no build for the target's CUDA, or the nearest build's errors."""
     of_it = [build for build in builds if build.version == version]
     if not of_it:
         name = "conda-forge's pytorch" if channel == "conda" else "torch"
@@ -178,25 +178,25 @@ def _runs(build: CandidateBuild, case: Case) -> bool:
 
 
 def _update(eased: Case, case: Case) -> str | None:
-    """Find the driver that a CUDA asks for where the target's, or the floor of its own CUDA, is too old."""
+    """Find the driver that a CUDA asks for where the target's, or the oldest for its own CUDA, is too old."""
     if eased.cuda is None:
         return None
-    floor = machine_rules.floor(eased, eased.cuda)
+    lowest = machine_rules.find_lowest_driver(eased, eased.cuda)
     if case.driver is not None:
         too_old = [
             p for p in machine_rules.driver_problems(eased) if p.severity == "error" and p.code != "driver-dropped-gpu"
         ]
-        return floor if too_old else None
-    before = machine_rules.floor(case, case.cuda) if case.cuda else None
-    if floor is None or before is None:
-        return floor
-    return floor if numbers(floor.lstrip("R")) > numbers(before.lstrip("R")) else None
+        return lowest if too_old else None
+    before = machine_rules.find_lowest_driver(case, case.cuda) if case.cuda else None
+    if lowest is None or before is None:
+        return lowest
+    return lowest if numbers(lowest.lstrip("R")) > numbers(before.lstrip("R")) else None
 
 
-def _admits(gpu: Gpu, floor: str) -> bool:
-    """Return whether some driver from this floor on still supports a GPU."""
+def _admits(gpu: Gpu, lower_bound: str) -> bool:
+    """Return whether some driver from this one on still supports a GPU."""
     last = gpus.capabilities()[gpu.capability].last_driver
-    return last is None or toolkits.branch(floor.lstrip("R")) <= last
+    return last is None or toolkits.branch(lower_bound.lstrip("R")) <= last
 
 
 def _nearest(python: str, pythons: Sequence[str]) -> str:

@@ -18,8 +18,8 @@ from envspec.rules.build import problems, works
 from envspec.rules.case import CandidateBuild, Case, apply_acceptances, of_target
 from envspec.rules.secret_variables import secret_variables
 from envspec.rules.wanted import (
+    FamilyRequirement,
     Specifier,
-    Wanted,
     builds_of,
     companions_of,
     known_releases,
@@ -41,7 +41,7 @@ class Verdict(Struct, frozen=True):
     """
 
     findings: tuple[Finding, ...] = ()
-    requirement: Wanted | None = None
+    requirement: FamilyRequirement | None = None
     feasible: tuple[str, ...] = ()
     narrowed: bool = False
 
@@ -51,7 +51,7 @@ class Verdict(Struct, frozen=True):
         return errors(self.findings)
 
 
-def admits_newer(requirement: Wanted) -> bool:
+def admits_newer(requirement: FamilyRequirement) -> bool:
     """Return whether a requirement admits releases that are newer than every one in the table."""
     known = conda_builds.versions()[-1] if requirement.channel == "conda" else torch_builds.newest().version
     major, minor, *_ = torch_builds.order(known)
@@ -59,7 +59,7 @@ def admits_newer(requirement: Wanted) -> bool:
     return any(map(requirement.admits, (*nexts, f"{major + 1}.0.0")))
 
 
-def ease(problem: Finding, requirement: Wanted, case: Case) -> Finding:
+def ease(problem: Finding, requirement: FamilyRequirement, case: Case) -> Finding:
     """Make an error a warning where it rests on the table's end alone: a CUDA or a Python that is newer than any that
     a known torch was built for, and a requirement that admits newer ones."""
     past = {"no-build": _cuda_is_newer, "python-too-new": _python_is_newer}.get(problem.code)
@@ -68,15 +68,15 @@ def ease(problem: Finding, requirement: Wanted, case: Case) -> Finding:
     return replace(problem, severity="warning", message=f"{problem.message}; one that envspec doesn't know may have it")
 
 
-def _cuda_is_newer(requirement: Wanted, case: Case) -> bool:
+def _cuda_is_newer(requirement: FamilyRequirement, case: Case) -> bool:
     return case.cuda is not None and _is_newest(case.cuda, (cuda for cuda in _cudas(requirement) if cuda))
 
 
-def _python_is_newer(requirement: Wanted, case: Case) -> bool:
+def _python_is_newer(requirement: FamilyRequirement, case: Case) -> bool:
     return _is_newest(case.python, (python for build in torch_builds.builds() for python in build.pythons))
 
 
-def _cudas(requirement: Wanted) -> Iterable[str | None]:
+def _cudas(requirement: FamilyRequirement) -> Iterable[str | None]:
     every = conda_builds.builds() if requirement.channel == "conda" else torch_builds.builds()
     return (build.cuda for build in every)
 
@@ -102,10 +102,10 @@ def judge(spec: Spec, target: Target, *, with_ways: bool = True) -> Verdict:
     choice = _choice(requirement, versions, case)
     findings = list(_unknown_gpus(target))
     if other := other_channel(spec, target):
-        asked_torch, channel = other
-        message = f"{asked_torch.label} comes from the channel {channel}, whose builds envspec has no facts of"
+        conda_torch, channel = other
+        message = f"{conda_torch.label} comes from the channel {channel}, whose builds envspec has no facts of"
         advice = "prove the environment with `envspec smoke`, or take conda-forge's or pip's"
-        findings.append(Finding("warning", "torch-channel-unknown", message, asked_torch.place, advice))
+        findings.append(Finding("warning", "torch-channel-unknown", message, conda_torch.place, advice))
     contradictions = list(fallback.problems(case, target.gpus, requirement))
     request = _Request(case, named, family)
     against = [*contradictions, *request.problems(machine_alone=bool(contradictions))]
@@ -151,7 +151,7 @@ class _Choice(Struct, frozen=True):
         return bool(self.working) and self.builds[-1].version != self.working[-1].version
 
 
-def _choice(requirement: Wanted | None, versions: Sequence[str], case: Case) -> _Choice:
+def _choice(requirement: FamilyRequirement | None, versions: Sequence[str], case: Case) -> _Choice:
     if requirement is None:
         return _Choice()
     machine = case if case.cuda else replace(case, gpus=())
@@ -159,7 +159,7 @@ def _choice(requirement: Wanted | None, versions: Sequence[str], case: Case) -> 
     return _Choice(tuple(builds), tuple(build for build in builds if works(build, machine)))
 
 
-def _works(requirement: Wanted | None, version: str, case: Case) -> bool:
+def _works(requirement: FamilyRequirement | None, version: str, case: Case) -> bool:
     """Return whether a release of torch works on a target, and can be locked for it."""
     working = _choice(requirement, [version], case).working if requirement else ()
     return any(build.is_lockable(case.python) for build in working)
@@ -179,7 +179,7 @@ def case_of(spec: Spec, target: Target) -> Case:
     return replace(case, cudnn=newest_cudnn(dependency.text for dependency in spec.conda_dependencies(target)))
 
 
-def locate(spec: Spec, target: Target, requirement: Wanted | None, problem: Finding) -> Finding:
+def locate(spec: Spec, target: Target, requirement: FamilyRequirement | None, problem: Finding) -> Finding:
     """Put a rule's finding at the place of the key that it is about."""
     if problem.key == "torch" and requirement:
         place: Place | None = requirement.place
@@ -191,7 +191,9 @@ def locate(spec: Spec, target: Target, requirement: Wanted | None, problem: Find
     return replace(problem, key=None, place=place or target.place, package=package)
 
 
-def _torch(named: Wanted | None, family: Sequence[Wanted]) -> tuple[Wanted | None, list[str]]:
+def _torch(
+    named: FamilyRequirement | None, family: Sequence[FamilyRequirement]
+) -> tuple[FamilyRequirement | None, list[str]]:
     """Find the torch that the target asks for, and its known releases. One that only torchvision requires counts."""
     if named:
         return named, list(named.versions())
@@ -225,7 +227,9 @@ def _for_torch(case: Case) -> Case:
     return replace(case, gpus=tuple(gpu for gpu in case.gpus if known.reaches(gpu.capability)))
 
 
-def _against_torch(requirement: Wanted, versions: Sequence[str], choice: _Choice, case: Case) -> list[Finding]:
+def _against_torch(
+    requirement: FamilyRequirement, versions: Sequence[str], choice: _Choice, case: Case
+) -> list[Finding]:
     if not versions:
         return [_unknown_torch(requirement)]
     if not (case.cuda and choice.working):
@@ -240,7 +244,7 @@ def _against_torch(requirement: Wanted, versions: Sequence[str], choice: _Choice
     return [*findings, _narrowing(requirement, choice, case)] if choice.narrowed else findings
 
 
-def _unknown_torch(requirement: Wanted) -> Finding:
+def _unknown_torch(requirement: FamilyRequirement) -> Finding:
     known = known_releases(requirement.channel)
     bounds = requirement.bounds()
     where = (
@@ -255,7 +259,7 @@ def _unknown_torch(requirement: Wanted) -> Finding:
     return Finding("error", "no-such-torch", f"envspec knows no release that fits {requirement.label}", key="torch")
 
 
-def _no_build(requirement: Wanted, versions: Sequence[str], case: Case) -> Finding:
+def _no_build(requirement: FamilyRequirement, versions: Sequence[str], case: Case) -> Finding:
     owner = "conda-forge's " if requirement.channel == "conda" else ""
     requested = requirement.label.split("+")[0]
     if case.cuda is None:
@@ -267,7 +271,7 @@ def _no_build(requirement: Wanted, versions: Sequence[str], case: Case) -> Findi
     return Finding("error", "no-build", message, key="cuda")
 
 
-def _narrowing(requirement: Wanted, choice: _Choice, case: Case) -> Finding:
+def _narrowing(requirement: FamilyRequirement, choice: _Choice, case: Case) -> Finding:
     first, last = choice.working[0].version, choice.working[-1].version
     span = first if first == last else f"{first} to {last}"
     reason = next(p.message for p in problems(choice.builds[-1], case) if p.severity == "error")
@@ -277,7 +281,7 @@ def _narrowing(requirement: Wanted, choice: _Choice, case: Case) -> Finding:
     return Finding("warning", "torch-narrowed", message, key="torch", ways=ways)
 
 
-def _pin_back(requirement: Wanted, last: str) -> Way:
+def _pin_back(requirement: FamilyRequirement, last: str) -> Way:
     return Way(conda=f"{requirement.name} <={last}") if requirement.channel == "conda" else Way(line=f"torch<={last}")
 
 
@@ -285,8 +289,8 @@ class _Request(Struct, frozen=True):
     """The subject of the facts' judgement: a target. `torch` is what it asks for by name."""
 
     case: Case
-    torch: Wanted | None
-    family: tuple[Wanted, ...]
+    torch: FamilyRequirement | None
+    family: tuple[FamilyRequirement, ...]
 
     def problems(self, *, machine_alone: bool = False) -> list[Finding]:
         """List what speaks against the target's machine and, unless that counts alone, against torch on it."""
@@ -329,7 +333,7 @@ class _Request(Struct, frozen=True):
             name, _, text = way.conda.partition(" ")
             case = replace(case, cudnn=newest_cudnn([way.conda]) or case.cudnn)
 
-        def specify(requirement: Wanted) -> Wanted:
+        def specify(requirement: FamilyRequirement) -> FamilyRequirement:
             return replace(requirement, specifier=parse(text), local=None) if requirement.name == name else requirement
 
         torch = self.torch or (replace(self.family[0], name="torch") if name == "torch" and self.family else None)
@@ -378,7 +382,9 @@ def _with_ways(problem: Finding, versions: Sequence[str], request: _Request, bef
     return problem if problem.remedy else _last_resort(problem, requirement, versions, case)
 
 
-def _last_resort(problem: Finding, requirement: Wanted | None, versions: Sequence[str], case: Case) -> Finding:
+def _last_resort(
+    problem: Finding, requirement: FamilyRequirement | None, versions: Sequence[str], case: Case
+) -> Finding:
     """Add what is left where no other wheel works: conda-forge's builds, or that the GPUs have none together."""
     if requirement is None:
         is_many = len(case.capabilities) > 1

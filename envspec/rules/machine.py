@@ -46,7 +46,7 @@ def driver_problems(case: Case) -> Iterator[Finding]:
         yield from _against_cuda(case, case.driver, case.cuda)
 
 
-def floor(case: Case, cuda: str) -> str | None:
+def find_lowest_driver(case: Case, cuda: str) -> str | None:
     """Find the oldest driver that runs this CUDA on the target's platform and all its GPUs: a version, or "R570"."""
     lowest = toolkits.driver_floor(cuda, toolkits.platform_of(case.driver, case.platform))
     known = gpus.capabilities()
@@ -114,7 +114,7 @@ _FIRST_LISTED = 515
 
 
 def _of_systems(case: Case, driver: str) -> Iterator[Finding]:
-    """Tell the systems whose maker wants a later driver of the same branch than their GPUs."""
+    """Report the systems whose maker wants a later driver of the same branch than their GPUs."""
     for system in gpus.systems():
         early = toolkits.branch(driver) == toolkits.branch(system.driver) and not toolkits.reaches(
             driver, system.driver
@@ -141,10 +141,10 @@ def _first_for(gpu: Gpu, driver: str) -> str | None:
     return None if known else later[0]
 
 
-def _update(case: Case, cuda: str | None, floor: str) -> str:
-    """Say what to update: a Jetson's driver comes with its JetPack."""
+def _update(case: Case, cuda: str | None, lower_bound: str) -> str:
+    """Name what to update: a Jetson's driver comes with its JetPack."""
     jetpack = first_jetpack(case, cuda) if case.integrated and cuda else None
-    return f"update it to JetPack {jetpack} or newer" if jetpack else f"update the driver to {floor} or newer"
+    return f"update it to JetPack {jetpack} or newer" if jetpack else f"update the driver to {lower_bound} or newer"
 
 
 def _against_cuda(case: Case, driver: str, cuda: str) -> Iterator[Finding]:
@@ -250,7 +250,7 @@ JetPack 5.1.2 has CUDA 11.4 and Xavier, and that of 6.0 no Xavier; threedots.ovh
 
 
 def instead(case: Case) -> str:
-    """Say what a Jetson without a build of PyTorch's own can do."""
+    """Advise on a Jetson that has no build of PyTorch's own."""
     advice = "if NVIDIA's index has PyTorch's wheels for its JetPack, name it in [pip] indexes, and torch in sources"
     last = min(
         (_LAST_CUDA[capability] for capability in case.capabilities if capability in _LAST_CUDA),

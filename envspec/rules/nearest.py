@@ -14,10 +14,12 @@ from envspec.rules import machine as machine_rules
 from envspec.rules.build import works
 from envspec.rules.case import Case
 from envspec.rules.companions import torches
-from envspec.rules.wanted import Wanted, builds_of, known_releases
+from envspec.rules.wanted import FamilyRequirement, builds_of, known_releases
 
 
-def alternatives(requirement: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted] = ()) -> list[Way]:
+def alternatives(
+    requirement: FamilyRequirement, versions: Sequence[str], case: Case, family: Sequence[FamilyRequirement] = ()
+) -> list[Way]:
     """Find the smallest changes after which a build works. Each changes one thing, or torch and CUDA where both must.
 
     `versions` are the releases that `requirement` admits. If there are none, changes stay near those of its specifier.
@@ -31,20 +33,22 @@ def alternatives(requirement: Wanted, versions: Sequence[str], case: Case, famil
     return changes or _both(requirement, versions, case, family)
 
 
-def _beside(family: Sequence[Wanted], versions: Iterable[str]) -> list[str]:
+def _beside(family: Sequence[FamilyRequirement], versions: Iterable[str]) -> list[str]:
     """List the releases of torch that every companion has an admitted release for, as far as the tables know those."""
     made_for = [known for companion in family if (known := torches(companion))]
     return [version for version in versions if all(version in known for known in made_for)]
 
 
-def _torch(requirement: Wanted, version: str, cuda: str | None = None, note: str = "") -> Way:
+def _torch(requirement: FamilyRequirement, version: str, cuda: str | None = None, note: str = "") -> Way:
     """Make the way to a release of torch, as pip and conda write it."""
     if requirement.channel == "conda":
         return Way(cuda=cuda, conda=f"{requirement.name} =={version}", near=True, note=note)
     return Way(cuda=cuda, line=f"torch=={version}", near=True, note=note)
 
 
-def _another_torch(requirement: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted]) -> list[Way]:
+def _another_torch(
+    requirement: FamilyRequirement, versions: Sequence[str], case: Case, family: Sequence[FamilyRequirement]
+) -> list[Way]:
     other_releases = [v for v in known_releases(requirement.channel) if v not in versions]
     releases = _working(requirement, _beside(family, other_releases), case)
     if not releases:
@@ -53,7 +57,7 @@ def _another_torch(requirement: Wanted, versions: Sequence[str], case: Case, fam
     return [_torch(requirement, best, note=f"with {f'CUDA {case.cuda}' if case.cuda else 'the CPU'}")]
 
 
-def _another_cuda(requirement: Wanted, versions: Sequence[str], case: Case) -> list[Way]:
+def _another_cuda(requirement: FamilyRequirement, versions: Sequence[str], case: Case) -> list[Way]:
     if case.cuda is None:
         return []
     cudas = [cuda for cuda in _cudas(requirement) if cuda != case.cuda]
@@ -71,7 +75,7 @@ def _another_cuda(requirement: Wanted, versions: Sequence[str], case: Case) -> l
     return [Way(cuda=cuda, near=True, note=note(cuda)) for cuda in (nearest[0], *ahead)]
 
 
-def _another_python(requirement: Wanted, versions: Sequence[str], case: Case) -> list[Way]:
+def _another_python(requirement: FamilyRequirement, versions: Sequence[str], case: Case) -> list[Way]:
     builds = builds_of(requirement, versions, case.cuda, case.platform)
     pythons = {python for build in builds for python in build.pythons} - {case.python}
     fitting = [p for p in pythons if _working(requirement, versions, replace(case, python=p))]
@@ -82,7 +86,9 @@ def _another_python(requirement: Wanted, versions: Sequence[str], case: Case) ->
     return [Way(python=best, near=True)]
 
 
-def _both(requirement: Wanted, versions: Sequence[str], case: Case, family: Sequence[Wanted]) -> list[Way]:
+def _both(
+    requirement: FamilyRequirement, versions: Sequence[str], case: Case, family: Sequence[FamilyRequirement]
+) -> list[Way]:
     if case.cuda is None:
         return []
     pairs = [
@@ -98,10 +104,10 @@ def _both(requirement: Wanted, versions: Sequence[str], case: Case, family: Sequ
     return [_torch(requirement, version, cuda, _driver_note(case, cuda))]
 
 
-def _working(requirement: Wanted, versions: Iterable[str], case: Case) -> list[str]:
-    """List the releases with a build that works on a machine which runs this CUDA. A driver whose floor isn't known is
-    no machine for it."""
-    if case.driver and case.cuda and machine_rules.floor(case, case.cuda) is None:
+def _working(requirement: FamilyRequirement, versions: Iterable[str], case: Case) -> list[str]:
+    """List the releases with a build that works on a machine which runs this CUDA. No machine has a CUDA whose oldest
+    driver isn't known."""
+    if case.driver and case.cuda and machine_rules.find_lowest_driver(case, case.cuda) is None:
         return []
     machine = machine_rules.problems(case)
     if any(p.severity == "error" for p in machine):
@@ -110,7 +116,7 @@ def _working(requirement: Wanted, versions: Iterable[str], case: Case) -> list[s
     return [build.version for build in builds if build.is_lockable(case.python) and works(build, case)]
 
 
-def _cudas(requirement: Wanted) -> list[str]:
+def _cudas(requirement: FamilyRequirement) -> list[str]:
     if requirement.channel == "conda":
         cudas = {build.cuda for build in conda_builds.builds()}
     else:
@@ -118,7 +124,7 @@ def _cudas(requirement: Wanted) -> list[str]:
     return sorted((cuda for cuda in cudas if cuda), key=numbers)
 
 
-def _torch_distance(requirement: Wanted, versions: Sequence[str], version: str) -> tuple[int, int]:
+def _torch_distance(requirement: FamilyRequirement, versions: Sequence[str], version: str) -> tuple[int, int]:
     """Count the releases between a release and the ones asked for; of two equally near, the newer comes first."""
     known = known_releases(requirement.channel)
     here = known.index(version)
@@ -138,13 +144,13 @@ def _cuda_distance(requested: str, cuda: str) -> tuple[int, int]:
 def _driver_note(case: Case, cuda: str) -> str:
     if case.integrated and (jetpack := machine_rules.first_jetpack(case, cuda)):
         return f"(JetPack {jetpack} or newer)"
-    floor = machine_rules.floor(case, cuda)
-    if floor is None:
+    lowest = machine_rules.find_lowest_driver(case, cuda)
+    if lowest is None:
         return ""
-    return f"(driver {floor} or newer)" if floor.startswith("R") else f"(driver >= {floor})"
+    return f"(driver {lowest} or newer)" if lowest.startswith("R") else f"(driver >= {lowest})"
 
 
-def with_cuda(requirement: Wanted | None, case: Case) -> tuple[Way, ...]:
+def with_cuda(requirement: FamilyRequirement | None, case: Case) -> tuple[Way, ...]:
     """Propose the newest CUDA that has a build of the torch of a target without one."""
     if requirement is None:
         return tuple(filter(None, [toolkit_change(case)]))

@@ -61,7 +61,7 @@ class Surroundings(Struct, frozen=True):
 
 
 def surroundings(torch: str | None, cuda: str | None, platform: str, *, wheel: bool = True) -> Surroundings:
-    """Say what a wheel meets beside this torch. `wheel` says whether torch is a wheel, and not conda's."""
+    """Make the surroundings of a wheel beside this torch. `wheel` is False for conda's torch."""
     known = torch is not None and wheel and platform.startswith("linux-")
     return Surroundings(torch, cuda, platform, neighbours.cxx11abi(torch) if torch and known else None)
 
@@ -71,8 +71,8 @@ _CPU_ALONE = ("torchdata", "torchtext")
 
 
 def label_mismatch(name: str, label: BuildLabel, around: Surroundings, file: str = "") -> str | None:
-    """Say for what else a wheel (`file`) was built by its own label ("torch 2.4 and CUDA 11.8"); None where the label
-    fits. What holds no code for GPUs is the same for all of them."""
+    """Name the other torch and CUDA that a wheel (`file`) was built for by its own label ("torch 2.4 and CUDA 11.8");
+    None where the label fits. A wheel without code for GPUs is the same for all of them."""
     wrong = []
     if around.torch and not label.fits_torch(_minor(around.torch)):
         wrong.append(f"torch {' or '.join(label.torch)}")

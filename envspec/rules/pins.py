@@ -33,7 +33,7 @@ from envspec.rules.build import compiler, problems
 from envspec.rules.case import CandidateBuild, Case, apply_acceptances, conda_builds_of, pip_builds
 from envspec.rules.judge import case_of, locate
 from envspec.rules.machine import for_servers
-from envspec.rules.wanted import COMPANIONS, Wanted, parse, torch_of
+from envspec.rules.wanted import COMPANIONS, FamilyRequirement, parse, torch_of
 from envspec.rules.wheel_code import WheelBuild
 from envspec.spec.model import Located, Spec, Target
 
@@ -243,8 +243,8 @@ def _for_this_cuda(case: Case, public: str) -> str | None:
 def _own_torch(case: Case, version: str, read: WheelBuild | None) -> Iterator[Finding]:
     """Judge a torch of one's own whose wheel says no architectures: by the CUDA that it notes."""
     name = f"torch {version}"
-    says = read is not None and (read.cuda or (read.code and read.code.complete))
-    if read and says and (wrong := _wrong_cuda(case, name, read.cuda, exact=True)):
+    is_known = read is not None and (read.cuda or (read.code and read.code.complete))
+    if read and is_known and (wrong := _wrong_cuda(case, name, read.cuda, exact=True)):
         yield wrong
         return
     message = f"{name} isn't a build of PyTorch's own"
@@ -290,7 +290,7 @@ def _of_build(
     case: Case, channel: Literal["pip", "conda"], version: str, builds: list[CandidateBuild]
 ) -> Iterator[Finding]:
     name = "torch" if channel == "pip" else "pytorch"
-    requirement = Wanted(name, parse(f"=={version}"), Place(""), channel)
+    requirement = FamilyRequirement(name, parse(f"=={version}"), Place(""), channel)
     machine = case if case.cuda else replace(case, gpus=())
     for build in builds:
         for problem in problems(build, machine):

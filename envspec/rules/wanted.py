@@ -64,7 +64,7 @@ _WITH_TORCH = ("pytorch", "pytorch-nightly", "main", "anaconda")
 _CONDA_TORCH = ("pytorch", "pytorch-gpu", "pytorch-cpu")
 
 
-class Wanted(Struct, frozen=True):
+class FamilyRequirement(Struct, frozen=True):
     """A requirement for one package of the torch family.
 
     `local` is the local part of an exact pin (`cu126` of `torch==2.9.1+cu126`), `build` a match spec's build string.
@@ -106,7 +106,7 @@ def known_releases(channel: Literal["pip", "conda"]) -> tuple[str, ...]:
     return tuple(conda_builds.versions())
 
 
-def torch_of(spec: Spec, target: Target) -> Wanted | None:
+def torch_of(spec: Spec, target: Target) -> FamilyRequirement | None:
     """Find the torch that a target asks for by name; conda-forge's if pip and conda both have one; None without one.
 
     A torch from an index of the spec's own, or from another channel, doesn't count: the tables don't describe it.
@@ -115,7 +115,7 @@ def torch_of(spec: Spec, target: Target) -> Wanted | None:
     return next(iter(conda), None) or next((w for w in _pip(spec, target) if w.name == "torch"), None)
 
 
-def other_channel(spec: Spec, target: Target) -> tuple[Wanted, str] | None:
+def other_channel(spec: Spec, target: Target) -> tuple[FamilyRequirement, str] | None:
     """Find a torch that comes from another channel than conda-forge, and the channel: of several channels the first
     that has one counts. None without such a torch."""
     for dependency in spec.conda_dependencies(target):
@@ -129,12 +129,14 @@ def other_channel(spec: Spec, target: Target) -> tuple[Wanted, str] | None:
     return None
 
 
-def companions_of(spec: Spec, target: Target) -> tuple[Wanted, ...]:
+def companions_of(spec: Spec, target: Target) -> tuple[FamilyRequirement, ...]:
     """Find the torchvision and torchaudio that a target asks for as wheels."""
     return tuple(w for w in _pip(spec, target) if w.name in COMPANIONS)
 
 
-def builds_of(requirement: Wanted, versions: Iterable[str], cuda: str | None, platform: str) -> list[CandidateBuild]:
+def builds_of(
+    requirement: FamilyRequirement, versions: Iterable[str], cuda: str | None, platform: str
+) -> list[CandidateBuild]:
     """List the builds of these releases from the source that `requirement` uses, wheels or conda-forge."""
     find = conda_builds_of if requirement.channel == "conda" else pip_builds
     builds = find(versions, cuda, platform)
@@ -142,8 +144,8 @@ def builds_of(requirement: Wanted, versions: Iterable[str], cuda: str | None, pl
     return [build for build in builds if build.trust != "planned"] or builds
 
 
-def _pip(spec: Spec, target: Target) -> list[Wanted]:
-    by_name: dict[str, Wanted] = {}
+def _pip(spec: Spec, target: Target) -> list[FamilyRequirement]:
+    by_name: dict[str, FamilyRequirement] = {}
     terms = spec.pip_terms(target)
     dependencies = spec.pip_dependencies(target)
     named, overridden = ({requirement_name(line.text) for line in lines} for lines in (dependencies, terms.overrides))
@@ -157,7 +159,7 @@ def _pip(spec: Spec, target: Target) -> list[Wanted]:
             continue
         if name in by_name:  # the spec's and the target's own both hold
             specifier &= by_name[name].specifier
-        by_name[name] = Wanted(name, specifier, dependency.place, "pip", specifier.local())
+        by_name[name] = FamilyRequirement(name, specifier, dependency.place, "pip", specifier.local())
     return list(by_name.values())
 
 
@@ -168,12 +170,12 @@ def _specifier(text: str, platform: str, python: str) -> Specifier | None:
     return None if left_out else parse(str(requirement.specifier))
 
 
-def _conda(located: Iterable[Located]) -> list[Wanted]:
+def _conda(located: Iterable[Located]) -> list[FamilyRequirement]:
     torches = []
     for dependency in located:
         name, version, build = _match_spec(dependency.text)
         if name in _CONDA_TORCH:
-            torches.append(Wanted(name, version, dependency.place, "conda", build=build))
+            torches.append(FamilyRequirement(name, version, dependency.place, "conda", build=build))
     # pytorch itself says the version; pytorch-gpu beside it only asks for a CUDA build
     return sorted(torches, key=lambda w: (not w.specifier.clauses, w.name))
 

@@ -88,7 +88,7 @@ _LOADED = re.compile(r"\.py$|\.so(?:\.\d+)*$")
 
 
 def not_beside(name: str, other: str, read: Mapping[str, WheelBuild]) -> str | None:
-    """Say by its files why a library can't stand in a target of its counterpart's CUDA: they share a path of what
+    """Give the reason why a library can't stand in a target of its counterpart's CUDA: both install a path that
     programs load. None where it can, or where a wheel wasn't read."""
     paths = (read[name].paths if name in read else None) or ()
     other_paths = set((read[other].paths if other in read else None) or ())
@@ -108,7 +108,7 @@ def of_torch(version: str, build: WheelBuild, triton: str | None) -> CandidateBu
 
 
 def torch_notice(version: str, build: CandidateBuild) -> Finding:
-    """Tell from where the architectures of a torch are known."""
+    """Report that the architectures of a torch are known from its wheel."""
     message = (
         f"envspec has no facts for torch {version}: its wheel says CUDA {build.cuda} and "
         f"{', '.join([*map(sm_of, build.sm), *(f'PTX of {capability}' for capability in build.ptx)])}"
@@ -327,7 +327,7 @@ def _has_sass(library: CompiledLibrary, capability: str, build: WheelBuild) -> b
 def _ptx_alone(
     name: str, libraries: Sequence[CompiledLibrary], build: WheelBuild, capability: str, case: Case
 ) -> Finding:
-    """Tell of a wheel whose every kernel is PTX for a GPU: a warning where a framework's list of architectures ends
+    """Report a wheel whose every kernel is PTX for a GPU: a warning where a framework's list of architectures ends
     before the GPU's generation, and wrong where the driver is too old."""
     ptx = sorted(
         {text for library in libraries for text in library.ptx if can_translate((text,), capability)}, key=_order

@@ -34,7 +34,7 @@ class Located(Struct, frozen=True):
     reason: str = ""
 
 
-def of_one(code: str, package: str) -> str:
+def acceptance_key(code: str, package: str) -> str:
     """Give the key under which a finding is accepted of one package alone."""
     return f"{code}:{package}"
 
@@ -58,7 +58,7 @@ class PipTerms(Struct, frozen=True):
     inspect             Whether `lock` reads in wheels what their METADATA leaves out, and bounds the packages beside
                         them: that they were compiled for NumPy 1, or import pkg_resources.
 
-    `accept` has a code, or `of_one` of it; `inspect` is None where that isn't said.
+    `accept` has a code, or `acceptance_key` of it; `inspect` is None where that isn't said.
     """
 
     metadata: Annotated[tuple[StatedMetadata, ...], forms.METADATA] = ()

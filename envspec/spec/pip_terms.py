@@ -15,7 +15,7 @@ from envspec.base.reader.structure import Checked
 from envspec.packages.names import normalise_requirement, requirement_name
 from envspec.packages.requirement import canonical_name
 from envspec.packages.stated import StatedMetadata
-from envspec.spec.model import Located, PipTerms, of_one
+from envspec.spec.model import Located, PipTerms, acceptance_key
 from envspec.spec.values import Dependency, bound, override, pip_dependencies, specifier
 
 # A checked document's project, and its packages that are built from source.
@@ -88,7 +88,7 @@ def _acceptances(checked: Checked, *path: str | int) -> Iterator[tuple[str, str]
             yield code, reason
             continue
         for own, of_package in checked.children(*entry):
-            yield of_one(code, canonical_name(str(own[-1]))), of_package
+            yield acceptance_key(code, canonical_name(str(own[-1]))), of_package
 
 
 def _overrides(checked: Checked, *path: str | int) -> tuple[Located, ...]:

@@ -16,7 +16,7 @@ from envspec.packages.names import conda_name, requirement_name
 from envspec.packages.requirement import canonical_name, parse_requirement
 from envspec.resolve.pip.sources_needed import SourcesNeeded, names_needed, take_in_one_line
 from envspec.resolve.uv.errors import UNREACHABLE
-from envspec.spec.model import Located, NewerFor, Spec, of_one
+from envspec.spec.model import Located, NewerFor, Spec, acceptance_key
 
 SOLVES, SECONDS = 3, 10.0
 """Changed specs that one command solves, and the time in which it says no. Where the conflict itself took longer than
@@ -194,7 +194,7 @@ def apply_way(spec: Spec, way: Way, names: Collection[str]) -> Spec:
     there = {located.text for located in pip.dependencies}
     more = (Located(text, place) for text in way.more if text not in there)
     new_bounds = (Located(bound, place) for bound in way.bounds if bound not in known)
-    accept = {of_one(code, package) if package else code: "tried" for code, package in way.accept}
+    accept = {acceptance_key(code, package) if package else code: "tried" for code, package in way.accept}
 
     of_any_day = (NewerFor(name, of_index=False, bound=None, reason="tried") for name in way.of_any_day)
 
